@@ -1,0 +1,3 @@
+"""The one place that holds ORE's version."""
+
+__version__ = "0.4.0"

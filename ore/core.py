@@ -1,0 +1,125 @@
+"""The loop: build the messages, call the reasoner once, return its response.
+
+Knows nothing about backends, files, flags or terminals. A session is an argument and is never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+from ore.errors import PersonaError, ReasonerContractError
+from ore.reasoner import Reasoner
+from ore.types import Message, Response, Session, ToolResult
+
+AYA_PROMPT_PATH = Path(__file__).parent / "prompts" / "aya.txt"
+
+
+def load_aya_system_prompt() -> str:
+    """Return Aya's system prompt.
+
+    Raises:
+        PersonaError: The file is missing or unreadable; the message names its path.
+    """
+    try:
+        return AYA_PROMPT_PATH.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise PersonaError(
+            f"Aya's prompt can't be read from {AYA_PROMPT_PATH} ({exc}): reinstall ORE, or give "
+            f"ORE(system_prompt=...) a text of your own."
+        ) from exc
+
+
+def build_messages(
+    prompt: str,
+    *,
+    system_prompt: str,
+    session: Session | None = None,
+    tool_results: list[ToolResult] | None = None,
+    skill_context: list[str] | None = None,
+) -> list[Message]:
+    """Return ``[system] + skills + tools + session + [user]``; nothing that is passed in changes.
+
+    An empty ``system_prompt`` sends no system message. Skills are sent as they are given, with the
+    role ``system``; a tool result with the role ``user``, prefixed ``[Tool:name]``.
+    """
+    messages = [Message("system", system_prompt)] if system_prompt else []
+    messages += [Message("system", text) for text in skill_context or ()]
+    messages += [
+        Message("user", f"[Tool:{result.tool_name}]\n{result.output}")
+        for result in tool_results or ()
+    ]
+    messages += session.messages if session is not None else ()
+    messages.append(Message("user", prompt))
+    return messages
+
+
+class ORE:
+    """The orchestrator: one reasoner and one system prompt, no other state.
+
+    Args:
+        reasoner: What answers.
+        system_prompt: None is Aya's prompt; ``""`` sends no system message.
+    """
+
+    def __init__(self, reasoner: Reasoner, system_prompt: str | None = None) -> None:
+        self.reasoner = reasoner
+        self.system_prompt = load_aya_system_prompt() if system_prompt is None else system_prompt
+
+    def execute(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+    ) -> Response:
+        """Take one turn: exactly one call of ``reasoner.reason``.
+
+        On success the session, if one is given, gets the user message that was sent and one
+        assistant message. On any failure it is left as it was.
+
+        Raises:
+            ReasonerContractError: The reasoner returned something else than a ``Response``.
+            OreError: Whatever the reasoner raises goes through.
+        """
+        messages = self._messages(prompt, session, tool_results, skill_context)
+        response = self.reasoner.reason(messages)
+        return self._finish(response, messages[-1], session)
+
+    def execute_stream(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+    ) -> Generator[str, None, Response]:
+        """Take one turn like ``execute``, yielding the answer's text as it arrives.
+
+        The generator's return value is the ``Response``. The session is extended only once the
+        generator is exhausted; closing it earlier stops the model and changes nothing.
+        """
+        messages = self._messages(prompt, session, tool_results, skill_context)
+        with closing(self.reasoner.stream_reason(messages)) as chunks:
+            response = yield from chunks
+        return self._finish(response, messages[-1], session)
+
+    def _messages(self, prompt, session, tool_results, skill_context) -> list[Message]:
+        return build_messages(
+            prompt,
+            system_prompt=self.system_prompt,
+            session=session,
+            tool_results=tool_results,
+            skill_context=skill_context,
+        )
+
+    @staticmethod
+    def _finish(response: Response, user: Message, session: Session | None) -> Response:
+        if not isinstance(response, Response):
+            raise ReasonerContractError(
+                f"The reasoner returned {type(response).__name__}, not a Response: "
+                f"nothing was kept of this turn."
+            )
+        if session is not None:
+            session.messages.extend([user, Message("assistant", response.content)])
+        return response

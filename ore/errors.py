@@ -1,0 +1,255 @@
+"""One tree of exceptions; the class of an error decides the exit code.
+
+Every message is a full sentence that says what happened and what to do next. Children keep the
+evidence as attributes, so that callers branch on type and read fields, never parse messages.
+Knows nothing about where an error is shown.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArtifactError",
+    "BackendError",
+    "BackendTimeoutError",
+    "CapabilityError",
+    "CheckFailedError",
+    "ContextTruncatedError",
+    "ExtraNotInstalledError",
+    "FileAccessError",
+    "GateError",
+    "HomeError",
+    "IncompleteAnswerError",
+    "InvalidArtifactError",
+    "InvalidSessionError",
+    "InvalidSkillError",
+    "ModelNotFoundError",
+    "OreError",
+    "OutputError",
+    "PersonaError",
+    "ReasonerContractError",
+    "ServerUnreachableError",
+    "SessionChangedError",
+    "SessionError",
+    "SessionExistsError",
+    "SessionInUseError",
+    "SessionNameError",
+    "SessionNotFoundError",
+    "SessionNotSavedError",
+    "SkillError",
+    "SkillNotFoundError",
+    "SkillResourceNotFoundError",
+    "ToolError",
+    "ToolFailedError",
+    "UnknownToolError",
+    "UsageError",
+]
+
+
+class OreError(Exception):
+    """Base of every error that ORE raises on purpose; ``exit_code`` is the process's exit code."""
+
+    exit_code = 1
+
+
+class UsageError(OreError):
+    """Something was asked for wrongly: conflicting flags, no prompt, an illegal value."""
+
+    exit_code = 2
+
+
+class CheckFailedError(OreError):
+    """A check that the user asked for did not hold."""
+
+    exit_code = 3
+
+
+class HomeError(OreError):
+    """There is no usable home folder for ORE's files."""
+
+
+class FileAccessError(OreError):
+    """A file that was named can't be used; ``path`` says which."""
+
+    def __init__(self, message: str, path: object = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class OutputError(FileAccessError):
+    """An answer, a list or a document could not be written."""
+
+
+class ExtraNotInstalledError(OreError, ImportError):
+    """An optional package is missing; ``extra`` names the requirements file that brings it."""
+
+    def __init__(self, message: str, extra: str) -> None:
+        super().__init__(message)
+        self.extra = extra
+
+
+class PersonaError(OreError):
+    """The system prompt can't be read."""
+
+
+class ReasonerContractError(OreError, TypeError):
+    """A reasoner returned something that is not a ``Response``."""
+
+
+# Backends
+
+
+class BackendError(OreError):
+    """A backend failed.
+
+    Attributes:
+        host: The address that was tried, or None.
+        partial: What had been answered before the failure; never a complete answer.
+    """
+
+    def __init__(self, message: str, *, host: str | None = None, partial: str = "") -> None:
+        super().__init__(message)
+        self.host = host
+        self.partial = partial
+
+
+class ServerUnreachableError(BackendError, ConnectionError):
+    """Nothing answered at the address."""
+
+
+class BackendTimeoutError(BackendError, TimeoutError):
+    """The backend was silent for too long, or the turn took too long."""
+
+
+class IncompleteAnswerError(BackendError):
+    """The answer stopped before the backend said that it was done."""
+
+
+class ModelNotFoundError(BackendError):
+    """The model is not there; ``model`` was asked for, ``available`` can be used instead."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        model: str,
+        available: tuple[str, ...] = (),
+        host: str | None = None,
+    ) -> None:
+        super().__init__(message, host=host)
+        self.model = model
+        self.available = available
+
+
+class CapabilityError(BackendError):
+    """The model or the backend can't do what was asked of it."""
+
+
+class ContextTruncatedError(BackendError, CheckFailedError):
+    """With strict context: the prompt does not fit the context window, or was cut."""
+
+    exit_code = 3
+
+
+# Sessions
+
+
+class SessionError(OreError):
+    """A session can't be used; ``name`` is its name."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class SessionNameError(SessionError, UsageError, ValueError):
+    """The name is not a legal session name."""
+
+    exit_code = 2
+
+
+class SessionNotFoundError(SessionError, FileNotFoundError):
+    """There is no session of that name."""
+
+
+class SessionExistsError(SessionError, FileExistsError):
+    """The name is taken, and nothing is ever overwritten."""
+
+
+class SessionInUseError(SessionError):
+    """Another process has the session open for saving; ``pid`` is its process id, or None."""
+
+    def __init__(self, message: str, name: str, pid: int | None = None) -> None:
+        super().__init__(message, name)
+        self.pid = pid
+
+
+class InvalidSessionError(SessionError, ValueError):
+    """The file is not a session, or is no regular file. It is left as it is."""
+
+
+class SessionChangedError(SessionError):
+    """What is on disk is not the beginning of what was to be saved."""
+
+
+class SessionNotSavedError(SessionError):
+    """The session could not be written; the file is as it was before."""
+
+
+# Artifacts
+
+
+class ArtifactError(OreError):
+    """An artifact can't be read or written."""
+
+
+class InvalidArtifactError(ArtifactError, ValueError):
+    """The data is not an execution artifact that this version understands."""
+
+
+# Skills and tools
+
+
+class SkillError(OreError):
+    """A skill can't be used; ``name`` is its name or folder."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class SkillNotFoundError(SkillError, LookupError):
+    """There is no skill of that name."""
+
+
+class InvalidSkillError(SkillError, ValueError):
+    """A skill's folder, SKILL.md or reference breaks the rules."""
+
+
+class SkillResourceNotFoundError(SkillError, FileNotFoundError):
+    """A resource that was asked for is not in the skill's folder."""
+
+
+class ToolError(OreError):
+    """A tool can't be used; ``tool_name`` is its name."""
+
+    def __init__(self, message: str, tool_name: str) -> None:
+        super().__init__(message)
+        self.tool_name = tool_name
+
+
+class UnknownToolError(ToolError, LookupError):
+    """There is no tool of that name."""
+
+
+class ToolFailedError(ToolError):
+    """A tool that was asked for returned an error."""
+
+
+class GateError(ToolError, PermissionError):
+    """The gate denied a tool; ``missing`` holds the permissions that were not granted."""
+
+    def __init__(self, tool_name: str, missing: frozenset) -> None:
+        names = sorted(getattr(permission, "value", str(permission)) for permission in missing)
+        grants = " ".join(f"--grant {name}" for name in names)
+        super().__init__(f"The tool '{tool_name}' was not run: allow it with {grants}.", tool_name)
+        self.missing = missing

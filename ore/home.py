@@ -1,0 +1,44 @@
+"""Where ORE keeps its files: ``~/.ore``, or the folder that ``ORE_HOME`` names.
+
+Makes nothing and reads nothing; the environment is looked at only when a function is called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ore.errors import HomeError
+
+
+def ore_home(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder of ORE's files as an absolute path; it need not exist.
+
+    ``ORE_HOME`` wins over ``HOME``. An empty or relative value is refused, for it would put
+    private files wherever the current folder happens to be.
+
+    Raises:
+        HomeError: No absolute home is known.
+    """
+    environ = os.environ if environ is None else environ
+    if "ORE_HOME" in environ:
+        return _absolute("ORE_HOME", environ["ORE_HOME"])
+    if os.name != "nt" and "HOME" in environ:
+        return _absolute("HOME", environ["HOME"]) / ".ore"
+    try:
+        return _absolute("The home folder", str(Path.home())) / ".ore"
+    except RuntimeError as exc:
+        raise HomeError(
+            "There is no home folder for ORE's files: set HOME, or ORE_HOME to a folder of yours."
+        ) from exc
+
+
+def _absolute(variable: str, value: str) -> Path:
+    path = Path(value)
+    if not value or not path.is_absolute():
+        raise HomeError(
+            f"{variable} is {value!r}, which is no absolute path: set HOME, or ORE_HOME, to the "
+            f"full path of a folder."
+        )
+    return path

@@ -1,0 +1,69 @@
+"""Reading JSON that others may have prepared: bounded, UTF-8, nothing ambiguous.
+
+The standard parser takes a document's last duplicate key, NaN and any depth. Here each is an
+error, so that what was checked is what will be used. Knows nothing about what a document means.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+MAX_DEPTH = 64
+
+
+def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
+    """Return the value of one JSON document (RFC 8259).
+
+    Args:
+        data: The document: UTF-8, a byte order mark is allowed.
+        limit: The most bytes to accept.
+        max_depth: How many arrays and objects may stand inside each other.
+
+    Raises:
+        ValueError: The reason, as the end of a sentence ("it is not UTF-8 at byte 12").
+    """
+    if len(data) > limit:
+        raise ValueError(f"it is larger than {limit:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"it is not UTF-8 at byte {exc.start}") from exc
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+    except json.JSONDecodeError as exc:
+        raise ValueError(f"it is not JSON: {exc.msg} at line {exc.lineno}") from exc
+    except RecursionError as exc:
+        raise ValueError(f"it is nested deeper than {max_depth} levels") from exc
+    check(value, max_depth)
+    return value
+
+
+def check(value: Any, max_depth: int = MAX_DEPTH) -> None:
+    """Raise ``ValueError`` where a parsed value nests too deep or holds a number that is not finite."""
+    level, depth = [value], 0
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, (dict, list)):
+                if depth == max_depth:
+                    raise ValueError(f"it is nested deeper than {max_depth} levels")
+                below.extend(item.values() if isinstance(item, dict) else item)
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise ValueError("it holds a number that is not finite")
+        level = below
+        depth += 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"it has the key {twice[:40]!r} twice in one object")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"it holds {name}, which is no JSON")
