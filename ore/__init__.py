@@ -38,6 +38,7 @@ _EXPORTS = {
         "OreError",
         "OutputError",
         "PersonaError",
+        "ReaderGoneError",
         "ReasonerContractError",
         "ServerUnreachableError",
         "SessionChangedError",

@@ -26,6 +26,7 @@ __all__ = [
     "OreError",
     "OutputError",
     "PersonaError",
+    "ReaderGoneError",
     "ReasonerContractError",
     "ServerUnreachableError",
     "SessionChangedError",
@@ -38,6 +39,7 @@ __all__ = [
     "SkillError",
     "SkillNotFoundError",
     "SkillResourceNotFoundError",
+    "Terminated",
     "ToolError",
     "ToolFailedError",
     "UnknownToolError",
@@ -79,6 +81,12 @@ class OutputError(FileAccessError):
     """An answer, a list or a document could not be written."""
 
 
+class ReaderGoneError(OreError):
+    """Whoever read stdout has gone, as ``head`` does; there is nobody left to tell."""
+
+    exit_code = 141
+
+
 class ExtraNotInstalledError(OreError, ImportError):
     """An optional package is missing; ``extra`` names the requirements file that brings it."""
 
@@ -93,6 +101,12 @@ class PersonaError(OreError):
 
 class ReasonerContractError(OreError, TypeError):
     """A reasoner returned something that is not a ``Response``."""
+
+
+class Terminated(BaseException):
+    """The process was asked to end by SIGTERM; like KeyboardInterrupt, no ``OreError``."""
+
+    exit_code = 143
 
 
 # Backends

@@ -1,0 +1,43 @@
+"""What untrusted text looks like on a terminal: shown, never obeyed.
+
+One map from characters to visible text, so that it can't matter where a stream is cut into chunks.
+Knows nothing about streams.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = [*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
+_INVISIBLE = [
+    0x200B,  # zero width space; U+200C and U+200D stay, scripts and emoji need them
+    *range(0x2028, 0x202F),  # line and paragraph separator, bidi embeddings and overrides
+    *range(0x2060, 0x2070),  # word joiner, invisible operators, bidi isolates
+    0xFEFF,
+    *range(0xFFF9, 0xFFFC),
+    *range(0xE0000, 0xE0080),  # tags
+]
+
+
+def _visible(code: int) -> str:
+    if code < 0x20:
+        return "^" + chr(code + 0x40)
+    if code == 0x7F:
+        return "^?"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
+_gate = re.compile("[" + "".join(re.escape(chr(code)) for code in _MAP) + "]").search
+
+
+def neutralise(text: str) -> str:
+    """Return ``text`` with every control, bidi and tag character shown; newline and tab stay."""
+    return text.translate(_MAP) if _gate(text) else text
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` neutralised and on one line, for a name or a reason inside a sentence."""
+    return neutralise(text.replace("\n", "^J").replace("\t", "^I"))
