@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, TextIO
 
@@ -43,6 +44,7 @@ class Console:
         self.stdout_is_terminal = _is_terminal(stdout)
         self.stderr_is_terminal = _is_terminal(stderr)
         self._line_is_open = False
+        self._progress = ("", 0.0, 0)
 
     @classmethod
     def from_system(cls) -> Console:
@@ -124,6 +126,26 @@ class Console:
         pairs = [("id", response_id), ("model", model_id), *_flat(values)]
         self.notice("[Metadata]: " + " ".join(f"{key}={_shown(key, v)}" for key, v in pairs))
 
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far something is, in bytes: a bar on a terminal, a line per step elsewhere."""
+        doing, shown_at, width = self._progress
+        now = time.monotonic()
+        if self.quiet or (what == doing and (now - shown_at < 0.1 or not self.stderr_is_terminal)):
+            return
+        line = f"{what}: {_amount(done, total)}"
+        if self.stderr_is_terminal:
+            self._tell(line.ljust(width), end="\r")
+        else:
+            self._tell(what)
+        self._progress = (what, now, len(line))
+
+    def end_progress(self) -> None:
+        """Take the bar away, if one is shown."""
+        _, _, width = self._progress
+        if width and self.stderr_is_terminal:
+            self._tell(" " * width, end="\r")
+        self._progress = ("", 0.0, 0)
+
     # The terminal's prompt
 
     def ask(self) -> bytes | None:
@@ -200,6 +222,14 @@ def _output_error(exc: OSError) -> OreError:
     if broken:
         return ReaderGoneError("Nobody reads the answer any more.")
     return OutputError(f"The answer can't be written: {exc.strerror or exc}.")
+
+
+def _amount(done: int, total: int) -> str:
+    if total <= 0:
+        return f"{done / 1e6:.1f} MB"
+    part = min(done / total, 1.0)
+    bar = ("#" * round(part * 30)).ljust(30, ".")
+    return f"[{bar}] {part:4.0%} of {total / 1e6:.1f} MB"
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

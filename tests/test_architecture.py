@@ -13,15 +13,16 @@ ROOT = Path(__file__).parent.parent
 
 # A module may import only modules of a lower layer.
 LAYERS = {
-    "ore": 0,
+    "ore": 1,
     "ore._version": 0,
+    "ore.artifact_schema": 0,
     "ore.errors": 0,
-    "ore.types": 0,
+    "ore.strictjson": 0,
     "ore.files": 1,
     "ore.home": 1,
     "ore.neutral": 1,
-    "ore.strictjson": 1,
     "ore.ollama_host": 1,
+    "ore.types": 1,
     "ore.ollama_api": 2,
     "ore.ollama_client": 2,
     "ore.artifact": 3,
@@ -40,6 +41,7 @@ LAYERS = {
     "ore.backends.ollama": 5,
     "ore.console": 5,
     "ore.options": 5,
+    "ore.backends.choice": 6,
     "ore.context": 6,
     "ore.conversation": 6,
     "ore.input": 6,

@@ -1,0 +1,4 @@
+from ore.__main__ import start
+
+if __name__ == "__main__":
+    start()

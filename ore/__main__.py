@@ -1,0 +1,56 @@
+"""The process's entry: loads ``.env`` files and hands over to the command line.
+
+Knows nothing about flags but that ``--version`` and ``--help`` need no environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ore.cli import run
+
+
+def start() -> None:
+    """Load the environment and run the command line; ends the process with its exit code."""
+    if {"--version", "--help", "-h"} & set(sys.argv[1:]):
+        run()
+    else:
+        run(env_files=load_env_files())
+
+
+def load_env_files() -> dict[str, str]:
+    """Read ``.env`` beside ``main.py``, then ``~/.ore/.env``; real variables win over both.
+
+    A file of the current folder is never read: whoever made that folder would choose the server
+    that prompts are sent to.
+
+    Returns:
+        The file that each variable came from. A file that can't be read stands for itself, with
+        an empty text: ``{path: ""}``.
+    """
+    found: dict[str, str] = {}
+    for path in filter(os.path.isfile, _env_files()):
+        from dotenv import dotenv_values
+
+        try:
+            values = dotenv_values(path, interpolate=False, encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            found[path] = ""
+            continue
+        for name, value in values.items():
+            if value is not None and name not in os.environ:
+                os.environ[name] = value
+                found[name] = path
+    return found
+
+
+def _env_files() -> list[str]:
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    files = [os.path.join(here, ".env")] if os.path.isfile(os.path.join(here, "main.py")) else []
+    home = os.environ.get("ORE_HOME") or os.path.join(os.environ.get("HOME", ""), ".ore")
+    return [*files, os.path.join(home, ".env")] if os.path.isabs(home) else files
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,86 @@
+"""Choosing the backend of a run, and saying so where it is not what was named.
+
+Imports a backend only when it is chosen. Knows nothing about what is asked of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from ore.backends import Backend
+from ore.errors import ModelNotFoundError, UsageError
+from ore.options import Options
+
+NAMES = ("auto", "ollama", "embedded")
+
+
+def open_backend(
+    options: Options,
+    environ: Mapping[str, str],
+    env_files: Mapping[str, str],
+    notice: Callable[[str], None],
+) -> Backend:
+    """Return the backend that the flags and the environment ask for.
+
+    ``auto`` is Ollama, but for one case: no host was named, nothing answers on the default
+    address, and the embedded model is installed.
+
+    Args:
+        env_files: The file that a variable of ``environ`` was read from, where it was.
+        notice: Told when ``auto`` went to the embedded model, and of a remote host from a file.
+
+    Raises:
+        UsageError: ``ORE_BACKEND`` or the host is illegal, or they contradict ``--model``.
+    """
+    name = options.backend or environ.get("ORE_BACKEND") or "auto"
+    if name not in NAMES:
+        raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
+    if _names_a_file(options.model):
+        if name == "ollama" or options.host is not None:
+            named = "--backend ollama" if name == "ollama" else "--host"
+            raise UsageError(
+                f"{options.model} is a file, which only the embedded backend runs: "
+                f"leave {named} out."
+            )
+        name = "embedded"
+    if name == "embedded":
+        if options.host is not None:
+            raise UsageError("--host can't be used with the embedded backend: it has no server.")
+        return _embedded()
+    return _ollama(options, environ, env_files, notice, is_auto=name == "auto")
+
+
+def _names_a_file(model: str | None) -> bool:
+    if model is None or not model.lower().endswith(".gguf"):
+        return False
+    if os.path.isfile(model):
+        return True
+    raise ModelNotFoundError(f"There is no file {model}: check the path.", model=model)
+
+
+def _embedded() -> Backend:
+    from ore.backends.embedded import EmbeddedBackend
+
+    return EmbeddedBackend()
+
+
+def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
+    from ore.backends.ollama import OllamaBackend
+    from ore.ollama_host import is_loopback, resolve_host
+
+    host = resolve_host(options.host, environ, env_files)
+    if options.host is None and "OLLAMA_HOST" in env_files and not is_loopback(host.url):
+        notice(f"Prompts go to {host.url}, named in {env_files['OLLAMA_HOST']}.")
+    if is_auto and host.is_default:
+        from ore.ollama_api import answers
+
+        if not answers(host):
+            embedded = _embedded()
+            if embedded.is_installed():
+                notice(
+                    f"Ollama does not answer on {host.url}: using the embedded model, a small one "
+                    f"to try things with."
+                )
+                return embedded
+    return OllamaBackend(host)

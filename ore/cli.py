@@ -1,0 +1,194 @@
+"""The command line: parses it, runs what was asked for, and turns errors into exit codes.
+
+The one place that does the latter. Knows nothing about how a turn is taken or a model is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ore.console import Console
+from ore.errors import OreError, OutputError, ReaderGoneError, Terminated, UsageError
+from ore.input import decode_argv
+from ore.parser import Answered, build_parser
+
+INTERRUPTED = 130
+
+
+def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None = None) -> None:
+    """Run the command line as a process: ``SystemExit`` with the exit code when it is not 0.
+
+    Args:
+        argv: The arguments without the program's name; None is the process's own.
+        env_files: The file that each variable came from, where it came from one.
+    """
+    _end_on_sigterm()
+    code = main(argv, env_files=env_files)
+    if code:
+        raise SystemExit(code)
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    console: Console | None = None,
+    open_backend: Callable[..., Any] | None = None,
+    env_files: Mapping[str, str] | None = None,
+) -> int:
+    """Run the command line and return its exit code; never raises ``SystemExit``.
+
+    Args:
+        argv: The arguments without the program's name; None is the process's own.
+        console: The streams to use; None is the process's own.
+        open_backend: What makes the backend; None is ``ore.backends.choice.open_backend``.
+        env_files: The file that each environment variable came from, where it came from one.
+    """
+    console = console or Console.from_system()
+    try:
+        code = _run(argv, console, open_backend, env_files or {})
+        console.flush()
+        return code
+    except UsageError as exc:
+        console.usage(build_parser().format_usage())
+        return _report(console, exc)
+    except OreError as exc:
+        return _report(console, exc)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Terminated as exc:
+        return exc.exit_code
+
+
+def _report(console: Console, error: OreError) -> int:
+    if isinstance(error, (OutputError, ReaderGoneError)):
+        console.abandon_stdout()
+    if not isinstance(error, ReaderGoneError):
+        console.error(str(error))
+    return error.exit_code
+
+
+def _run(argv, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
+    try:
+        args = build_parser().parse_args(decode_argv(sys.argv[1:] if argv is None else argv))
+    except Answered as text:
+        console.document(str(text))
+        return 0
+    from ore.options import Options
+
+    options = Options.from_args(args)
+    console.quiet = options.quiet
+    for path in (path for path, source in env_files.items() if not source):
+        console.notice(f"{path} can't be read, so nothing of it is used.")
+    if open_backend is None:
+        from ore.backends.choice import open_backend
+    if options.verb:
+        return _run_verb(options, console, open_backend, env_files)
+    return _run_turns(options, console, open_backend, env_files)
+
+
+def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
+    import os
+
+    from ore import modes
+
+    if options.list_tools:
+        modes.list_tools(console, options.json)
+    elif options.list_skills:
+        modes.list_skills(console, options.json)
+    else:
+        backend = open_backend(options, os.environ, env_files, console.notice)
+        if options.list_models:
+            modes.list_models(console, backend, options.json)
+        else:
+            modes.pull(console, backend, options.pull)
+    return 0
+
+
+def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
+    """Check everything that needs no model, then open the backend and run the mode."""
+    import os
+    from contextlib import closing
+
+    from ore import modes
+    from ore.backends import Settings
+    from ore.context import ContextSource
+    from ore.conversation import open_conversation
+    from ore.core import ORE
+
+    options = _with_input(options, console)
+    source = ContextSource(options, console.notice)
+    with open_conversation(options, console.notice) as conversation:
+        if options.artifact_out not in (None, "-"):
+            from ore.artifact import check_output
+
+            check_output(options.artifact_out)
+        backend = open_backend(options, os.environ, env_files, console.notice)
+        model_id = _model(options, backend)
+        if console.stderr_is_terminal:
+            console.notice(f"Model: {model_id} ({backend.name})")
+        settings = Settings(conversation=options.is_repl and options.has_session)
+        with closing(backend.reasoner(model_id, settings)) as reasoner:
+            run = modes.Run(options, console, ORE(reasoner), model_id, source, conversation)
+            if options.is_repl:
+                return modes.run_repl(run, options.prompt)
+            modes.run_once(run, options.prompt)
+            return 0
+
+
+def _with_input(options, console: Console):
+    """Return the options with the prompt that argv, stdin or an artifact make."""
+    if options.is_repl:
+        return options
+    if options.artifact_in is None:
+        from ore.input import read_prompt
+
+        return options.with_prompt(_prompt(options, console, read_prompt))
+    from ore.artifact import read_artifact
+
+    artifact = read_artifact(options.artifact_in, console.stdin)
+    model = options.model or artifact.input.model_id
+    console.notice(f"Running the prompt of {artifact.execution_id} with the model {model}.")
+    return options.with_prompt(artifact.input.prompt, model)
+
+
+def _prompt(options, console: Console, read_prompt) -> str:
+    try:
+        return read_prompt(options.prompt, console.stdin, console.notice)
+    except UsageError as exc:
+        taken = options.artifact_out
+        if options.prompt is None and taken not in (None, "-"):
+            raise UsageError(
+                f"There is no prompt: --artifact-out took '{taken}' as its PATH. Put the prompt "
+                f"before it, or write --artifact-out=-."
+            ) from exc
+        raise
+
+
+def _model(options, backend) -> str:
+    from ore.errors import ModelNotFoundError
+
+    model = options.model or backend.default_model()
+    if model is None:
+        where = f" on {backend.host}" if backend.host else ""
+        raise ModelNotFoundError(
+            f"No model is installed{where}: fetch one with --pull NAME, for example "
+            f"--pull llama3.2.",
+            model="",
+            host=backend.host,
+        )
+    return model
+
+
+def _end_on_sigterm() -> None:
+    """Make SIGTERM unwind the stack, so that what is open is closed."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)

@@ -1,0 +1,93 @@
+"""The session of a run: where it comes from, where it is kept, and what is not saved yet.
+
+Knows nothing about prompts, models or terminals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from ore.errors import SessionError
+from ore.options import Options
+from ore.types import Session
+
+
+@dataclass
+class Conversation:
+    """A session, or none, and the name it is saved under, or none.
+
+    Attributes:
+        session: What the turns of this run share; None where every turn is stateless.
+        name: The name it is saved under after each turn; None where it is not saved.
+        unsaved: Whether turns were taken that are not on disk.
+    """
+
+    session: Session | None = None
+    name: str | None = None
+    store: object = None
+    unsaved: bool = False
+
+    @property
+    def length(self) -> int:
+        """How many messages the session has."""
+        return len(self.session.messages) if self.session is not None else 0
+
+    def keep(self) -> SessionError | None:
+        """Save the session where it has a name; return, not raise, what went wrong.
+
+        The answer of a turn that could not be saved still has to reach the user first.
+        """
+        if self.name is None:
+            return None
+        self.unsaved = True
+        try:
+            self.store.save(self.session, self.name)
+        except SessionError as exc:
+            return exc
+        self.unsaved = False
+        return None
+
+
+@contextmanager
+def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterator[Conversation]:
+    """Yield the conversation that the flags ask for; its session is locked while it is open.
+
+    A name for ``--save-session`` must be free; a fork gets an id of its own, its messages keep
+    theirs; ``--resume-session`` alone saves nothing and says so.
+
+    Raises:
+        SessionError: The name is illegal, missing, taken, in use, or the file is no session.
+    """
+    if not options.keeps_session:
+        yield Conversation(Session() if options.has_session else None)
+        return
+    from ore.store import FileSessionStore, check_name
+
+    store = FileSessionStore()
+    target = check_name(options.save_session or options.session or "") if _saves(options) else None
+    source = check_name(options.resume_session) if options.resume_session else None
+    with store.lock(target) if target else nullcontext():
+        session = _open(store, source, target, is_either=options.session is not None)
+        if target is None:
+            notice(
+                f"New turns are not saved: add --save-session {source} to go on in '{source}', "
+                f"or another name to fork it."
+            )
+        yield Conversation(session, target, store)
+
+
+def _saves(options: Options) -> bool:
+    return options.save_session is not None or options.session is not None
+
+
+def _open(store, source: str | None, target: str | None, is_either: bool) -> Session:
+    if is_either:
+        return store.load(target) if store.exists(target) else Session()
+    if target is not None and target != source:
+        store.refuse_existing(target)
+    if source is None:
+        return Session()
+    session = store.load(source)
+    return session if target in (None, source) else Session(messages=list(session.messages))

@@ -1,0 +1,240 @@
+"""The modes: one turn, a REPL of turns, and the lists; one way to take a turn in all of them.
+
+Knows nothing about the parser, or about what a backend is made of.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ore.backends import Backend
+from ore.console import Console
+from ore.context import Context, ContextSource
+from ore.conversation import Conversation
+from ore.core import ORE
+from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
+from ore.input import decode_line
+from ore.options import Options
+from ore.types import Response
+
+LEAVE = ("quit", "exit")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a mode works with."""
+
+    options: Options
+    console: Console
+    engine: ORE
+    model_id: str
+    context: ContextSource
+    conversation: Conversation
+
+
+def take_turn(run: Run, prompt: str, context: Context) -> Response:
+    """Ask one prompt: one model call, the answer saved, then shown to its end.
+
+    Raises:
+        OreError: The turn failed and nothing of it was kept, or (a ``SessionError``) the answer
+            was shown and could not be saved.
+    """
+    console = run.console
+    silent = run.options.json or run.options.artifact_out == "-"
+    arguments = (prompt, run.conversation.session, context.tool_results, context.skill_context)
+    if run.options.stream:
+        response = _stream(run, arguments)
+        not_saved = run.conversation.keep()
+    else:
+        response = run.engine.execute(*arguments)
+        not_saved = run.conversation.keep()
+        if not silent:
+            console.begin_answer()
+            console.chunk(response.content)
+    if not silent:
+        console.end_answer()
+    if not response.content.strip():
+        console.notice("The answer is empty.")
+    if run.options.verbose:
+        console.metadata(response.id, response.model_id, response.metadata)
+    if not_saved is not None:
+        raise not_saved
+    return response
+
+
+def _stream(run: Run, arguments: tuple) -> Response:
+    """Show the answer as it arrives; whatever happens, the model is told to stop."""
+    console = run.console
+    with closing(run.engine.execute_stream(*arguments)) as chunks:
+        try:
+            console.begin_answer()
+            while True:
+                console.chunk(next(chunks))
+        except StopIteration as end:
+            return end.value
+        except (OutputError, ReaderGoneError):
+            raise
+        except BaseException:
+            console.break_answer()
+            raise
+
+
+def run_once(run: Run, prompt: str) -> None:
+    """Take a single turn, and emit it as text, JSON or an artifact."""
+    options = run.options
+    context = run.context.gather(prompt)
+    response = take_turn(run, prompt, context)
+    if options.artifact_out is not None:
+        _emit_artifact(run, prompt, context, response)
+    if options.json:
+        document = asdict(response)
+        if options.route:
+            document["routing"] = asdict(context.decision)
+        run.console.json(document)
+
+
+def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) -> None:
+    from ore.artifact import encode_artifact, write_artifact
+    from ore.types import ExecutionArtifact
+
+    artifact = ExecutionArtifact.from_response(
+        response,
+        prompt,
+        run.model_id,
+        routing=context.decision,
+        tools=context.tools,
+        skills=context.skills,
+    )
+    if run.options.artifact_out == "-":
+        run.console.document(encode_artifact(artifact))
+    else:
+        write_artifact(artifact, run.options.artifact_out)
+
+
+def run_repl(run: Run, first: str | None) -> int:
+    """Take turns until the input ends or says so; return the exit code.
+
+    A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
+    if any turn failed. It is 1 wherever turns were never saved.
+    """
+    console, conversation = run.console, run.conversation
+    _greet(run)
+    failed = first is not None and not _repl_turn(run, first)
+    while (prompt := _next_prompt(console)) is not None:
+        if prompt.strip():
+            failed |= not _repl_turn(run, prompt)
+    if conversation.unsaved and (error := conversation.keep()):
+        console.error(str(error))
+    return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
+
+
+def _repl_turn(run: Run, prompt: str) -> bool:
+    """Take one turn of a REPL; report a failure, or that it was dropped, and say whether it held."""
+    console, before = run.console, run.conversation.length
+    try:
+        take_turn(run, prompt, run.context.gather(prompt))
+        return True
+    except (OutputError, ReaderGoneError):
+        raise
+    except OreError as exc:
+        console.error(str(exc))
+    except KeyboardInterrupt:
+        if not console.stdin_is_terminal:
+            raise
+        if run.conversation.length > before and (error := run.conversation.keep()):
+            console.error(str(error))
+        elif run.conversation.length == before:
+            console.notice("Stopped: the turn was dropped.")
+    return False
+
+
+def _next_prompt(console: Console) -> str | None:
+    """Return what is typed or piped next; None when the input ends or says so."""
+    while True:
+        try:
+            line = console.ask()
+            if line is None:
+                return None
+            text = decode_line(line)
+        except KeyboardInterrupt:
+            if not console.stdin_is_terminal:
+                raise
+            console.end_line()
+            console.notice("Ctrl-D or quit leaves.")
+        except UsageError as exc:
+            if not console.stdin_is_terminal:
+                raise
+            console.error(str(exc))
+        else:
+            return None if text.strip().lower() in LEAVE else text
+
+
+def _greet(run: Run) -> None:
+    if not run.console.stdin_is_terminal:
+        return
+    kind = "a conversation" if run.conversation.session is not None else "every turn on its own"
+    if run.conversation.name:
+        kind = f"session '{run.conversation.name}', saved after each turn"
+    run.console.notice(f"ORE: {kind}. quit, exit or Ctrl-D leaves.")
+
+
+def list_models(console: Console, backend: Backend, as_json: bool) -> None:
+    """List the installed models, the default marked."""
+    names = backend.models()
+    default = backend.default_model()
+    rows = [{"name": name, "default": name == default} for name in names]
+    if not rows:
+        console.notice("No model is installed: fetch one with --pull NAME.")
+    _list(console, as_json, rows, lambda row: (row["name"], "default" if row["default"] else ""))
+
+
+def list_tools(console: Console, as_json: bool) -> None:
+    """List the tools and the permissions that they need."""
+    from ore.tools import TOOL_REGISTRY
+
+    rows = [
+        {
+            "name": tool.name,
+            "permissions": sorted(p.value for p in tool.required_permissions),
+            "description": tool.description,
+        }
+        for _, tool in sorted(TOOL_REGISTRY.items())
+    ]
+    _list(
+        console,
+        as_json,
+        rows,
+        lambda row: (row["name"], ",".join(row["permissions"]) or "-", row["description"]),
+    )
+
+
+def list_skills(console: Console, as_json: bool) -> None:
+    """List the skills; what can't be loaded is said on stderr."""
+    from ore.skills import build_skill_registry
+
+    registry = build_skill_registry(report=console.notice)
+    rows = [
+        {"name": skill.name, "description": skill.description, "hints": list(skill.hints)}
+        for _, skill in sorted(registry.items())
+    ]
+    if not rows:
+        console.notice("There are no skills: put a folder with a SKILL.md into ~/.ore/skills.")
+    _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
+
+
+def _list(console: Console, as_json: bool, rows: list[dict[str, Any]], columns) -> None:
+    if as_json:
+        console.json(rows)
+    else:
+        console.rows([columns(row) for row in rows])
+
+
+def pull(console: Console, backend: Backend, name: str) -> None:
+    """Fetch a model with progress on stderr."""
+    try:
+        backend.pull(name, console.progress)
+    finally:
+        console.end_progress()
+    console.notice(f"{name} is ready.")

@@ -1,0 +1,160 @@
+"""What was asked for, as one frozen dataclass, and every rule on what goes together.
+
+Knows nothing about the parser, files or the environment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ore.errors import UsageError
+
+VERBS = ("--list-models", "--list-tools", "--list-skills", "--pull")
+"""Flags that do one thing without a turn."""
+
+BESIDE_VERBS = ("--json", "--host", "--backend", "--verbose", "--quiet")
+
+REPL = "a REPL (-i, -c, or a session flag without a prompt)"
+STDOUT_ARTIFACT = "--artifact-out to stdout"
+
+CONFLICTS = (
+    ("--interactive", "--conversational"),
+    ("--interactive", "--save-session"),
+    ("--interactive", "--resume-session"),
+    ("--interactive", "--session"),
+    ("--session", "--save-session"),
+    ("--session", "--resume-session"),
+    ("--route", "--tool"),
+    ("--json", "--stream"),
+    ("--json", REPL),
+    ("--artifact-in", "a prompt"),
+    ("--artifact-in", "--save-session"),
+    ("--artifact-in", "--resume-session"),
+    ("--artifact-in", "--session"),
+    ("--artifact-in", REPL),
+    ("--artifact-in", "--tool"),
+    ("--artifact-in", "--route"),
+    ("--artifact-in", "--skill"),
+    ("--artifact-out", "--stream"),
+    ("--artifact-out", "--save-session"),
+    ("--artifact-out", "--resume-session"),
+    ("--artifact-out", "--session"),
+    ("--artifact-out", REPL),
+    (STDOUT_ARTIFACT, "--json"),
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, one field per flag; see ``ore.parser`` for what each means."""
+
+    prompt: str | None = None
+    model: str | None = None
+    backend: str | None = None
+    host: str | None = None
+    list_models: bool = False
+    pull: str | None = None
+    interactive: bool = False
+    conversational: bool = False
+    save_session: str | None = None
+    resume_session: str | None = None
+    session: str | None = None
+    stream: bool = False
+    json: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    tool: str | None = None
+    tool_arg: tuple[str, ...] = ()
+    list_tools: bool = False
+    grant: tuple[str, ...] = ()
+    skill: str | None = None
+    list_skills: bool = False
+    route: bool = False
+    route_threshold: float | None = None
+    artifact_out: str | None = None
+    artifact_in: str | None = None
+
+    @classmethod
+    def from_args(cls, args: Any) -> Options:
+        """Return the options that a parsed namespace holds, checked against every rule here.
+
+        Raises:
+            UsageError: Two flags conflict, or a value is illegal; one sentence that names them.
+        """
+        values = {field.name: getattr(args, field.name) for field in fields(cls)}
+        options = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        options._check_values()
+        options._check_verbs()
+        check_conflicts(options.given)
+        if options.tool_arg and options.tool is None:
+            raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        return options
+
+    @property
+    def is_repl(self) -> bool:
+        """Whether the run is a REPL: asked for, or a session flag without a prompt [seed]."""
+        if self.interactive or self.conversational:
+            return True
+        return self.keeps_session and self.prompt is None
+
+    @property
+    def keeps_session(self) -> bool:
+        """Whether a session flag was given; it implies a conversation."""
+        return any((self.save_session, self.resume_session, self.session))
+
+    @property
+    def has_session(self) -> bool:
+        """Whether turns share a session: mode precedence is session flags, then ``-c``."""
+        return self.keeps_session or self.conversational
+
+    @property
+    def verb(self) -> str | None:
+        """The flag that does one thing without a turn, if there is one."""
+        return next((flag for flag in VERBS if flag in self.given), None)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The flags that were given, and what they add up to, by the names in ``CONFLICTS``."""
+        flags = [
+            "a prompt" if field.name == "prompt" else "--" + field.name.replace("_", "-")
+            for field in fields(self)
+            if not any(getattr(self, field.name) is absent for absent in (None, False, ()))
+        ]
+        if self.is_repl:
+            flags.append(REPL)
+        if self.artifact_out == "-":
+            flags.append(STDOUT_ARTIFACT)
+        return tuple(flags)
+
+    def with_prompt(self, prompt: str, model: str | None = None) -> Options:
+        """Return the same options with another prompt, and with a model if one is given."""
+        return replace(self, prompt=prompt, model=model or self.model)
+
+    def _check_values(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            texts = value if isinstance(value, tuple) else (value,)
+            if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
+                raise UsageError(f"--{field.name.replace('_', '-')} needs a value: it is empty.")
+        if self.prompt is not None and not self.prompt.strip():
+            raise UsageError("The prompt is blank: say what to ask.")
+        threshold = self.route_threshold
+        if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
+            raise UsageError(f"--route-threshold must be from 0 to 1, not {threshold}.")
+
+    def _check_verbs(self) -> None:
+        verb = self.verb
+        for flag in self.given if verb else ():
+            if flag != verb and flag not in BESIDE_VERBS:
+                raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
+
+
+def check_conflicts(given: Iterable[str]) -> None:
+    """Raise ``UsageError`` for the first pair of ``CONFLICTS`` that was given together."""
+    present = set(given)
+    for first, second in CONFLICTS:
+        if first in present and second in present:
+            raise UsageError(f"{first} can't be used with {second}: leave one of them out.")

@@ -1,0 +1,141 @@
+"""The command line's grammar: every flag, grouped by purpose, with its help.
+
+Says what can be written, not what goes together: cross-flag rules are in ``ore.options``. Reads
+neither the environment nor any file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from ore.errors import UsageError
+
+EXAMPLES = """\
+examples:
+  ore "Why is the sky blue?"
+  cat notes.txt | ore "Summarise this"
+  ore -c                                  talk; nothing is kept
+  ore --session trip "Where should I go?" one turn of a kept conversation
+  ore --tool read-file --tool-arg path=notes.txt --grant filesystem-read "What is open?"
+  ore --artifact-out run.json "Draft a title" && ore --artifact-in run.json --json
+
+exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
+3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
+"""
+
+
+class Answered(Exception):
+    """The command line asked only for a text, which is the exception's message."""
+
+
+class _Help(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        raise Answered(parser.format_help())
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: Any) -> NoReturn:
+        from ore._version import __version__
+
+        raise Answered(f"ore {__version__}\n")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of writing and ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: ") and "arguments: -" not in message:
+            message += "; put quotes around a prompt of several words"
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+
+
+def build_parser() -> Parser:
+    """Return the parser of ORE's command line; parsing raises ``UsageError`` or ``Answered``."""
+    parser = Parser(
+        prog="ore",
+        usage="%(prog)s [prompt] [flags]   (--help lists the flags)",
+        description="One prompt, one model call, one answer. stdout carries the answer alone.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
+    _add_model_flags(parser.add_argument_group("model"))
+    _add_mode_flags(parser.add_argument_group("modes and sessions"))
+    _add_output_flags(parser.add_argument_group("output"))
+    _add_context_flags(parser.add_argument_group("tools, skills and routes"))
+    _add_artifact_flags(parser.add_argument_group("artifacts"))
+    return parser
+
+
+def _add_model_flags(group: Any) -> None:
+    group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
+    group.add_argument(
+        "--backend",
+        choices=("auto", "ollama", "embedded"),
+        help="where models run; default: ORE_BACKEND, else auto",
+    )
+    group.add_argument("--host", metavar="URL", help="the server's address; default: OLLAMA_HOST")
+    group.add_argument("--list-models", action="store_true", help="list the installed models")
+    group.add_argument("--pull", metavar="NAME", help="fetch a model, showing how far it is")
+
+
+def _add_mode_flags(group: Any) -> None:
+    add = group.add_argument
+    add("-i", "--interactive", action="store_true", help="ask again and again, nothing remembered")
+    add("-c", "--conversational", action="store_true", help="a conversation, kept in memory")
+    add("--save-session", metavar="NAME", help="a new conversation, saved after each turn")
+    add("--resume-session", metavar="NAME", help="go on from a saved conversation")
+    add("--session", metavar="NAME", help="resume the conversation, or begin it; saved")
+
+
+def _add_output_flags(group: Any) -> None:
+    add = group.add_argument
+    add("-s", "--stream", action="store_true", help="show the answer as it is written")
+    add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
+    add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
+    add("-q", "--quiet", action="store_true", help="nothing but errors on stderr")
+    add("-h", "--help", action=_Help, nargs=0, help="show this help and exit")
+    add("--version", action=_Version, nargs=0, help="show the version and exit")
+
+
+def _add_context_flags(group: Any) -> None:
+    add = group.add_argument
+    add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
+    add(
+        "--tool-arg",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an argument for the tool; may be given again",
+    )
+    add("--list-tools", action="store_true", help="list the tools and what they need")
+    add(
+        "--grant",
+        metavar="PERM",
+        action="append",
+        default=[],
+        help="allow filesystem-read, filesystem-write, shell or network; may be given again",
+    )
+    add("--skill", metavar="NAME", help="activate a skill")
+    add("--list-skills", action="store_true", help="list the skills")
+    add("--route", action="store_true", help="choose a tool or a skill by rule, and say which")
+    add(
+        "--route-threshold",
+        metavar="FLOAT",
+        type=float,
+        help="least confidence that routes, 0 to 1; default: 0.5",
+    )
+
+
+def _add_artifact_flags(group: Any) -> None:
+    group.add_argument(
+        "--artifact-out",
+        metavar="PATH",
+        nargs="?",
+        const="-",
+        help="write the run as one JSON file; bare or - is stdout",
+    )
+    group.add_argument("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
