@@ -15,6 +15,8 @@ _EXPORTS = {
     "ore.models": ("default_model", "fetch_models"),
     "ore.store": ("FileSessionStore", "SessionStore"),
     "ore.types": (
+        "ARTIFACT_VERSION",
+        "ExecutionArtifact",
         "Message",
         "Response",
         "Session",

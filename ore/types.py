@@ -6,13 +6,22 @@ public interface.
 
 from __future__ import annotations
 
+import copy
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ore.artifact_schema import MODE, check_fields, kind_of
+from ore.strictjson import check
+
 __all__ = [
+    "ARTIFACT_VERSION",
+    "ExecutionArtifact",
+    "ExecutionArtifactContinuation",
+    "ExecutionArtifactInput",
+    "ExecutionArtifactOutput",
     "Message",
     "Response",
     "RoutingDecision",
@@ -21,6 +30,9 @@ __all__ = [
     "SkillMetadata",
     "ToolResult",
 ]
+
+ARTIFACT_VERSION = "ore.exec.v1"
+"""The one version of the execution artifact that is written and read."""
 
 
 def _new_id() -> str:
@@ -129,3 +141,152 @@ class RoutingDecision:
     reasoning: str
     id: str = field(default_factory=_new_id)
     timestamp: float = field(default_factory=time.time)
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactInput:
+    """What a turn was made of.
+
+    Attributes:
+        prompt: The user's text, verbatim.
+        model_id: The model that was asked.
+        mode: ``"single_turn"``, the only mode of this version.
+        routing: The routing decision as an object, or None when nothing was routed.
+        tools: The names of the tools that ran, or None.
+        skills: The names of the skills that were active, or None.
+    """
+
+    prompt: str
+    model_id: str
+    mode: str = MODE
+    routing: dict[str, Any] | None = None
+    tools: list[str] | None = None
+    skills: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactOutput:
+    """What the reasoner answered: the fields of ``Response``."""
+
+    id: str
+    content: str
+    model_id: str
+    timestamp: float
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactContinuation:
+    """Whether a follow-up was asked for, and why; declared by a program, never read from a text."""
+
+    requested: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionArtifact:
+    """One turn as data that can be kept, handed on and run again (``docs/artifact-schema.md``).
+
+    Attributes:
+        artifact_version: ``ARTIFACT_VERSION``.
+        execution_id: The id of the response.
+        timestamp: When the answer was complete, in Unix seconds.
+        input: What the turn was made of.
+        output: What was answered.
+        continuation: Whether a follow-up was asked for.
+        provenance: What else ORE knows of the turn, or None.
+    """
+
+    artifact_version: str
+    execution_id: str
+    timestamp: float
+    input: ExecutionArtifactInput
+    output: ExecutionArtifactOutput
+    continuation: ExecutionArtifactContinuation
+    provenance: dict[str, Any] | None = None
+
+    @classmethod
+    def from_response(
+        cls,
+        response: Response,
+        prompt: str,
+        model_id: str,
+        routing: RoutingDecision | dict[str, Any] | None = None,
+        tools: list[str] | None = None,
+        skills: list[str] | None = None,
+        continuation_requested: bool = False,
+        continuation_reason: str | None = None,
+    ) -> ExecutionArtifact:
+        """Return the artifact of one turn; an empty ``tools`` or ``skills`` is kept as None."""
+        decision = asdict(routing) if isinstance(routing, RoutingDecision) else routing
+        return cls(
+            artifact_version=ARTIFACT_VERSION,
+            execution_id=response.id,
+            timestamp=response.timestamp,
+            input=ExecutionArtifactInput(
+                prompt=prompt,
+                model_id=model_id,
+                routing=decision,
+                tools=list(tools) if tools else None,
+                skills=list(skills) if skills else None,
+            ),
+            output=ExecutionArtifactOutput(
+                id=response.id,
+                content=response.content,
+                model_id=response.model_id,
+                timestamp=response.timestamp,
+                metadata=dict(response.metadata),
+            ),
+            continuation=ExecutionArtifactContinuation(continuation_requested, continuation_reason),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the artifact as a JSON object of its own; ``provenance`` only where there is one."""
+        data = vars(self) | {
+            "input": vars(self.input),
+            "output": vars(self.output),
+            "continuation": vars(self.continuation),
+        }
+        if self.provenance is None:
+            del data["provenance"]
+        return copy.deepcopy(data)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> ExecutionArtifact:
+        """Return the artifact that a parsed JSON object holds; keys that are not known are left out.
+
+        Raises:
+            ValueError: It is none that this version understands; one sentence that says why. The
+                version is judged before anything else.
+        """
+        if not isinstance(data, dict):
+            raise ValueError(f"An artifact is a JSON object, not {kind_of(data)}.")
+        _check_version(data)
+        try:
+            check(data)
+        except ValueError as exc:
+            raise ValueError(f"The artifact can't be used: {exc}.") from exc
+        check_fields(data)
+        return cls(
+            artifact_version=ARTIFACT_VERSION,
+            execution_id=data["execution_id"],
+            timestamp=data["timestamp"],
+            input=_known(ExecutionArtifactInput, data["input"]),
+            output=_known(ExecutionArtifactOutput, data["output"]),
+            continuation=_known(ExecutionArtifactContinuation, data["continuation"]),
+            provenance=data.get("provenance"),
+        )
+
+
+def _check_version(data: dict[str, Any]) -> None:
+    version = data.get("artifact_version")
+    if version == ARTIFACT_VERSION:
+        return
+    shown = repr(version[:40]) if isinstance(version, str) else kind_of(version)
+    if "artifact_version" not in data:
+        shown = "(there is none)"
+    raise ValueError(f"Unsupported artifact version {shown}: this ORE reads {ARTIFACT_VERSION!r}.")
+
+
+def _known(kind: type, data: dict[str, Any]) -> Any:
+    return kind(**{name: data[name] for name in kind.__dataclass_fields__ if name in data})

@@ -1,0 +1,111 @@
+"""What stands where in an execution artifact, and of which type: ``docs/artifact-schema.md`` as code.
+
+Judges values that were parsed already. Knows nothing about files, versions or the classes that an
+artifact becomes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+MODE = "single_turn"
+"""The only value that ``input.mode`` has in this version of the schema."""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_sendable_text(value: Any) -> bool:
+    # Half a surrogate pair can be written in JSON and can't be sent to any model as UTF-8.
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return type(value) is not bool and isinstance(value, (int, float)) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_TEXT = ("text", _is_text)
+_SENDABLE = ("text that can be sent", _is_sendable_text)
+_NUMBER = ("a finite number", _is_number)
+_BOOLEAN = ("true or false", _is_boolean)
+_OBJECT = ("an object", _is_object)
+_NAMES = ("a list of text", _is_list_of_text)
+
+# An object stands before what is in it.
+_REQUIRED = {
+    "execution_id": _TEXT,
+    "timestamp": _NUMBER,
+    "input": _OBJECT,
+    "input.prompt": _SENDABLE,
+    "input.model_id": _SENDABLE,
+    "input.mode": _TEXT,
+    "output": _OBJECT,
+    "output.id": _TEXT,
+    "output.content": _TEXT,
+    "output.model_id": _TEXT,
+    "output.timestamp": _NUMBER,
+    "output.metadata": _OBJECT,
+    "continuation": _OBJECT,
+    "continuation.requested": _BOOLEAN,
+}
+_MAY_BE_NULL = {
+    "input.routing": _OBJECT,
+    "input.tools": _NAMES,
+    "input.skills": _NAMES,
+    "continuation.reason": _TEXT,
+    "provenance": _OBJECT,
+}
+
+
+def check_fields(data: dict[str, Any]) -> None:
+    """Raise ``ValueError``, one sentence, at the first thing in an artifact that is not as it must be.
+
+    Keys that are not known here are tolerated at every level.
+    """
+    for name, kind in _REQUIRED.items():
+        holder, key = _place(data, name)
+        if key not in holder:
+            raise ValueError(f"The artifact's {name} is missing.")
+        _check_kind(name, holder[key], kind)
+    for name, kind in _MAY_BE_NULL.items():
+        holder, key = _place(data, name)
+        if holder.get(key) is not None:
+            _check_kind(name, holder[key], kind)
+    if data["input"]["mode"] != MODE:
+        raise ValueError(f"The artifact's input.mode is not {MODE!r}.")
+    if data["execution_id"] != data["output"]["id"]:
+        raise ValueError("The artifact's execution_id is not its output.id.")
+
+
+def kind_of(value: Any) -> str:
+    """Return what JSON calls the type of a parsed value, with its article."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number" if isinstance(value, (int, float)) else "no JSON")
+
+
+def _place(data: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
+    section, _, key = name.rpartition(".")
+    return (data[section] if section else data), key
+
+
+def _check_kind(name: str, value: Any, kind: tuple[str, Any]) -> None:
+    wanted, holds = kind
+    if not holds(value):
+        raise ValueError(f"The artifact's {name} is {kind_of(value)}, not {wanted}.")
