@@ -1,7 +1,8 @@
 """Reading JSON that others may have prepared: bounded, UTF-8, nothing ambiguous.
 
-The standard parser takes a document's last duplicate key, NaN and any depth. Here each is an
-error, so that what was checked is what will be used. Knows nothing about what a document means.
+The standard parser takes a document's last duplicate key, NaN, any depth and any number of digits.
+Here each is an error, so that what was checked is what will be used. Knows nothing about what a
+document means.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from typing import Any
 
 MAX_DEPTH = 64
+MAX_DIGITS = 308
+"""The most digits of an integer: every number that is accepted fits a float, too."""
 
 
 def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
@@ -27,13 +30,18 @@ def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
     if len(data) > limit:
         raise ValueError(f"it is larger than {limit:,} bytes")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
         raise ValueError(f"it is not UTF-8 at byte {exc.start}") from exc
+    if not text.strip():
+        raise ValueError("it is empty")
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer
+        )
     except json.JSONDecodeError as exc:
-        raise ValueError(f"it is not JSON: {exc.msg} at line {exc.lineno}") from exc
+        what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
+        raise ValueError(f"it is not JSON: {what} at line {exc.lineno}") from exc
     except RecursionError as exc:
         raise ValueError(f"it is nested deeper than {max_depth} levels") from exc
     check(value, max_depth)
@@ -59,11 +67,19 @@ def check(value: Any, max_depth: int = MAX_DEPTH) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"it has the key {twice[:40]!r} twice in one object")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"it has the key {key[:40]!r} twice in one object")
+            seen.add(key)
     return found
 
 
 def _constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is no JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"it holds an integer of more than {MAX_DIGITS} digits")
+    return int(digits)
