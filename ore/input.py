@@ -24,7 +24,14 @@ def decode_argv(argv: Sequence[str]) -> list[str]:
     Raises:
         UsageError: An argument is not UTF-8; the message names the byte's offset.
     """
-    return [_decode(os.fsencode(argument), "An argument") for argument in argv]
+    return [_decode(_bytes(argument), "An argument") for argument in argv]
+
+
+def _bytes(argument: str) -> bytes:
+    try:
+        return os.fsencode(argument)
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"An argument is not text at character {exc.start}.") from exc
 
 
 def decode_line(line: bytes) -> str:

@@ -89,10 +89,15 @@ def run_once(run: Run, prompt: str) -> None:
     if options.artifact_out is not None:
         _emit_artifact(run, prompt, context, response)
     if options.json:
-        document = asdict(response)
-        if options.route:
-            document["routing"] = asdict(context.decision)
-        run.console.json(document)
+        run.console.json(_document(response, context))
+
+
+def _document(response: Response, context: Context) -> dict[str, Any]:
+    keys = ("id", "model_id", "content", "timestamp", "metadata")
+    document = {key: getattr(response, key) for key in keys}
+    if context.decision is not None:
+        document["routing"] = asdict(context.decision)
+    return document
 
 
 def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) -> None:

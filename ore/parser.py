@@ -15,10 +15,11 @@ EXAMPLES = """\
 examples:
   ore "Why is the sky blue?"
   cat notes.txt | ore "Summarise this"
-  ore -c                                  talk; nothing is kept
-  ore --session trip "Where should I go?" one turn of a kept conversation
-  ore --tool read-file --tool-arg path=notes.txt --grant filesystem-read "What is open?"
-  ore --artifact-out run.json "Draft a title" && ore --artifact-in run.json --json
+  ore -c                                    talk; nothing is kept
+  ore --session trip "Where should I go?"   one turn of a conversation that is kept
+  ore --tool echo --tool-arg tone=dry "Tell me a joke"
+  ore --artifact-out run.json "Draft a title"
+  ore --artifact-in run.json --json
 
 exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
 3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated

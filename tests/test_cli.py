@@ -1,0 +1,110 @@
+"""The command line as a whole: exit codes, one place for errors, and no surprise on any stream."""
+
+from __future__ import annotations
+
+import pytest
+
+import ore as package
+from ore.cli import main, run
+from ore.errors import OreError, SessionError, UsageError
+
+
+class TestModeValidation:
+    """``--interactive`` excludes every flag that keeps a conversation."""
+
+    @pytest.mark.invariant
+    @pytest.mark.parametrize(
+        "other",
+        [
+            ["--conversational"],
+            ["-c"],
+            ["--save-session", "s"],
+            ["--resume-session", "s"],
+            ["--session", "s"],
+        ],
+    )
+    def test_interactive_excludes(self, other, capsys):
+        with pytest.raises(SystemExit) as end:
+            run(["--interactive", *other])
+        assert end.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("usage: ore") and "--interactive" in err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--help"], ["-h"], ["--version"]],
+)
+def test_main_returns_and_never_ends_the_process(argv, capsys):
+    assert main(argv) == 0
+    out, err = capsys.readouterr()
+    assert out and err == ""
+
+
+def test_the_version_is_the_package_s(ore):
+    assert ore("--version").out == f"ore {package.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "argv, stdin, named",
+    [
+        ([], None, "no prompt"),
+        ([], "", "stdin is empty"),
+        ([""], None, "blank"),
+        (["--unknown"], None, "--unknown"),
+        (["hi", "--json", "--stream"], None, "--stream"),
+        (["hi", "--tool-arg", "a=b"], None, "--tool"),
+        (["hi", "--grant", "everything"], None, "everything"),
+        (["--artifact-out", "What is it?"], None, "'What is it?'"),
+        (["hi"], b"\xff", "byte 0"),
+        (["a\udcff"], None, "byte 1"),
+        (["--session", "../x", "hi"], None, "../x"),
+    ],
+)
+def test_what_is_asked_wrongly_is_2_with_usage_and_one_sentence(ore, argv, stdin, named):
+    result = ore(*argv, stdin=stdin)
+    usage, sentence = result.err.splitlines()
+    assert (result.code, result.out, result.calls) == (2, "", [])
+    assert usage.startswith("usage: ore")
+    assert sentence.startswith("ore: ") and named in sentence
+
+
+def errors(base: type = OreError) -> list[type]:
+    return [kind for child in base.__subclasses__() for kind in (child, *errors(child))]
+
+
+@pytest.mark.parametrize("kind", sorted(set(errors()), key=lambda kind: kind.__name__))
+def test_every_error_s_class_is_the_exit_code(ore, kind):
+    error = kind.__new__(kind)
+    Exception.__init__(error, "It went wrong.")
+    error.args = ("It went wrong.",)
+    result = ore("hi", replies=[error])
+    assert result.code == kind.exit_code
+    assert result.out == ""
+    assert "Traceback" not in result.err
+
+
+def test_a_bug_is_not_hidden(ore):
+    with pytest.raises(ZeroDivisionError):
+        ore("hi", replies=[ZeroDivisionError()])
+
+
+def test_no_model_at_all_is_1_and_names_pull(ore):
+    result = ore("hi", models=())
+    assert (result.code, result.out) == (1, "")
+    assert "--pull" in result.err
+
+
+def test_an_unknown_model_is_1(ore):
+    result = ore("hi", "--model", "nope")
+    assert (result.code, result.out) == (1, "") and "nope" in result.err
+
+
+def test_usage_errors_that_are_session_errors_stay_2():
+    names = [kind for kind in errors() if issubclass(kind, (UsageError, SessionError))]
+    assert all(kind.exit_code == 2 for kind in names if issubclass(kind, UsageError))
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(package, name) is not None

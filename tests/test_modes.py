@@ -1,0 +1,141 @@
+"""Turns and REPLs, through the real command line with a scripted reasoner."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.errors import BackendError, IncompleteAnswerError
+
+DOWN = BackendError("The server is down.")
+CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
+
+
+def test_one_turn_prints_the_answer_and_nothing_else(ore):
+    result = ore("Capital of France?")
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+    assert [message.role for message in result.calls[0]] == ["system", "user"]
+    assert result.prompts == ["Capital of France?"]
+
+
+@pytest.mark.parametrize("flags", [[], ["-s"], ["-v"], ["-q"], ["-s", "-v", "-q"]])
+def test_the_answer_is_the_same_whatever_is_said_beside_it(ore, flags):
+    result = ore("Hi", *flags, replies=[["Par", "is."]])
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert ("[Metadata]:" in result.err) == ("-v" in flags and "-q" not in flags)
+
+
+def test_a_terminal_is_told_who_answers(ore):
+    result = ore("Hi", terminal="out err")
+    assert result.out == "[AYA]: Paris.\n"
+    assert result.err == "Model: scripted (scripted)\n"
+
+
+def test_json_has_exactly_its_keys(ore):
+    document = ore("Hi", "--json").json
+    assert list(document) == ["id", "model_id", "content", "timestamp", "metadata"]
+    assert (document["content"], document["model_id"]) == ("Paris.", "scripted")
+
+
+@pytest.mark.parametrize("flags", [[], ["--stream"]])
+def test_an_empty_answer_is_a_success_that_is_said(ore, flags):
+    result = ore("Hi", *flags, replies=[""])
+    assert (result.code, result.out, result.err) == (0, "\n", "The answer is empty.\n")
+
+
+def test_a_failure_before_the_answer_leaves_stdout_empty(ore):
+    result = ore("Hi", replies=[DOWN])
+    assert (result.code, result.out, result.err) == (1, "", "ore: The server is down.\n")
+
+
+def test_a_failure_in_mid_answer_ends_the_line_and_says_so(ore):
+    result = ore("Hi", "--stream", replies=[CUT])
+    assert (result.code, result.out, result.err) == (1, "Par\n", "ore: The answer was cut.\n")
+
+
+@pytest.mark.parametrize(
+    "reply, out", [(KeyboardInterrupt(), ""), (["a", KeyboardInterrupt()], "a\n")]
+)
+def test_an_interrupted_turn_is_130_and_its_stream_is_closed(ore, reply, out):
+    result = ore("Hi", "--stream", replies=[reply])
+    assert (result.code, result.out, result.err) == (130, out, "")
+    assert result.backend.engine.closed == isinstance(reply, list)
+
+
+def test_a_stateless_repl_forgets(ore):
+    result = ore("-i", stdin="one\n\n  \ntwo\n", replies=["1", "2"])
+    assert (result.code, result.out, result.err) == (0, "1\n2\n", "")
+    assert [len(messages) for messages in result.calls] == [2, 2]
+
+
+def test_a_conversation_remembers(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", "2"])
+    assert [message.content for message in result.calls[1][1:]] == ["one", "1", "two"]
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "QUIT", " Exit "])
+def test_a_word_leaves_the_repl(ore, word):
+    assert ore("-i", stdin=f"one\n{word}\ntwo\n").prompts == ["one"]
+
+
+@pytest.mark.parametrize("flag", ["-i", "-c"])
+def test_a_prompt_beside_a_repl_is_its_first_turn(ore, flag):
+    result = ore(flag, "first", stdin="second\n", replies=["1", "2"])
+    assert (result.out, result.prompts) == ("1\n2\n", ["first", "second"])
+
+
+@pytest.mark.parametrize("terminal, code", [("", 1), ("in out err", 0)])
+def test_a_failed_turn_does_not_end_a_repl(ore, terminal, code):
+    result = ore("-c", stdin="one\ntwo\n", replies=[DOWN, "2"], terminal=terminal)
+    assert result.code == code
+    assert "ore: The server is down.\n" in result.err
+    assert [message.content for message in result.calls[1][1:]] == ["two"]
+
+
+def test_an_interrupted_turn_returns_to_the_prompt_with_the_session_unchanged(ore):
+    script = ["1", ["par", KeyboardInterrupt()], "3"]
+    result = ore("-c", "-s", stdin="one\ntwo\nthree\n", replies=script, terminal="in out err")
+    assert result.code == 0
+    assert "Stopped: the turn was dropped." in result.err
+    assert [message.content for message in result.calls[2][1:]] == ["one", "1", "three"]
+
+
+def test_an_interrupted_turn_ends_a_repl_on_a_pipe(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=[KeyboardInterrupt(), "2"])
+    assert (result.code, len(result.calls)) == (130, 1)
+
+
+def test_a_line_that_is_not_utf8_ends_a_repl_on_a_pipe_with_2(ore):
+    result = ore("-i", stdin=b"one\n\xff\ntwo\n")
+    assert (result.code, result.prompts) == (2, ["one"])
+    assert "not UTF-8 at byte 0" in result.err
+
+
+def test_a_line_that_is_not_utf8_is_asked_again_on_a_terminal(ore):
+    result = ore("-i", stdin=b"\xff\ntwo\n", terminal="in out err")
+    assert (result.code, result.prompts) == (0, ["two"])
+
+
+def test_the_persona_is_sent_every_turn_and_never_kept(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", "2"])
+    for messages in result.calls:
+        assert [m.role for m in messages].count("system") == 1
+        assert "Aya" in messages[0].content
+
+
+def test_models_are_listed_with_the_default_marked(ore):
+    models = ("first:latest", "second:1b")
+    assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\t\n"
+    document = ore("--list-models", "--json", models=models).json
+    assert document[0] == {"name": "first:latest", "default": True}
+
+
+def test_no_models_is_an_empty_list_that_is_said(ore):
+    result = ore("--list-models", models=())
+    assert (result.code, result.out) == (0, "")
+    assert "--pull" in result.err
+
+
+def test_pull_says_what_it_does_and_asks_nothing(ore):
+    result = ore("--pull", "tiny")
+    assert (result.code, result.out, result.err) == (0, "", "reading\ntiny is ready.\n")
+    assert result.backend.pulled == ["tiny"] and result.calls == []

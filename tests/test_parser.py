@@ -1,0 +1,52 @@
+"""The command line's grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.errors import UsageError
+from ore.parser import Answered, build_parser
+
+
+def flags():
+    return [action for action in build_parser()._actions if action.option_strings]
+
+
+def test_the_prompt_may_stand_anywhere():
+    for argv in (["p", "-v", "-s"], ["-v", "p", "-s"], ["-v", "-s", "p"], ["-v", "--", "p"]):
+        assert build_parser().parse_args(argv).prompt == "p"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["--verb"], ["--unknown"], ["a", "b"], ["--model"], ["--route-threshold", "x"], ["--save"]],
+)
+def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
+    with pytest.raises(UsageError):
+        build_parser().parse_args(argv)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_several_words_without_quotes_are_told_about_quotes():
+    with pytest.raises(UsageError, match="put quotes around a prompt"):
+        build_parser().parse_args(["why", "is", "it"])
+
+
+@pytest.mark.parametrize("argv", [["-h"], ["--help"], ["--version"], ["-i", "-c", "--help"]])
+def test_help_and_version_answer_before_anything_else(argv):
+    with pytest.raises(Answered):
+        build_parser().parse_args(argv)
+
+
+def test_help_fits_eighty_columns_and_explains_every_flag(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = build_parser().format_help()
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    for action in flags():
+        assert action.help, action.option_strings
+        assert all(flag in text for flag in action.option_strings)
+
+
+@pytest.mark.parametrize("argv, expected", [([], None), (["--artifact-out"], "-")])
+def test_a_bare_artifact_out_is_stdout(argv, expected):
+    assert build_parser().parse_args(argv).artifact_out == expected
