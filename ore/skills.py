@@ -1,0 +1,166 @@
+"""The skills there are, and what a turn gets of the one that is used.
+
+Nothing is scanned or read before it is asked for. Knows nothing about flags, models or terminals,
+nor what a skill's file looks like inside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
+from ore.files import reason
+from ore.home import ore_home
+from ore.skill_folder import (
+    MAX_RESOURCE_BYTES,
+    Report,
+    ignore,
+    load_skill_frontmatter,
+    load_skill_instructions,
+    load_skill_metadata,
+    load_skill_resource,
+    shown,
+)
+from ore.skill_mentions import resource_mentions
+from ore.types import RoutingTarget, SkillMetadata
+
+__all__ = [
+    "MAX_RESOURCES",
+    "MAX_RESOURCES_BYTES",
+    "MAX_RESOURCE_BYTES",
+    "Report",
+    "activate_skill",
+    "build_skill_registry",
+    "build_targets_from_skill_registry",
+    "find_skill",
+    "load_skill_frontmatter",
+    "load_skill_instructions",
+    "load_skill_metadata",
+    "load_skill_resource",
+]
+
+MAX_RESOURCES = 1000
+MAX_RESOURCES_BYTES = 1024 * 1024
+
+
+def build_skill_registry(
+    root: Path | str | None = None, report: Report | None = None
+) -> dict[str, SkillMetadata]:
+    """Return the skills below ``root`` by name, in the order of their names.
+
+    Every folder in ``root`` is a skill, hidden ones apart. One that can't be used is reported and
+    left out. Of two skills with the same name the one in the folder of that name is kept, else the
+    one whose folder sorts first; the other is reported.
+
+    Args:
+        root: The folder of skills; None is ``skills`` in ``ore_home()``. It need not exist.
+        report: Gets one line for each skill that is left out and each that looks wrong.
+
+    Raises:
+        HomeError: ``root`` is None and there is no usable home.
+    """
+    report = report or ignore
+    root = ore_home() / "skills" if root is None else Path(root)
+    found = []
+    for folder in _folders(root, report):
+        try:
+            found.append(load_skill_metadata(folder, report))
+        except InvalidSkillError as exc:
+            report(f"{exc} The skill is skipped.")
+    found.sort(key=lambda skill: (skill.name, skill.path.name != skill.name, skill.path.name))
+    registry: dict[str, SkillMetadata] = {}
+    for skill in found:
+        kept = registry.setdefault(skill.name, skill)
+        if kept is not skill:
+            report(
+                f"The skill in the folder '{shown(skill.path.name)}' is hidden: the one in "
+                f"'{shown(kept.path.name)}' is called '{skill.name}' too. Rename one of them."
+            )
+    return registry
+
+
+def build_targets_from_skill_registry(
+    registry: Mapping[str, SkillMetadata],
+) -> list[RoutingTarget]:
+    """Return what a router needs of every skill, in the registry's order."""
+    return [
+        RoutingTarget(skill.name, "skill", skill.description, skill.hints)
+        for skill in registry.values()
+    ]
+
+
+def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadata:
+    """Return the skill of that name.
+
+    Raises:
+        SkillNotFoundError: There is none; the message lists what there is, or how to add one.
+    """
+    if name in registry:
+        return registry[name]
+    names = list(registry)
+    if not names:
+        there = "put a folder with a SKILL.md into ~/.ore/skills to add one"
+    else:
+        more = f" and {len(names) - 20} more (see --list-skills)" if len(names) > 20 else ""
+        there = f"there are {', '.join(names[:20])}{more}"
+    raise SkillNotFoundError(f"There is no skill '{shown(name)}': {there}.", name)
+
+
+def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
+    """Return what a turn gets of a skill: its instructions and every resource that they name.
+
+    A resource is appended as ``[Resource:path]`` and its text, in the order of first mention (see
+    ``resource_mentions``). One that can't be read, or that would make more than
+    ``MAX_RESOURCES_BYTES`` of resources, is reported and left out.
+
+    Raises:
+        InvalidSkillError: The instructions can't be read.
+    """
+    report = report or ignore
+    body = load_skill_instructions(skill.path)
+    if not body:
+        report(f"The skill '{skill.name}' has no instructions below its frontmatter.")
+    parts, size = [body], 0
+    mentions = resource_mentions(body)
+    for path in mentions[:MAX_RESOURCES]:
+        try:
+            text = load_skill_resource(skill.path, path)
+        except OreError as exc:
+            report(f"{exc} The skill is used without it.")
+            continue
+        more = len(text.encode("utf-8"))
+        if size + more > MAX_RESOURCES_BYTES:
+            report(
+                f"The resource '{shown(path)}' of the skill '{skill.name}' is left out: all "
+                f"resources together would be larger than {MAX_RESOURCES_BYTES:,} bytes."
+            )
+            continue
+        size += more
+        parts.append(f"[Resource:{path}]\n{text}")
+    if len(mentions) > MAX_RESOURCES:
+        report(
+            f"The skill '{skill.name}' names more than {MAX_RESOURCES:,} resources: the others "
+            f"are left out."
+        )
+    return "\n\n".join(parts)
+
+
+def _folders(root: Path, report: Report) -> list[Path]:
+    try:
+        names = sorted(os.listdir(root))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as exc:
+        report(f"No skills are loaded: the folder {shown(str(root))} can't be read: {reason(exc)}.")
+        return []
+    folders = []
+    for name in names:
+        if name.startswith("."):
+            continue
+        if os.path.isdir(root / name):
+            folders.append(root / name)
+        elif os.path.islink(root / name):
+            report(f"The skill folder '{shown(name)}' is a link that leads to no folder.")
+    return folders
