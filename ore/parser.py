@@ -16,7 +16,7 @@ examples:
   ore "Why is the sky blue?"
   cat notes.txt | ore "Summarise this"
   ore -c                                    talk; nothing is kept
-  ore --session trip "Where should I go?"   one turn of a conversation that is kept
+  ore --session trip "Where should I go?"   one turn of a saved conversation
   ore --tool echo --tool-arg tone=dry "Tell me a joke"
   ore --artifact-out run.json "Draft a title"
   ore --artifact-in run.json --json

@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.harness import run_ore
+
+# Looked at once, before the tests' own home and environment take its place.
+MODEL_DIR = os.environ.get("ORE_MODEL_DIR")
+
+
+def why_no_embedded_model() -> str | None:
+    """The reason why tests of the embedded backend can't run here, or None."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        return "the engine is not installed (requirements-embedded.txt)"
+    if MODEL_DIR is None or not any(Path(MODEL_DIR).glob("*.gguf")):
+        return "ORE_MODEL_DIR names no folder with a model"
+    return None
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--require-embedded",
+        action="store_true",
+        help="fail where the tests of the embedded backend can't run",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    reason = why_no_embedded_model()
+    if reason is None:
+        return
+    if config.getoption("--require-embedded"):
+        raise pytest.UsageError(f"--require-embedded: {reason}")
+    for item in items:
+        if item.get_closest_marker("embedded"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def model_dir(monkeypatch) -> Path:
+    """The folder with the real model, for tests marked ``embedded``; ORE finds it there too."""
+    monkeypatch.setenv("ORE_MODEL_DIR", str(MODEL_DIR))
+    return Path(MODEL_DIR)
 
 
 @pytest.fixture(autouse=True)
