@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests import fake_ollama_bad_bodies, fake_ollama_troubles
 from tests.fake_ollama_connection import Recorded, Server
 from tests.fake_ollama_replies import Ollama, Reply
 from tests.fake_ollama_scenarios import SCENARIOS, Pause, Scenario, Step, healthy
 
+TABLES = (fake_ollama_bad_bodies, fake_ollama_troubles)  # importing them filled the table
 SHARED_OPTIONS = ("on", "wait", "cut_at", "reset", "overflow")
 
 
@@ -62,7 +64,7 @@ class FakeOllama:
             (seconds of silence before the reply), ``cut_at`` (cut the connection after so many
             bytes of the body; more than there are cut nothing), ``reset`` (cut by RST) and
             ``overflow`` (``"rendered"``, ``"native"`` or ``"old"``: how a too long prompt is cut).
-            ``raw`` and ``prerendered`` choose the scenarios of these names.
+            ``raw``, ``body`` and ``prerendered`` choose the scenarios of these names.
 
     Attributes:
         url: The address, without a slash at its end.
@@ -184,7 +186,7 @@ def _is_chat(seen: Recorded) -> bool:
 
 
 def _act(name: str, options: dict[str, Any]) -> Act:
-    chosen = next((key for key in ("raw", "prerendered") if key in options), name)
+    chosen = next((key for key in ("raw", "body", "prerendered") if key in options), name)
     scenario = SCENARIOS[chosen if name == "happy" else name]
     own = {key: value for key, value in options.items() if key not in SHARED_OPTIONS}
     inspect.signature(scenario.play).bind(None, **own)

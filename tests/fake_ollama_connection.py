@@ -19,7 +19,7 @@ from http import HTTPStatus
 from typing import Any, BinaryIO
 
 from tests.fake_ollama_replies import NDJSON
-from tests.fake_ollama_scenarios import Chunk, Chunks, Cut, Pause, Raw, Step, Whole
+from tests.fake_ollama_scenarios import Chunk, Cut, Framed, Pause, Raw, Step, Whole
 
 LONGEST_LINE = 65_536
 LONGEST_SHORT_BODY = 2_048
@@ -114,11 +114,6 @@ def head(status: int, content_type: str, **more: str) -> bytes:
     return ("\r\n".join(rows) + "\r\n\r\n").encode("latin-1")
 
 
-def framed(data: bytes) -> bytes:
-    """Return bytes as one HTTP chunk."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
 class Connection(socketserver.BaseRequestHandler):
     """A client's connection, in a thread of its own; ``server.fake`` decides what happens."""
 
@@ -158,13 +153,12 @@ class Connection(socketserver.BaseRequestHandler):
                 self.send_whole(step)
             elif isinstance(step, Chunk):
                 self.send_chunk(step.data)
-            elif isinstance(step, Chunks):
-                start = b"" if self.begun else self.stream_head()
-                self.send(start + b"".join(framed(data) for data in step.data))
+            elif isinstance(step, Framed):
+                self.send((b"" if self.begun else self.stream_head()) + step.data)
             elif isinstance(step, Raw):
                 self.send(step.data)
             elif isinstance(step, Cut):
-                self.hang_up(step.reset)
+                self.hang_up(step.reset or self.reset)
         self.finish_stream()
 
     def stream_head(self) -> bytes:
@@ -173,7 +167,10 @@ class Connection(socketserver.BaseRequestHandler):
 
     def send_chunk(self, data: bytes) -> None:
         start = b"" if self.begun else self.stream_head()
-        self.send_body(start + b"%x\r\n" % len(data), data, b"\r\n")
+        if data:
+            self.send_body(start + b"%x\r\n" % len(data), data, b"\r\n")
+        else:
+            self.send(start)
 
     def send_whole(self, step: Whole) -> None:
         # Go knows the length of what fits its buffer; a longer body goes out as one chunk.
@@ -186,12 +183,16 @@ class Connection(socketserver.BaseRequestHandler):
             start, end = head(step.status, step.content_type, **more), b"\r\n" + STREAM_END
             start += b"%x\r\n" % len(body) if body else b""
         self.seen.answered = True
-        self.send_body(start, body, end if body else b"")
+        if step.upto is None:
+            self.send_body(start, body, end if body else b"")
+        else:
+            self.send(start + body[: step.upto])
 
     def finish_stream(self) -> None:
+        # Who has read the last line may go without waiting for the last chunk.
         self.seen.answered = True
         if self.begun:
-            self.send(STREAM_END)
+            self.request.sendall(STREAM_END)
 
     def send_body(self, before: bytes, data: bytes, after: bytes) -> None:
         """Write a part of the body, or only its beginning where the connection is to be cut."""

@@ -40,7 +40,7 @@ EXPIRES = "2026-08-21T18:53:22.123456789Z"
 MODIFIED = "2026-08-21T18:48:22.123456789Z"
 PRIVATE_HOST = re.compile(
     r"localhost|.+\.(localhost|local|internal)|127\..*|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])"
-    r"\..*|0\.0\.0\.0|\[::1?\]"
+    r"\..*|0\.0\.0\.0|::1?"
 )
 
 
@@ -240,7 +240,7 @@ class Ollama:
     def answer(self, method: str, path: str, host: str, body: bytes, overflow: str) -> Reply:
         """Return what the server says to one request, refusals included."""
         path = urlsplit(path).path
-        if not PRIVATE_HOST.fullmatch(host.rpartition(":")[0] or host):
+        if not PRIVATE_HOST.fullmatch(urlsplit(f"//{host}").hostname or ""):
             return Reply(status=403, content_type="")
         simple = {
             "/": lambda: Reply(text=b"Ollama is running", content_type=f"{TEXT}; charset=utf-8"),

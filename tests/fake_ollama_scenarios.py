@@ -24,26 +24,27 @@ CHAT = "/api/chat"
 
 @dataclass(frozen=True)
 class Whole:
-    """A complete answer that is not streamed."""
+    """An answer that is not streamed; only its first ``upto`` bytes are sent, if that is set."""
 
     status: int
     content_type: str
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
+    upto: int | None = None
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Bytes of a streamed body, in one HTTP chunk; the first brings the head of the answer."""
+    """Bytes of a streamed body, in one HTTP chunk; the first brings the head, and may be empty."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """Several HTTP chunks in one write."""
+class Framed:
+    """HTTP chunks that are framed already, in one write."""
 
-    data: tuple[bytes, ...]
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Cut:
     reset: bool = False
 
 
-Step = Whole | Chunk | Chunks | Raw | Pause | Cut
+Step = Whole | Chunk | Framed | Raw | Pause | Cut
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def scenario(name: str, **rest: Any) -> Callable:
     return decorate
 
 
+def framed(data: bytes) -> bytes:
+    """Return bytes as one HTTP chunk."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 def healthy(reply: Reply) -> Iterator[Step]:
     """Send the reply as a healthy server does."""
     if not reply.stream:
@@ -119,13 +125,11 @@ def changed(reply: Reply, change: Callable[[dict], dict]) -> Iterator[Step]:
     return healthy(replace(reply, lines=(change(line) for line in reply.lines)))
 
 
-def interrupted(reply: Reply, after: int, steps: Iterable[Step], go_on: bool) -> Iterator[Step]:
-    """Send ``after`` lines, then other steps, then the rest if the stream is to ``go_on``."""
-    lines = iter(reply.lines)
-    yield from healthy(replace(reply, lines=itertools.islice(lines, after)))
-    yield from steps
-    if go_on:
-        yield from healthy(replace(reply, lines=lines))
+def line_bytes(reply: Reply) -> list[bytes]:
+    """Return the lines of a stream; the body of an answer that is not streamed counts as one."""
+    if not reply.stream:
+        return [reply.body()]
+    return [encode(line) + b"\n" for line in reply.lines]
 
 
 add("happy", "all goes well", healthy)
@@ -134,57 +138,102 @@ add("overflow-old", "a prompt that is too long fills the window", healthy, overf
 add("overflow-rendered", "a prompt that is too long is cut to half the window", healthy)
 
 
-# Replies that are sent instead of an answer: status, content type, body, what it stands for.
-
-FIXED = {
-    "busy": (503, JSON, "server busy, please try again.  maximum pending requests exceeded"),
-    "canceled": (499, JSON, "request canceled"),
-    "cloud-disabled": (403, JSON, "ollama cloud is disabled: remote inference is unavailable"),
-    "context-exceeded": (400, BARE_JSON, NESTED),
-    "load-crash": (500, JSON, "llama-server process has terminated: signal: killed: out of memory"),
-    "load-memory": (
-        500,
-        JSON,
-        "model requires more system memory (41.3 GiB) than is available (7.6 GiB)",
-    ),
-    "load-stalled": (500, JSON, "timed out waiting for llama-server to start - "),
-    "load-missing": (404, JSON, 'model "llama3.2" not found, try pulling it first'),
-    "rate-limited": (429, JSON, "you have reached your hourly usage limit"),
-    "runner-dead": (
-        500,
-        JSON,
-        "model runner has unexpectedly stopped, this may be due to resource limitations or an "
-        "internal error, check ollama server logs for details",
-    ),
-    "unauthorized": (
-        401,
-        JSON,
-        {"error": "unauthorized", "signin_url": "https://ollama.com/connect?name=a&key=b"},
-    ),
-    "bad-gateway": (502, TEXT, b"dial tcp: lookup ollama.com: no such host"),
-    "empty-200": (200, NDJSON, b""),
-    "empty-500": (500, "", b""),
-    "error-list": (500, JSON, b'["no","object"]'),
-    "error-number": (500, JSON, b"42"),
-    "error-string": (500, JSON, b'"no object"'),
-    "forbidden": (403, "", b""),
-    "html-200": (200, "text/html", HTML),
-    "html-502": (502, "text/html", HTML),
-    "not-found-text": (404, TEXT, b"404 page not found"),
-}
+# Answers that are slow.
 
 
-def fixed(reply: Reply, *, status: int, content_type: str, body: bytes) -> Iterator[Step]:
-    yield Whole(status, content_type, body)
+@scenario("slow")
+def slow(reply: Reply, seconds: float = 0.05) -> Iterator[Step]:
+    """seconds (0.05) pass between two lines"""
+    return healthy(replace(reply, delay=seconds))
 
 
-for _name, (_status, _type, _body) in FIXED.items():
-    if not isinstance(_body, bytes):
-        _body = encode(_body if isinstance(_body, dict) else {"error": _body})
-    _shown = _body[:60].decode() or "nothing"
-    add(
-        _name,
-        f"HTTP {_status}: {' '.join(_shown.split())}",
-        functools.partial(fixed, status=_status, content_type=_type, body=_body),
-        replaces=True,
+@scenario("slow-start")
+def slow_start(reply: Reply, seconds: float = 0.5) -> Iterator[Step]:
+    """nothing at all for some seconds (0.5), then all goes well"""
+    yield Pause(seconds)
+    yield from healthy(reply)
+
+
+@scenario("loading")
+def loading(reply: Reply, seconds: float = 0.5) -> Iterator[Step]:
+    """as slow-start, and /api/ps waits for the load"""
+    yield Pause(seconds, loading=True)
+    spent = int(seconds * 1e9)
+    yield from changed(
+        reply,
+        lambda line: line
+        | {key: line[key] + spent for key in ("total_duration", "load_duration") if key in line},
     )
+
+
+@scenario("stall")
+def stall(reply: Reply, after: int = 1, seconds: float = FOREVER) -> Iterator[Step]:
+    """after some lines (1) the server falls silent, for good or for some seconds"""
+    lines = iter(reply.lines)
+    if reply.stream:
+        yield from healthy(replace(reply, lines=itertools.islice(lines, after)))
+    yield Pause(seconds)
+    yield from healthy(replace(reply, lines=lines))
+
+
+@scenario("drip")
+def drip(reply: Reply, seconds: float = 0.1) -> Iterator[Step]:
+    """one byte of the body every 0.1 seconds"""
+    for byte in b"".join(line_bytes(reply)):
+        yield Chunk(bytes([byte]))
+        yield Pause(seconds)
+
+
+@scenario("silent", replaces=True)
+def silent(reply: Reply) -> Iterator[Step]:
+    """the connection is accepted and nothing is ever answered"""
+    yield Pause(FOREVER)
+
+
+# Lines that are cut up in another way; what they say is the same.
+
+
+@scenario("split")
+def split(reply: Reply, size: int = 1) -> Iterator[Step]:
+    """HTTP chunks of some bytes (1), so lines and characters are split"""
+    data = b"".join(line_bytes(reply))
+    for start in range(0, len(data), size):
+        yield Chunk(data[start : start + size])
+
+
+@scenario("joined")
+def joined(reply: Reply, lines: int = 3) -> Iterator[Step]:
+    """several lines (3) in every HTTP chunk"""
+    found = line_bytes(reply)
+    for start in range(0, len(found), lines):
+        yield Chunk(b"".join(found[start : start + lines]))
+
+
+@scenario("one-write")
+def one_write(reply: Reply) -> Iterator[Step]:
+    """the whole stream in a single write"""
+    yield Framed(b"".join(framed(line) for line in line_bytes(reply)))
+
+
+@scenario("prerendered")
+def prerendered(reply: Reply, prerendered: int = 20_000, text: str = " tok") -> Iterator[Step]:
+    """very many lines (20000) from memory, as fast as can be"""
+    last = list(reply.lines)[-1]
+    if reply.stream:
+        yield Framed(render(last["model"], prerendered, text))
+        return
+    message = last["message"] | {"content": text * prerendered}
+    yield Whole(200, JSON, encode(last | {"message": message, "eval_count": prerendered}))
+
+
+@functools.lru_cache(maxsize=8)
+def render(model: str, lines: int, text: str) -> bytes:
+    """Return a framed stream of equal lines and its last one."""
+    start = {"model": model, "created_at": "2026-08-21T18:48:22.123456789Z"}
+    message = {"role": "assistant", "content": text}
+    line = encode(start | {"message": message, "done": False}) + b"\n"
+    times = {"total_duration": 10**9, "prompt_eval_count": 26, "prompt_eval_duration": 10**8}
+    end = {"done": True, "done_reason": "stop"} | times
+    end |= {"eval_count": lines, "eval_duration": 9 * 10**8}
+    last = encode(start | {"message": message | {"content": ""}} | end) + b"\n"
+    return framed(line) * lines + framed(last)
