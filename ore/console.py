@@ -11,7 +11,8 @@ import io
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
 from ore.errors import OreError, OutputError, ReaderGoneError
@@ -44,7 +45,9 @@ class Console:
         self.stdout_is_terminal = _is_terminal(stdout)
         self.stderr_is_terminal = _is_terminal(stderr)
         self._line_is_open = False
+        self._label_is_due = False
         self._progress = ("", 0.0, 0)
+        self._waiting = None
 
     @classmethod
     def from_system(cls) -> Console:
@@ -58,9 +61,8 @@ class Console:
     # The answer
 
     def begin_answer(self) -> None:
-        """Write the label where a person reads along."""
-        if self.stdout_is_terminal:
-            self._write(LABEL)
+        """Say that an answer follows: its first text is labelled where a person reads along."""
+        self._label_is_due = self.stdout_is_terminal
 
     def chunk(self, text: str) -> None:
         """Write a part of the answer at once."""
@@ -68,13 +70,18 @@ class Console:
             return
         self._line_is_open = True
         if self.stdout_is_terminal:
-            text = neutralise(text)
+            text = self._label() + neutralise(text)
         self._write(text, flush=True)
 
     def end_answer(self) -> None:
         """Write the newline after the answer."""
-        self._write("\n", flush=True)
+        self._write(self._label() + "\n", flush=True)
         self._line_is_open = False
+
+    def _label(self) -> str:
+        label = LABEL if self._label_is_due else ""
+        self._label_is_due = False
+        return label
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: begin a new line, if one is open."""
@@ -146,6 +153,32 @@ class Console:
             self._tell(" " * width, end="\r")
         self._progress = ("", 0.0, 0)
 
+    @contextmanager
+    def waiting(self, phase: Callable[[], str]) -> Iterator[None]:
+        """Count the seconds on stderr until something is written, and while nothing comes.
+
+        Only where stderr is a terminal that understands how to take a line away.
+
+        Args:
+            phase: What is being waited for, in a few words; asked from another thread.
+        """
+        if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
+            yield
+            return
+        from ore.waiting import Waiting
+
+        self._waiting = Waiting(self._draw, phase)
+        try:
+            yield
+        finally:
+            self._waiting.stop()
+            self._waiting = None
+
+    def _draw(self, text: str) -> None:
+        # Kept: the cursor (7, 8); off meanwhile: wrapping, so that the text can't make a new line.
+        drawn = f"\x1b7\x1b[?7l{neutralise(text)}\x1b[?7h\x1b8" if text else ""
+        self._put("\x1b[K" + drawn)
+
     # The terminal's prompt
 
     def ask(self) -> bytes | None:
@@ -191,6 +224,12 @@ class Console:
     def _write(self, text: str, flush: bool = False) -> None:
         if self.stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
+        if self._waiting is not None:
+            self._waiting.output(lambda: self._write_now(text, flush))
+        else:
+            self._write_now(text, flush)
+
+    def _write_now(self, text: str, flush: bool) -> None:
         try:
             self.stdout.write(text)
             if flush:
@@ -199,12 +238,18 @@ class Console:
             raise _output_error(exc) from exc
 
     def _tell(self, text: str, end: str = "\n") -> None:
-        if self.stderr is None:
-            return
         if self.stderr_is_terminal:
             text = neutralise(text)
+        if self._waiting is not None:
+            self._waiting.output(lambda: self._put(text + end))
+        else:
+            self._put(text + end)
+
+    def _put(self, text: str) -> None:
+        if self.stderr is None:
+            return
         try:
-            self.stderr.write(text + end)
+            self.stderr.write(text)
             self.stderr.flush()
         except (OSError, ValueError):
             self.stderr = None  # nobody can be told that nobody can be told

@@ -44,15 +44,15 @@ def take_turn(run: Run, prompt: str, context: Context) -> Response:
     console = run.console
     silent = run.options.json or run.options.artifact_out == "-"
     arguments = (prompt, run.conversation.session, context.tool_results, context.skill_context)
-    if run.options.stream:
-        response = _stream(run, arguments)
-        not_saved = run.conversation.keep()
-    else:
-        response = run.engine.execute(*arguments)
-        not_saved = run.conversation.keep()
-        if not silent:
-            console.begin_answer()
-            console.chunk(response.content)
+    with console.waiting(run.engine.reasoner.phase):
+        if run.options.stream:
+            response = _stream(run, arguments)
+        else:
+            response = run.engine.execute(*arguments)
+    not_saved = run.conversation.keep()
+    if not silent and not run.options.stream:
+        console.begin_answer()
+        console.chunk(response.content)
     if not silent:
         console.end_answer()
     if not response.content.strip():

@@ -43,6 +43,7 @@ LAYERS = {
     "ore.backends.embedded": 5,
     "ore.backends.ollama": 5,
     "ore.console": 5,
+    "ore.waiting": 4,
     "ore.options": 5,
     "ore.backends.choice": 6,
     "ore.context": 6,

@@ -1,0 +1,87 @@
+"""The waiting indicator: there while nothing comes, gone before the first character."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from ore import waiting
+from ore.console import Console
+from tests.harness import Terminal
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Count in hundredths of a second instead of seconds."""
+    for name, seconds in (("FIRST", 0.02), ("STALLED", 0.06), ("TICK", 0.005), ("ASK_EVERY", 0.01)):
+        monkeypatch.setattr(waiting, name, seconds)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def console(err: io.StringIO) -> Console:
+    return Console(None, Terminal(), err)
+
+
+def until(condition, seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.005)
+
+
+def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
+    err = Terminal()
+    target = console(err)
+    target.begin_answer()
+    with target.waiting(lambda: "loading the model"):
+        until(lambda: "loading the model · 0 s" in err.getvalue())
+        target.chunk("Paris.")
+        assert err.getvalue().endswith("\x1b[K")
+    target.end_answer()
+    assert target.stdout.getvalue() == "[AYA]: Paris.\n"
+
+
+def test_a_stall_in_mid_answer_is_said_and_taken_away():
+    err = Terminal()
+    target = console(err)
+    with target.waiting(lambda: "waiting"):
+        target.chunk("Par")
+        until(lambda: "no output for 0 s" in err.getvalue())
+        target.chunk("is.")
+        assert err.getvalue().endswith("\x1b[K")
+
+
+def test_it_is_gone_when_the_turn_fails():
+    err = Terminal()
+    target = console(err)
+    with pytest.raises(ZeroDivisionError), target.waiting(lambda: "waiting"):
+        until(lambda: "waiting" in err.getvalue())
+        raise ZeroDivisionError
+    shown = err.getvalue()
+    assert shown.endswith("\x1b[K")
+    time.sleep(0.05)
+    assert err.getvalue() == shown
+
+
+@pytest.mark.parametrize("err, term", [(io.StringIO(), "xterm"), (Terminal(), "dumb")])
+def test_a_pipe_and_a_dumb_terminal_are_spared(err, term, monkeypatch):
+    monkeypatch.setenv("TERM", term)
+    with console(err).waiting(lambda: "waiting"):
+        time.sleep(0.05)
+    assert err.getvalue() == ""
+
+
+def test_quiet_is_quiet():
+    target = console(Terminal())
+    target.quiet = True
+    with target.waiting(lambda: "waiting"):
+        time.sleep(0.05)
+    assert target.stderr.getvalue() == ""
+
+
+def test_a_hostile_phase_is_shown_and_not_obeyed():
+    err = Terminal()
+    with console(err).waiting(lambda: "\x1b]0;title\x07"):
+        until(lambda: "^[]0;title^G" in err.getvalue())
