@@ -1,14 +1,26 @@
-"""The reasoner: messages in, one response out.
+"""The reasoner: messages in, one response out; and the one that asks an Ollama server.
 
 Knows nothing about personas, sessions, flags or terminals.
 """
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
+from ore import ollama_context, ollama_errors
+from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, OreError, UsageError
+from ore.ollama_host import Host, as_host
+from ore.ollama_wire import REPLY_LIMIT
 from ore.types import Message, Response
+
+_MOST_SECONDS = 366 * 24 * 3600
+_WINDOW_SECONDS = 0.5
+_NAMES_SECONDS = 2.0
+_COUNTS = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration")
+_ALSO = ("total_duration", "load_duration", "done_reason")
 
 
 class Reasoner(ABC):
@@ -32,5 +44,230 @@ class Reasoner(ABC):
         yield response.content
         return response
 
+    def phase(self) -> str:
+        """Return what a call that is under way is doing, in a few words.
+
+        For a waiting indicator; may be called from another thread at any time and never raises.
+        """
+        return "waiting"
+
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
+
+
+class AyaReasoner(Reasoner):
+    """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
+
+    Making one touches no network, and it remembers nothing from turn to turn, so one may serve
+    several threads. The metadata of a response holds, besides the four counts, what the server
+    said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
+    ``thinking`` if it came apart from the answer, and ``context``: see ``ore.ollama_context``.
+
+    Args:
+        model_id: The model's name on the server.
+        host: The server's address; None is ``OLLAMA_HOST``, else the default one.
+        timeout: The longest silence to accept, in seconds; None waits, for loading a model and
+            reading a long prompt are silent.
+        deadline: The longest a whole turn may take, in seconds; None waits.
+        strict_context: The server is asked not to shorten a prompt, and a prompt that was
+            shortened is an error.
+        options: The model's options, as Ollama names them (``num_ctx``, ``temperature``).
+        think: Whether, or how much, the model thinks first; None leaves it to the server.
+        format: ``"json"`` or a JSON schema for the answer.
+        keep_alive: How long the server keeps the model loaded: seconds, or text like ``"5m"``.
+
+    Raises:
+        UsageError: An argument has no meaning.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        host: str | Host | None = None,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        strict_context: bool = False,
+        options: Mapping[str, Any] | None = None,
+        think: bool | str | None = None,
+        format: str | Mapping[str, Any] | None = None,
+        keep_alive: float | str | None = None,
+    ) -> None:
+        if not isinstance(model_id, str) or not model_id.strip():
+            raise UsageError("No model was named: give one with --model NAME.")
+        self.model_id = model_id
+        self.host = as_host(host)
+        self.timeout = _seconds("timeout", timeout)
+        self.deadline = _seconds("deadline", deadline)
+        self.strict_context = strict_context
+        asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
+        self._asked = {name: value for name, value in asked.items() if value is not None}
+        self._num_ctx = (options or {}).get("num_ctx")
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer ``messages`` with one request whose answer comes in one piece.
+
+        Raises:
+            UsageError: The messages can't be sent.
+            BackendError: There is no complete answer.
+        """
+        request, expected = self._request(messages)
+        answer, turn = _Answer(), self._turn()
+        try:
+            reply = turn.ask(request)
+            answer.add(reply.message)
+            if not reply.done:
+                raise ollama_errors.not_done(self.host)
+        except BackendError as exc:
+            raise self._explained(exc, answer) from exc.__cause__
+        finally:
+            turn.close()
+        return self._response(answer, reply, expected)
+
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Answer ``messages`` with one request, yielding the answer's text as it arrives.
+
+        Closing the generator closes the connection, and with it the server stops generating.
+
+        Raises:
+            UsageError: The messages can't be sent.
+            BackendError: There is no complete answer; ``partial`` is what was yielded.
+        """
+        request, expected = self._request(messages)
+        answer, turn = _Answer(), self._turn()
+        try:
+            turn.begin(request)
+            while (part := turn.receive()) is not None:
+                text = answer.add(part.message)
+                if text:
+                    yield text
+                if answer.size > REPLY_LIMIT:
+                    raise ollama_errors.too_large(self.host, "an answer", REPLY_LIMIT)
+                if part.done:
+                    break
+            else:
+                raise ollama_errors.not_done(self.host)
+        except BackendError as exc:
+            raise self._explained(exc, answer) from exc.__cause__
+        finally:
+            turn.close()
+        return self._response(answer, part, expected)
+
+    def _turn(self):
+        from ore.ollama_client import Turn
+
+        return Turn(
+            self.host,
+            self.model_id,
+            timeout=self.timeout,
+            deadline=self.deadline,
+            strict=self.strict_context,
+        )
+
+    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], ollama_context.Estimate]:
+        texts = []
+        for message in messages:
+            try:
+                texts.append(message.content.encode("utf-8"))
+            except UnicodeEncodeError as exc:
+                raise UsageError(
+                    f"A message of the role '{message.role}' holds half a character (a lone "
+                    f"surrogate at position {exc.start}), which can't be sent: take it out."
+                ) from exc
+        sent = [{"role": message.role, "content": message.content} for message in messages]
+        request = {"model": self.model_id, "messages": sent, **self._asked}
+        return request, ollama_context.estimate(texts)
+
+    def _response(self, answer: _Answer, last, expected: ollama_context.Estimate) -> Response:
+        """Build the response from its last part; the answer is out already, so this may ask."""
+        metadata = {name: getattr(last, name) or 0 for name in _COUNTS}
+        also = {name: getattr(last, name) for name in _ALSO}
+        metadata.update({name: value for name, value in also.items() if value is not None})
+        if answer.thinking:
+            metadata["thinking"] = answer.thinking
+        context = ollama_context.outcome(
+            expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
+        )
+        metadata["context"] = context
+        if self.strict_context and context["status"] == "truncated":
+            raise ContextTruncatedError(
+                f"The prompt did not fit the context window of {context['window']} tokens, and "
+                f"the answer was made without a part of it: shorten the prompt, or give the model "
+                f"a larger window.",
+                host=self.host.url,
+                partial=answer.text,
+            )
+        return Response(answer.text, self.model_id, metadata=metadata)
+
+    def _window(self) -> int | None:
+        if type(self._num_ctx) is int and self._num_ctx > 0:
+            return self._num_ctx
+        from ore import ollama_api
+
+        try:
+            running = ollama_api.ps(self.host, seconds=_WINDOW_SECONDS)
+        except OreError:
+            return None
+        return ollama_context.window_of(running, self.model_id)
+
+    def _explained(self, error: BackendError, answer: _Answer) -> BackendError:
+        """Return the error with what is known by now: the models there are, the text that came."""
+        if isinstance(error, ModelNotFoundError):
+            from ore import ollama_api
+
+            try:
+                names = ollama_api.names(self.host, seconds=_NAMES_SECONDS)
+            except OreError:
+                names = []
+            error = ollama_errors.no_model(self.host, self.model_id, tuple(names))
+        error.partial = answer.text
+        return error
+
+
+class _Answer:
+    """The text of an answer as it comes: what the model says, and what it thinks."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._text = io.StringIO()
+        self._thinking = io.StringIO()
+
+    def add(self, message) -> str:
+        """Take in a part and return its text."""
+        text = message.content or ""
+        if text:
+            if not text.isascii():
+                text = _writable(text)
+            self._text.write(text)
+            self.size += len(text)
+        if message.thinking:
+            self._thinking.write(_writable(message.thinking))
+            self.size += len(message.thinking)
+        return text
+
+    @property
+    def text(self) -> str:
+        return self._text.getvalue()
+
+    @property
+    def thinking(self) -> str:
+        return self._thinking.getvalue()
+
+
+def _writable(text: str) -> str:
+    """Return ``text`` with U+FFFD for half characters, which JSON can carry and no file can."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _seconds(name: str, value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"The {name} is {value!r}: give a number of seconds.")
+    if not 0 < value <= _MOST_SECONDS:
+        raise UsageError(f"The {name} is {value!r}: give seconds above 0 and up to a year.")
+    return float(value)

@@ -1,0 +1,55 @@
+"""The Ollama backend: models on a server, asked over HTTP.
+
+Knows nothing about flags, sessions or terminals.
+"""
+
+from __future__ import annotations
+
+from ore.backends import Backend, Progress, Settings
+from ore.models import default_model, fetch_models
+from ore.ollama_host import Host, as_host
+from ore.reasoner import AyaReasoner, Reasoner
+
+
+class OllamaBackend(Backend):
+    """The models of one Ollama server; making it touches no network.
+
+    Raises:
+        UsageError: The host is no address.
+    """
+
+    name = "ollama"
+
+    def __init__(self, host: str | Host | None = None) -> None:
+        self.address = as_host(host)
+        self.host = self.address.url
+
+    def answers(self) -> bool:
+        """Tell whether an Ollama server answers at the address."""
+        from ore import ollama_api
+
+        return ollama_api.answers(self.address)
+
+    def models(self) -> list[str]:
+        return fetch_models(self.address)
+
+    def default_model(self) -> str | None:
+        return default_model(self.address)
+
+    def pull(self, name: str, progress: Progress) -> None:
+        from ore import ollama_api
+
+        ollama_api.pull(self.address, name, progress)
+
+    def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
+        """Return a reasoner; only the server knows whether it has the model, and the turn asks it.
+
+        A conversation needs nothing of its own here: the server keeps its prompt cache anyway.
+        """
+        return AyaReasoner(
+            model_id,
+            self.address,
+            timeout=settings.timeout,
+            deadline=settings.deadline,
+            strict_context=settings.strict_context,
+        )

@@ -1,0 +1,265 @@
+"""One chat with an Ollama server through the ``ollama`` package, on a connection of its own.
+
+Turns whatever the package, and the HTTP library below it, raise into ORE's errors. Knows nothing
+about personas, sessions or what an answer is for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ore import ollama_errors
+from ore.errors import BackendError, OreError, UsageError
+from ore.ollama_host import Host, authorization, is_loopback
+from ore.ollama_import import environment_without, import_ollama
+from ore.ollama_wire import (
+    CONNECT_SECONDS,
+    Lines,
+    TooLarge,
+    Watchdog,
+    first_bytes,
+    tls_context,
+    whole_body,
+)
+
+_CUT = re.compile("closed connection|disconnected")
+_KEY = re.compile("ollama_api_key", re.IGNORECASE)
+
+
+class Turn:
+    """One request to ``/api/chat`` and its answer; closing it ends the generation on the server.
+
+    Args:
+        host: The server.
+        model: The model's name.
+        timeout: The longest silence to accept, in seconds; None waits.
+        deadline: The longest all of it may take, in seconds; None waits.
+        strict: The server is told not to shorten the prompt.
+
+    Attributes:
+        sent: Whether the request was about to go out when something happened.
+        status: The HTTP status; 0 before there is one.
+        location: Where a redirect leads.
+        body: What came in one piece: a refusal, or an answer that is not in parts.
+        lines: What came of an answer in parts; None where it does not.
+        watchdog: What ends the turn at its deadline.
+
+    Raises:
+        OreError: There can be no client for this host.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        model: str,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        strict: bool = False,
+    ) -> None:
+        ollama = import_ollama()
+        self.host = host
+        self.model = model
+        self.timeout = timeout
+        self.deadline = deadline
+        self.strict = strict
+        self.sent = False
+        self.status = 0
+        self.location = ""
+        self.body = b""
+        self.lines: Lines | None = None
+        self._parts: Iterator[Any] = iter(())
+        self._failures = _failures(ollama)
+        self._client = self._new_client(ollama)
+        self.watchdog = Watchdog(deadline)
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Send ``request`` (the arguments of ``Client.chat``) and return the whole ``ChatResponse``.
+
+        Raises:
+            OreError: Anything that went wrong.
+        """
+        try:
+            return self._client.chat(stream=False, **request)
+        except self._failures as exc:
+            raise _failure(exc, self) from exc
+
+    def begin(self, request: dict[str, Any]) -> None:
+        """Prepare ``request`` to be answered in parts; the first ``receive`` sends it.
+
+        Raises:
+            UsageError: The request can't be made.
+        """
+        self.lines = Lines(())
+        try:
+            self._parts = self._client.chat(stream=True, **request)
+        except self._failures as exc:
+            raise _failure(exc, self) from exc
+
+    def receive(self) -> Any:
+        """Return the next part of the answer, a ``ChatResponse``, or None after the last.
+
+        Raises:
+            OreError: Anything that went wrong.
+        """
+        try:
+            return next(self._parts, None)
+        except self._failures as exc:
+            raise _failure(exc, self) from exc
+
+    def close(self) -> None:
+        """Close the connection. May be called twice."""
+        self.watchdog.stop()
+        close_parts = getattr(self._parts, "close", None)
+        if close_parts is not None:
+            close_parts()
+        self._client.close()
+
+    def _new_client(self, ollama):
+        import httpx
+
+        url = self.host.url
+        key = authorization(url)
+        limits = (CONNECT_SECONDS, self.timeout, self.deadline)
+        connect = min(limit for limit in limits if limit is not None)
+        try:
+            with environment_without(_KEY):
+                return ollama.Client(
+                    host=url,
+                    follow_redirects=False,
+                    timeout=httpx.Timeout(self.timeout, connect=connect),
+                    headers={"accept-encoding": "identity", "authorization": key},
+                    verify=tls_context() if url.startswith("https:") else False,
+                    trust_env=not is_loopback(url),
+                    event_hooks={"request": [self._before], "response": [self._after]},
+                )
+        except (ImportError, *self._failures) as exc:
+            raise BackendError(
+                f"No connection to {self.host} can be made ({_reason(exc)}): check the proxies "
+                f"and certificates that the environment names.",
+                host=url,
+            ) from exc
+
+    def _before(self, request) -> None:
+        """Runs right before the request is sent."""
+        self.sent = True
+        if self.deadline is not None:
+            request.extensions["trace"] = self._trace
+        if self.strict:
+            import httpx
+
+            document = {**json.loads(request.read()), "truncate": False}
+            data = json.dumps(document, ensure_ascii=False).encode("utf-8")
+            request.stream = httpx.ByteStream(data)
+            request.headers["Content-Length"] = str(len(data))
+
+    def _trace(self, event: str, info: dict[str, Any]) -> None:
+        """Hears of the connection before the server has said anything on it."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.watchdog.watch(info["return_value"].get_extra_info("socket"))
+
+    def _after(self, response) -> None:
+        """Runs when the status and the headers are there, before the body is read."""
+        self.status = response.status_code
+        self.location = response.headers.get("location", "")
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise ValueError(f"the answer is encoded as {encoding}")
+        response.encoding = "utf-8"
+        response.stream = _body(response.stream, self)
+
+
+def _body(stream, turn: Turn):
+    """Return a body for ``httpx`` to read in place of ``stream``: bounded, mended, remembered."""
+    import httpx
+
+    class Body(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            if turn.status < 300 and turn.lines is not None:
+                turn.lines = Lines(stream)
+                return iter(turn.lines)
+            turn.body = whole_body(stream) if turn.status < 300 else first_bytes(stream)
+            return iter((turn.body,))
+
+        def close(self) -> None:
+            stream.close()
+
+    return Body()
+
+
+def _failures(ollama) -> tuple[type[BaseException], ...]:
+    """Everything that the package and the library below it raise over hostile or missing bytes."""
+    import httpx
+
+    return (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        httpx.StreamError,
+        ollama.RequestError,
+        ollama.ResponseError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RecursionError,
+        TooLarge,
+        TypeError,
+        ValueError,
+    )
+
+
+def _failure(error: BaseException, turn: Turn) -> OreError:
+    """Return what an exception and the evidence of the wire mean: the one place that decides it."""
+    import httpx
+
+    host, why = turn.host, _reason(error)
+    if turn.watchdog.fired:
+        return ollama_errors.too_slow(host, turn.deadline)
+    if isinstance(error, OreError):
+        return error
+    if isinstance(error, TooLarge):
+        return ollama_errors.too_large(host, error.what, error.limit)
+    if not turn.sent:
+        return UsageError(f"The request to the model can't be made: {why}.")
+    if turn.status >= 300:
+        return ollama_errors.refused(
+            host,
+            turn.model,
+            turn.status,
+            turn.body,
+            location=turn.location,
+            strict=turn.strict,
+        )
+    if isinstance(error, httpx.ConnectTimeout):
+        return ollama_errors.unreachable(host, "no connection came about in time")
+    if isinstance(error, httpx.TimeoutException):
+        return ollama_errors.silent(host, turn.timeout)
+    if not turn.status and isinstance(error, (ConnectionError, httpx.ConnectError)):
+        return ollama_errors.unreachable(host, why)
+    if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
+        return ollama_errors.broken_off(host, why)
+    if turn.lines is not None and not turn.lines.whole:
+        return ollama_errors.broken_off(host, "in the middle of a line")
+    text = _error_in(turn.lines.piece if turn.lines is not None else turn.body)
+    if text:
+        return ollama_errors.said(host, turn.model, text, strict=turn.strict)
+    return ollama_errors.not_understood(host, why)
+
+
+def _error_in(data: bytes) -> str:
+    """Return the text of the first line of JSON that reports an error, or nothing."""
+    for line in data.splitlines():
+        text = ollama_errors.reported(line)
+        if text:
+            return text
+    return ""
+
+
+def _reason(error: BaseException) -> str:
+    """Return what happened in a few words; the package hides them behind a sentence of its own."""
+    if type(error) is ConnectionError and error.__context__ is not None:
+        error = error.__context__
+    text = re.sub(r"^\[Errno -?\d+\] ", "", ollama_errors.shorten(str(error)))
+    return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -1,0 +1,201 @@
+"""What Ollama's refusals and a connection's failures mean, as our errors and their sentences.
+
+Judges status, body and reason only. Knows nothing about sockets or the client that saw them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    CapabilityError,
+    ContextTruncatedError,
+    IncompleteAnswerError,
+    ModelNotFoundError,
+    OreError,
+    ServerUnreachableError,
+)
+
+MOST_SHOWN = 400
+"""How many characters of a server's own words go into a message."""
+
+_NO_MODEL = re.compile(r"model ['\"].*['\"] not found")
+_CAN_NOT = re.compile(r"does not support|only supports")
+_TOO_LONG = re.compile(
+    r"exceeds? the (available )?context (size|length)|prompt is longer than the context"
+)
+_BUSY = 503
+_UNREADABLE = "answered, but not as Ollama does"
+
+
+def unreachable(host, why: str) -> ServerUnreachableError:
+    """Nothing listens at ``host`` (an ``ollama_host.Host``), or it can't be reached."""
+    return ServerUnreachableError(
+        f"No Ollama server answers at {host}: {shorten(why)}. "
+        f"Start one with `ollama serve`, or name another with --host.",
+        host=host.url,
+    )
+
+
+def silent(host, seconds: float) -> BackendTimeoutError:
+    """Nothing came for ``seconds``."""
+    return BackendTimeoutError(
+        f"Nothing came from {host} for {seconds:g} s: give it longer with --timeout, "
+        f"or look at the server's log.",
+        host=host.url,
+    )
+
+
+def too_slow(host, seconds: float) -> BackendTimeoutError:
+    """The turn was not done after ``seconds``."""
+    return BackendTimeoutError(
+        f"The answer from {host} was not complete after {seconds:g} s, and the turn was ended: "
+        f"give it longer with --deadline.",
+        host=host.url,
+    )
+
+
+def broken_off(host, why: str) -> IncompleteAnswerError:
+    """The connection ended before the answer did."""
+    return IncompleteAnswerError(
+        f"The answer from {host} broke off ({shorten(why)}): nothing of it counts. "
+        f"Ask again; the server's log may say why.",
+        host=host.url,
+    )
+
+
+def not_done(host) -> IncompleteAnswerError:
+    """The stream ended in good order, but no line said that the answer was done."""
+    return IncompleteAnswerError(
+        f"The server at {host} ended the answer without saying that it was done, "
+        f"as it does when a model repeats itself: nothing of it counts. Ask again.",
+        host=host.url,
+    )
+
+
+def too_large(host, what: str, limit: int) -> BackendError:
+    """The server sent more than ORE takes: ``what`` is larger than ``limit`` bytes."""
+    return BackendError(
+        f"The server at {host} sent {what} larger than {limit >> 20} MiB, and the turn was ended: "
+        f"check that it is an Ollama server.",
+        host=host.url,
+    )
+
+
+def not_understood(host, why: str) -> BackendError:
+    """What came is not Ollama's protocol."""
+    return BackendError(
+        f"The server at {host} {_UNREADABLE} ({shorten(why)}): check the address.",
+        host=host.url,
+    )
+
+
+def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFoundError:
+    """The server does not have ``model``; ``available`` names what it has."""
+    others = f", or use one that is there: {', '.join(available[:20])}" if available else ""
+    return ModelNotFoundError(
+        f"There is no model '{shorten(model)}' at {host}: fetch it with --pull {shorten(model)}"
+        f"{others}.",
+        model=model,
+        available=available,
+        host=host.url,
+    )
+
+
+def said(host, model: str, text: str, *, strict: bool = False) -> OreError:
+    """The server reported an error in words, before or within its answer.
+
+    Args:
+        text: The words; llama-server's own JSON error inside them is understood.
+        strict: A prompt that does not fit is a check that did not hold.
+    """
+    message, sizes = _innermost(text)
+    if _NO_MODEL.search(message):
+        return no_model(host, model)
+    if _TOO_LONG.search(message):
+        kind = ContextTruncatedError if strict else BackendError
+        return kind(
+            f"The prompt does not fit the model's context window{sizes} ({shorten(message)}): "
+            f"shorten it, or give the model a larger window.",
+            host=host.url,
+        )
+    if _CAN_NOT.search(message):
+        return CapabilityError(
+            f"The model '{shorten(model)}' can't do this ({shorten(message)}): use another one.",
+            host=host.url,
+        )
+    return BackendError(
+        f"The server at {host} failed: {shorten(message) or 'it did not say why'}. "
+        f"Its log may say more.",
+        host=host.url,
+    )
+
+
+def refused(
+    host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
+) -> OreError:
+    """The server answered a request with a status that is no success.
+
+    Args:
+        status: The HTTP status, 300 or more.
+        body: The body's beginning, or all of it.
+        location: Where a redirect leads.
+    """
+    text = reported(body) or body.decode("utf-8", "replace")
+    if status < 400:
+        why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
+    elif status == 401:
+        link = _field(body, "signin_url")
+        way = f"open {shorten(link)}" if link else "run `ollama signin`, or set OLLAMA_API_KEY"
+        why = f"wants you to sign in ({shorten(text) or 'unauthorized'}): {way}"
+    elif status == 403 and not text:
+        why = "refuses this host name: ask it by its IP address, or set its OLLAMA_ORIGINS"
+    elif status == _BUSY:
+        why = f"is busy ({shorten(text) or 'status 503'}): try again in a moment"
+    elif reported(body):
+        return said(host, model, reported(body), strict=strict)
+    else:
+        why = f"{_UNREADABLE} (status {status}: {shorten(text) or 'no text'}): check the address"
+    return BackendError(f"The server at {host} {why}.", host=host.url)
+
+
+def reported(body: bytes) -> str:
+    """Return the error that a JSON object of Ollama reports, or nothing."""
+    value = _loads(body)
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, str) else json.dumps(error) if error else ""
+
+
+def shorten(text: str) -> str:
+    """Return ``text`` on one line, without a full stop at its end, cut to ``MOST_SHOWN``."""
+    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(".")
+    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def _innermost(text: str) -> tuple[str, str]:
+    """Return the words of an error, and the sizes that an error about the window carries."""
+    value, sizes = text, ""
+    for _ in range(4):
+        parsed = _loads(value.encode("utf-8", "replace")) if isinstance(value, str) else value
+        if not isinstance(parsed, dict):
+            break
+        if isinstance(parsed.get("n_prompt_tokens"), int) and isinstance(parsed.get("n_ctx"), int):
+            sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
+        value = parsed.get("error", parsed.get("message", ""))
+    return (value if isinstance(value, str) else json.dumps(value)), sizes
+
+
+def _field(body: bytes, name: str) -> str:
+    value = _loads(body)
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _loads(body: bytes):
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,67 @@
+"""Importing the ``ollama`` package so that no environment variable can break it.
+
+The package makes a client while it is imported, from proxies, certificates, a host and a key that
+the environment names, and fails on any that is malformed. Knows nothing about requests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ore.errors import BackendError, ExtraNotInstalledError
+
+_READ_ON_IMPORT = re.compile(
+    r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
+)
+_lock = threading.Lock()
+
+
+def import_ollama():
+    """Return the ``ollama`` package; a program that has imported it already gets that one.
+
+    What the package reads of the environment is hidden from it for the moment of the import,
+    process-wide and under a lock. A program that also uses the package's own functions
+    (``ollama.chat`` and others) imports it before its first turn, so that they see it all.
+
+    Raises:
+        ExtraNotInstalledError: The package is not there.
+        BackendError: It is there and can't be imported.
+    """
+    if "ollama" in sys.modules:
+        return sys.modules["ollama"]
+    # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
+    with environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
+        try:
+            import ollama
+        except ModuleNotFoundError as exc:
+            raise ExtraNotInstalledError(
+                f"The package '{exc.name}' is not installed: run pip install -r requirements.txt.",
+                "requirements.txt",
+            ) from exc
+        except (ImportError, OSError, ValueError) as exc:
+            raise BackendError(
+                f"The package 'ollama' can't be used ({' '.join(str(exc).split())}): "
+                f"run pip install --force-reinstall -r requirements.txt."
+            ) from exc
+    return ollama
+
+
+@contextmanager
+def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None]:
+    """Take the variables that match ``names`` out of the environment, and put them back after."""
+    with _lock:
+        hidden = {name: value for name, value in os.environ.items() if names.fullmatch(name)}
+        for name in hidden:
+            del os.environ[name]
+        os.environ.update(instead)
+        try:
+            yield
+        finally:
+            for name in instead:
+                os.environ.pop(name, None)
+            os.environ.update(hidden)
