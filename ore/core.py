@@ -84,8 +84,9 @@ class ORE:
             OreError: Whatever the reasoner raises goes through.
         """
         messages = self._messages(prompt, session, tool_results, skill_context)
+        user = messages[-1]
         response = self.reasoner.reason(messages)
-        return self._finish(response, messages[-1], session)
+        return self._finish(response, user, session)
 
     def execute_stream(
         self,
@@ -100,9 +101,10 @@ class ORE:
         generator is exhausted; closing it earlier stops the model and changes nothing.
         """
         messages = self._messages(prompt, session, tool_results, skill_context)
+        user = messages[-1]
         with closing(self.reasoner.stream_reason(messages)) as chunks:
             response = yield from chunks
-        return self._finish(response, messages[-1], session)
+        return self._finish(response, user, session)
 
     def _messages(self, prompt, session, tool_results, skill_context) -> list[Message]:
         return build_messages(

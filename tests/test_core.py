@@ -1,0 +1,249 @@
+"""The loop: one call a turn, and a session that grows by whole turns only."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ore.core import ORE
+from ore.errors import BackendError, OreError, ReasonerContractError
+from ore.reasoner import Reasoner
+from ore.types import Message, Response, Session, ToolResult
+
+
+class FakeReasoner(Reasoner):
+    """Counts its calls, keeps what it was sent, and answers in two chunks."""
+
+    def __init__(self, answer="Par-is.", fault: BaseException | None = None):
+        self.answer = answer
+        self.fault = fault
+        self.reason_calls = self.stream_calls = self.closed_streams = 0
+        self.sent: list[Message] = []
+
+    def reason(self, messages):
+        self.reason_calls += 1
+        return self._answer(messages)
+
+    def stream_reason(self, messages):
+        self.stream_calls += 1
+        try:
+            yield "Par-"
+            response = self._answer(messages)
+            yield "is."
+        finally:
+            self.closed_streams += 1
+        return response
+
+    def _answer(self, messages):
+        self.sent = list(messages)
+        if self.fault is not None:
+            raise self.fault
+        return Response(self.answer, "fake") if isinstance(self.answer, str) else self.answer
+
+
+class Streamless(FakeReasoner):
+    """A backend that can't stream: it has the default ``stream_reason``."""
+
+    stream_reason = Reasoner.stream_reason
+
+
+def execute(engine: ORE, *args, **kwargs) -> Response:
+    return engine.execute(*args, **kwargs)
+
+
+def exhaust(engine: ORE, *args, **kwargs) -> Response:
+    """Take a streamed turn to its end and return its response."""
+    chunks = engine.execute_stream(*args, **kwargs)
+    while True:
+        try:
+            assert isinstance(next(chunks), str)
+        except StopIteration as stop:
+            return stop.value
+
+
+both_ways = pytest.mark.parametrize("take_turn", [execute, exhaust])
+
+
+def talk(*contents: str) -> Session:
+    """Return a session of these messages, the user's first."""
+    roles = ["user", "assistant"] * len(contents)
+    return Session([Message(role, content) for role, content in zip(roles, contents)])
+
+
+def shown(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in messages]
+
+
+# One call a turn
+
+
+@pytest.mark.invariant
+def test_reasoner_called_exactly_once_per_execute():
+    reasoner = FakeReasoner()
+    engine = ORE(reasoner)
+    for turn in (1, 2, 3):
+        engine.execute("Where?", session=talk("a", "b"))
+        assert (reasoner.reason_calls, reasoner.stream_calls) == (turn, 0)
+
+
+@pytest.mark.invariant
+def test_reasoner_called_exactly_once_per_execute_stream():
+    reasoner = FakeReasoner()
+    engine = ORE(reasoner)
+    for turn in (1, 2, 3):
+        exhaust(engine, "Where?", session=talk("a", "b"))
+        assert (reasoner.reason_calls, reasoner.stream_calls) == (0, turn)
+
+
+@pytest.mark.invariant
+@both_ways
+def test_a_reasoner_that_fails_is_not_asked_again(take_turn):
+    reasoner = FakeReasoner(fault=BackendError("No."))
+    with pytest.raises(BackendError, match=r"^No\.$"):
+        take_turn(ORE(reasoner), "Where?")
+    assert reasoner.reason_calls + reasoner.stream_calls == 1
+
+
+def test_a_stream_that_nobody_reads_calls_nothing():
+    reasoner = FakeReasoner()
+    ORE(reasoner).execute_stream("Where?", session=talk()).close()
+    assert reasoner.stream_calls == 0
+
+
+# The session
+
+
+@pytest.mark.invariant
+@both_ways
+def test_session_append_only_no_reorder_or_delete(take_turn):
+    session = talk("a", "b", "c", "d")
+    before, kept = list(session.messages), copy.deepcopy(session)
+    for turn in (1, 2):
+        take_turn(ORE(FakeReasoner()), "Where?", session=session)
+        assert len(session.messages) == 4 + 2 * turn
+        assert all(now is then for now, then in zip(session.messages, before))
+    assert session.messages[:4] == kept.messages, "ids, times and texts are as they were"
+    assert (session.id, session.created_at) == (kept.id, kept.created_at)
+
+
+@pytest.mark.invariant
+@both_ways
+def test_system_prompt_not_in_session(take_turn):
+    session = Session()
+    tool = ToolResult("echo", "out", "ok")
+    take_turn(ORE(FakeReasoner(), "Be kind."), "Where?", session, [tool], ["[Skill:a]\nb"])
+    assert shown(session.messages) == [("user", "Where?"), ("assistant", "Par-is.")]
+
+
+@pytest.mark.invariant
+@both_ways
+def test_session_grows_after_execute(take_turn):
+    reasoner, session = FakeReasoner(), Session()
+    for turn in (1, 2, 3):
+        take_turn(ORE(reasoner), f"Question {turn}", session=session)
+        assert len(session.messages) == 2 * turn
+        user, assistant = session.messages[-2:]
+        assert user is reasoner.sent[-1], "the very message that was sent"
+        assert (assistant.role, assistant.content) == ("assistant", "Par-is.")
+
+
+@pytest.mark.invariant
+@both_ways
+def test_no_session_no_side_effects(take_turn):
+    reasoner = FakeReasoner()
+    engine = ORE(reasoner, "Be kind.")
+    before = dict(vars(engine))
+    for _ in range(2):
+        take_turn(engine, "Where?")
+        assert shown(reasoner.sent) == [("system", "Be kind."), ("user", "Where?")]
+    assert vars(engine) == before == {"reasoner": reasoner, "system_prompt": "Be kind."}
+
+
+@pytest.mark.invariant
+@both_ways
+def test_with_session_includes_history(take_turn):
+    reasoner, session = FakeReasoner(), talk("a", "b")
+    engine = ORE(reasoner, "Be kind.")
+    take_turn(engine, "Where?", session=session)
+    assert shown(reasoner.sent) == [
+        ("system", "Be kind."),
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "Where?"),
+    ]
+    take_turn(engine, "Alone?")
+    assert len(reasoner.sent) == 2, "a session is never kept for the next turn"
+
+
+@pytest.mark.invariant
+@both_ways
+@pytest.mark.parametrize("fault", [BackendError("No."), ValueError("bug"), KeyboardInterrupt()])
+def test_a_turn_that_fails_leaves_the_session_as_it_was(take_turn, fault):
+    session = talk("a", "b")
+    before = copy.deepcopy(session)
+    with pytest.raises(type(fault)):
+        take_turn(ORE(FakeReasoner(fault=fault)), "Where?", session=session)
+    assert session == before
+
+
+@pytest.mark.invariant
+@both_ways
+@pytest.mark.parametrize("answer", [None, {"content": "Paris."}, Message("assistant", "Paris.")])
+def test_what_is_no_response_is_refused_and_leaves_the_session_as_it_was(take_turn, answer):
+    session = talk("a", "b")
+    before = copy.deepcopy(session)
+    with pytest.raises(ReasonerContractError) as caught:
+        take_turn(ORE(FakeReasoner(answer)), "Where?", session=session)
+    assert f"returned {type(answer).__name__}, not a Response" in str(caught.value)
+    assert isinstance(caught.value, TypeError) and isinstance(caught.value, OreError)
+    assert session == before
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("read", [1, 2])
+def test_a_closed_stream_stops_the_model_and_leaves_the_session_as_it_was(read):
+    reasoner, session = FakeReasoner(), talk("a", "b")
+    before = copy.deepcopy(session)
+    chunks = ORE(reasoner).execute_stream("Where?", session=session)
+    assert [next(chunks) for _ in range(read)] == ["Par-", "is."][:read]
+    assert session == before, "nothing is kept before the end"
+    chunks.close()
+    assert session == before
+    assert reasoner.closed_streams == 1
+
+
+@both_ways
+def test_a_reasoner_that_rearranges_its_list_does_not_change_what_is_kept(take_turn):
+    class Rearranging(FakeReasoner):
+        def _answer(self, messages):
+            messages.append(Message("assistant", "Sure: "))
+            messages.reverse()
+            return super()._answer(messages)
+
+    session = talk("a", "b")
+    take_turn(ORE(Rearranging()), "Where?", session=session)
+    assert [content for _, content in shown(session.messages)] == ["a", "b", "Where?", "Par-is."]
+
+
+# Reasoners that can't stream
+
+
+def test_a_reasoner_without_streaming_yields_its_answer_as_one_chunk():
+    reasoner, session = Streamless("Paris."), Session()
+    chunks = ORE(reasoner).execute_stream("Where?", session=session)
+    assert list(chunks) == ["Paris."]
+    assert reasoner.reason_calls == 1
+    assert shown(session.messages) == [("user", "Where?"), ("assistant", "Paris.")]
+
+
+@both_ways
+def test_the_response_is_the_reasoners_own(take_turn):
+    response = Response("Paris.", "fake", metadata={"eval_count": 7})
+    assert take_turn(ORE(Streamless(response)), "Where?") is response
+
+
+def test_a_reasoner_has_to_reason():
+    with pytest.raises(TypeError, match="abstract"):
+        Reasoner()
+    FakeReasoner().close()
