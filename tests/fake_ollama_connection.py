@@ -24,6 +24,7 @@ from tests.fake_ollama_scenarios import Chunk, Cut, Framed, Pause, Raw, Step, Wh
 LONGEST_LINE = 65_536
 LONGEST_SHORT_BODY = 2_048
 STREAM_END = b"0\r\n\r\n"
+CHUNKED = {"Transfer-Encoding": "chunked"}
 
 
 @dataclass
@@ -104,13 +105,13 @@ def read_chunks(file: BinaryIO) -> bytes:
     return body
 
 
-def head(status: int, content_type: str, **more: str) -> bytes:
+def head(status: int, content_type: str, more: dict[str, str]) -> bytes:
     """Return the status line and the headers, in Go's order."""
     reason = HTTPStatus(status).phrase if status in set(HTTPStatus) else f"status code {status}"
     rows = [f"HTTP/1.1 {status} {reason}"]
     rows += [f"Content-Type: {content_type}"] if content_type else []
     rows += [f"Date: {formatdate(usegmt=True)}"]
-    rows += [f"{name.replace('_', '-')}: {value}" for name, value in more.items()]
+    rows += [f"{name}: {value}" for name, value in more.items()]
     return ("\r\n".join(rows) + "\r\n\r\n").encode("latin-1")
 
 
@@ -134,15 +135,17 @@ class Connection(socketserver.BaseRequestHandler):
         except ValueError:
             text = b"400 Bad Request"
             more = {"Connection": "close"}
-            self.request.sendall(head(400, "text/plain; charset=utf-8", **more) + text)
+            self.request.sendall(head(400, "text/plain; charset=utf-8", more) + text)
             return False
         if seen is None:
             return False
         steps, self.limit, self.reset = self.fake.steps_for(seen)
         self.seen, self.sent, self.begun = seen, 0, False
+        last = seen.headers.get("connection", "").lower() == "close"
+        self.closing = {"Connection": "close"} if last else {}
         with contextlib.closing(steps):
             self.play(steps)
-        return seen.headers.get("connection", "").lower() != "close"
+        return not last
 
     def play(self, steps: Iterable[Step]) -> None:
         """Do what a scenario says; a stream that was begun is ended when the steps are over."""
@@ -163,7 +166,7 @@ class Connection(socketserver.BaseRequestHandler):
 
     def stream_head(self) -> bytes:
         self.begun = True
-        return head(200, NDJSON, Transfer_Encoding="chunked")
+        return head(200, NDJSON, CHUNKED | self.closing)
 
     def send_chunk(self, data: bytes) -> None:
         start = b"" if self.begun else self.stream_head()
@@ -174,19 +177,18 @@ class Connection(socketserver.BaseRequestHandler):
 
     def send_whole(self, step: Whole) -> None:
         # Go knows the length of what fits its buffer; a longer body goes out as one chunk.
-        body = b"" if self.seen.method == "HEAD" else step.body
-        if len(step.body) <= LONGEST_SHORT_BODY:
-            more = step.headers | {"Content-Length": str(len(step.body))}
-            start, end = head(step.status, step.content_type, **more), b""
-        else:
-            more = step.headers | {"Transfer-Encoding": "chunked"}
-            start, end = head(step.status, step.content_type, **more), b"\r\n" + STREAM_END
-            start += b"%x\r\n" % len(body) if body else b""
+        short = len(step.body) <= LONGEST_SHORT_BODY
+        frame = {"Content-Length": str(len(step.body))} if short else dict(CHUNKED)
+        before = head(step.status, step.content_type, step.headers | frame | self.closing)
+        after = b"" if short else b"\r\n" + STREAM_END
         self.seen.answered = True
-        if step.upto is None:
-            self.send_body(start, body, end if body else b"")
-        else:
-            self.send(start + body[: step.upto])
+        if self.seen.method == "HEAD":
+            return self.send(before)
+        if not short:
+            before += b"%x\r\n" % len(step.body)
+        if step.upto is not None:
+            return self.send(before + step.body[: step.upto])
+        return self.send_body(before, step.body, after)
 
     def finish_stream(self) -> None:
         # Who has read the last line may go without waiting for the last chunk.

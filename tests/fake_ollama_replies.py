@@ -32,6 +32,7 @@ BARE_JSON = "application/json"
 NDJSON = "application/x-ndjson"
 TEXT = "text/plain"
 
+UNLOAD = (0, "0", "0s", "0m", "0h")
 VERSION = "0.32.15"
 PROMPT_NANOSECONDS = 1_000_000
 EVAL_NANOSECONDS = 10_000_000
@@ -87,6 +88,8 @@ class Ollama:
 
     def find(self, name: str, shown: str | None = None) -> str:
         """Return a model's name as it is listed."""
+        if not name.strip():
+            raise Refused(400, "model is required")
         if not NAME.fullmatch(name):
             raise Refused(400, "invalid model name")
         for model in self.models:
@@ -127,9 +130,7 @@ class Ollama:
 
     def show(self, request: dict) -> Reply:
         name = request.get("model") or request.get("name") or ""
-        if not name:
-            raise Refused(400, "model is required")
-        model = self.find(name, full_name(name))
+        model = self.find(name, name if ":" in name else f"{name}:latest")
         info = {"general.architecture": "llama", "llama.context_length": self.context_length}
         body = {
             "modelfile": f"FROM {model}\n",
@@ -171,10 +172,7 @@ class Ollama:
 
     def chat(self, request: dict, overflow: str) -> Reply:
         check_types(request)
-        name = request.get("model") or ""
-        if not NAME.fullmatch(name):
-            raise Refused(400, "model is required")
-        model = self.find(name)
+        model = self.find(request.get("model") or "")
         check_abilities(request, model, self.abilities())
         check_options(request)
         num_ctx = self.window(request)
@@ -197,14 +195,14 @@ class Ollama:
         return min(max(int(wanted), 4), self.context_length)
 
     def load_lines(self, request: dict, model: str, num_ctx: int) -> Iterator[dict]:
-        reason = "unload" if request.get("keep_alive") == 0 else "load"
+        reason = "unload" if request.get("keep_alive") in UNLOAD else "load"
         self.note_use(request, model, num_ctx)
         message = {"role": "assistant", "content": ""}
         yield start(request) | {"message": message, "done": True, "done_reason": reason}
 
     def note_use(self, request: dict, model: str, num_ctx: int) -> None:
         self.loaded[model] = num_ctx
-        if request.get("keep_alive") == 0:
+        if request.get("keep_alive") in UNLOAD:
             del self.loaded[model]
 
     def generate(

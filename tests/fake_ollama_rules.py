@@ -34,6 +34,7 @@ OPTION_TYPES = {name: "float32" for name in FLOATS.split()}
 OPTION_TYPES |= {name: "integer" for name in INTEGERS.split()} | {"use_mmap": "boolean"}
 OPTION_PYTHON = {"float32": (int, float), "integer": (int, float), "boolean": bool}
 THINK_LEVELS = ("low", "medium", "high", "max")
+THINK_SHOWN = '"high", "medium", "low", "max", true, or false'
 TOO_LONG_TO_SHIFT = (
     "the prompt is longer than the context length currently available to the model; shorten the "
     "prompt, adjust the context length in settings, or use a model with a longer context length"
@@ -142,21 +143,24 @@ def check_types(request: dict) -> None:
             where = f"Go struct field ChatRequest.{name} of type {go_type}"
             raise Refused(400, f"json: cannot unmarshal {found} into {where}")
     think = request.get("think")
-    if not (think is None or isinstance(think, bool) or think in THINK_LEVELS):
-        raise Refused(400, f"invalid think value: {json.dumps(think)}")
+    if isinstance(think, str) and think not in THINK_LEVELS:
+        raise Refused(400, f"invalid think value: {json.dumps(think)} (must be {THINK_SHOWN})")
+    if not (think is None or isinstance(think, (bool, str))):
+        raise Refused(400, f"think must be a boolean or string ({THINK_SHOWN})")
     keep_alive = request.get("keep_alive")
     if isinstance(keep_alive, str) and not DURATION.fullmatch(keep_alive):
-        raise Refused(400, f"time: invalid duration {json.dumps(keep_alive)}")
+        fault = "missing unit in" if keep_alive.lstrip("+-").isdigit() else "invalid"
+        raise Refused(400, f"time: {fault} duration {json.dumps(keep_alive)}")
 
 
 def check_abilities(request: dict, model: str, abilities: list[str]) -> None:
     """Refuse what the model can't do."""
+    if request.get("think") and "thinking" not in abilities:
+        raise Refused(400, f'"{request["model"]}" does not support thinking')
     if "completion" not in abilities:
         raise Refused(400, f'"{request["model"]}" does not support chat')
     if request.get("tools") and "tools" not in abilities:
         raise Refused(400, f"registry.ollama.ai/library/{full_name(model)} does not support tools")
-    if request.get("think") and "thinking" not in abilities:
-        raise Refused(400, f'"{request["model"]}" does not support thinking')
 
 
 def decode(body: bytes) -> dict:
