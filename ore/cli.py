@@ -91,8 +91,13 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
     import os
 
     from ore import modes
+    from ore.options import SESSION_VERBS
 
-    if options.list_tools:
+    if options.verb in SESSION_VERBS:
+        from ore.session_verbs import run_session_verb
+
+        run_session_verb(options, console)
+    elif options.list_tools:
         modes.list_tools(console, options.json)
     elif options.list_skills:
         modes.list_skills(console, options.json)

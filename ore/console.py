@@ -199,6 +199,16 @@ class Console:
             self.end_line()
         return line or None
 
+    @property
+    def can_confirm(self) -> bool:
+        """Whether a person can be asked: stdin and stderr are terminals."""
+        return self.stdin_is_terminal and self.stderr_is_terminal
+
+    def confirm(self, question: str) -> bool:
+        """Ask a question on the terminal; anything but ``y`` or ``yes`` is no."""
+        self._tell(f"{question} [y/N] ", end="")
+        return self.stdin.readline().strip().lower() in (b"y", b"yes")
+
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""
         self._tell("")

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from ore.errors import SessionError
+from ore.errors import SessionError, SessionNotFoundError
 from ore.options import Options
+from ore.store import FileSessionStore, SessionStore, check_name
 from ore.types import Session
 
 
@@ -26,7 +27,7 @@ class Conversation:
 
     session: Session | None = None
     name: str | None = None
-    store: object = None
+    store: SessionStore | None = None
     unsaved: bool = False
 
     @property
@@ -63,13 +64,14 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
     if not options.keeps_session:
         yield Conversation(Session() if options.has_session else None)
         return
-    from ore.store import FileSessionStore, check_name
-
-    store = FileSessionStore()
-    target = check_name(options.save_session or options.session or "") if _saves(options) else None
-    source = check_name(options.resume_session) if options.resume_session else None
+    store = FileSessionStore(report=notice)
+    either = _last(store, notice) if options.continue_last else options.session
+    target, source = (
+        check_name(name) if name else None
+        for name in (options.save_session or either, options.resume_session)
+    )
     with store.lock(target) if target else nullcontext():
-        session = _open(store, source, target, is_either=options.session is not None)
+        session = _open(store, source, target, is_either=either is not None)
         if target is None:
             notice(
                 f"New turns are not saved: add --save-session {source} to go on in '{source}', "
@@ -78,11 +80,19 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
         yield Conversation(session, target, store)
 
 
-def _saves(options: Options) -> bool:
-    return options.save_session is not None or options.session is not None
+def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:
+    name = store.latest()
+    if name is None:
+        raise SessionNotFoundError(
+            "There is no session to continue: begin one with --session NAME.", ""
+        )
+    notice(f"Continuing the session '{name}'.")
+    return name
 
 
-def _open(store, source: str | None, target: str | None, is_either: bool) -> Session:
+def _open(
+    store: FileSessionStore, source: str | None, target: str | None, is_either: bool
+) -> Session:
     if is_either:
         return store.load(target) if store.exists(target) else Session()
     if target is not None and target != source:

@@ -183,6 +183,10 @@ def _greet(run: Run) -> None:
     if run.conversation.name:
         kind = f"session '{run.conversation.name}', saved after each turn"
     run.console.notice(f"ORE: {kind}. quit, exit or Ctrl-D leaves.")
+    if run.conversation.length:
+        from ore.session_verbs import last_exchange
+
+        run.console.notice(last_exchange(run.conversation.session))
 
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:

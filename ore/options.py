@@ -12,10 +12,22 @@ from typing import Any
 
 from ore.errors import UsageError
 
-VERBS = ("--list-models", "--list-tools", "--list-skills", "--pull")
+SESSION_VERBS = (
+    "--list-sessions",
+    "--show-session",
+    "--search-sessions",
+    "--rename-session",
+    "--delete-session",
+    "--export-session",
+    "--salvage-session",
+)
+VERBS = ("--list-models", "--list-tools", "--list-skills", "--pull", *SESSION_VERBS)
 """Flags that do one thing without a turn."""
 
-BESIDE_VERBS = ("--json", "--host", "--backend", "--verbose", "--quiet")
+BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
+
+NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
+"""How a field is written, where it is not its own name with dashes."""
 
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
 STDOUT_ARTIFACT = "--artifact-out to stdout"
@@ -25,8 +37,12 @@ CONFLICTS = (
     ("--interactive", "--save-session"),
     ("--interactive", "--resume-session"),
     ("--interactive", "--session"),
+    ("--interactive", "--continue"),
     ("--session", "--save-session"),
     ("--session", "--resume-session"),
+    ("--continue", "--save-session"),
+    ("--continue", "--resume-session"),
+    ("--continue", "--session"),
     ("--route", "--tool"),
     ("--json", "--stream"),
     ("--json", REPL),
@@ -34,6 +50,7 @@ CONFLICTS = (
     ("--artifact-in", "--save-session"),
     ("--artifact-in", "--resume-session"),
     ("--artifact-in", "--session"),
+    ("--artifact-in", "--continue"),
     ("--artifact-in", REPL),
     ("--artifact-in", "--tool"),
     ("--artifact-in", "--route"),
@@ -42,6 +59,7 @@ CONFLICTS = (
     ("--artifact-out", "--save-session"),
     ("--artifact-out", "--resume-session"),
     ("--artifact-out", "--session"),
+    ("--artifact-out", "--continue"),
     ("--artifact-out", REPL),
     (STDOUT_ARTIFACT, "--json"),
 )
@@ -62,6 +80,15 @@ class Options:
     save_session: str | None = None
     resume_session: str | None = None
     session: str | None = None
+    continue_last: bool = False
+    list_sessions: bool = False
+    show_session: str | None = None
+    search_sessions: str | None = None
+    rename_session: tuple[str, ...] = ()
+    delete_session: str | None = None
+    yes: bool = False
+    export_session: str | None = None
+    salvage_session: str | None = None
     stream: bool = False
     json: bool = False
     verbose: bool = False
@@ -103,7 +130,7 @@ class Options:
     @property
     def keeps_session(self) -> bool:
         """Whether a session flag was given; it implies a conversation."""
-        return any((self.save_session, self.resume_session, self.session))
+        return any((self.save_session, self.resume_session, self.session, self.continue_last))
 
     @property
     def has_session(self) -> bool:
@@ -119,7 +146,7 @@ class Options:
     def given(self) -> tuple[str, ...]:
         """The flags that were given, and what they add up to, by the names in ``CONFLICTS``."""
         flags = [
-            "a prompt" if field.name == "prompt" else "--" + field.name.replace("_", "-")
+            _written(field.name)
             for field in fields(self)
             if not any(getattr(self, field.name) is absent for absent in (None, False, ()))
         ]
@@ -138,7 +165,7 @@ class Options:
             value = getattr(self, field.name)
             texts = value if isinstance(value, tuple) else (value,)
             if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
-                raise UsageError(f"--{field.name.replace('_', '-')} needs a value: it is empty.")
+                raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
         threshold = self.route_threshold
@@ -150,6 +177,10 @@ class Options:
         for flag in self.given if verb else ():
             if flag != verb and flag not in BESIDE_VERBS:
                 raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
+
+
+def _written(field: str) -> str:
+    return NAMES.get(field, "--" + field.replace("_", "-"))
 
 
 def check_conflicts(given: Iterable[str]) -> None:

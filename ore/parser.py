@@ -65,6 +65,7 @@ def build_parser() -> Parser:
     parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
     _add_model_flags(parser.add_argument_group("model"))
     _add_mode_flags(parser.add_argument_group("modes and sessions"))
+    _add_session_verbs(parser.add_argument_group("saved sessions"))
     _add_output_flags(parser.add_argument_group("output"))
     _add_context_flags(parser.add_argument_group("tools, skills and routes"))
     _add_artifact_flags(parser.add_argument_group("artifacts"))
@@ -90,6 +91,25 @@ def _add_mode_flags(group: Any) -> None:
     add("--save-session", metavar="NAME", help="a new conversation, saved after each turn")
     add("--resume-session", metavar="NAME", help="go on from a saved conversation")
     add("--session", metavar="NAME", help="resume the conversation, or begin it; saved")
+    add(
+        "-C",
+        "--continue",
+        dest="continue_last",
+        action="store_true",
+        help="resume the conversation that was used last; saved",
+    )
+
+
+def _add_session_verbs(group: Any) -> None:
+    add = group.add_argument
+    add("--list-sessions", action="store_true", help="list them, the last used first")
+    add("--show-session", metavar="NAME", help="show one, or with --json its data")
+    add("--search-sessions", metavar="TEXT", help="list the messages that hold a text")
+    add("--rename-session", metavar=("OLD", "NEW"), nargs=2, default=[], help="rename one")
+    add("--delete-session", metavar="NAME", help="delete one; asks on a terminal")
+    add("--yes", action="store_true", help="delete without asking")
+    add("--export-session", metavar="NAME", help="write one as Markdown to stdout")
+    add("--salvage-session", metavar="NAME", help="save the whole turns of a damaged one")
 
 
 def _add_output_flags(group: Any) -> None:

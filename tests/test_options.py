@@ -20,6 +20,9 @@ WRITTEN = {
     "--list-models": ["--list-models"],
     "--list-tools": ["--list-tools"],
     "--list-skills": ["--list-skills"],
+    "--list-sessions": ["--list-sessions"],
+    "--continue": ["--continue"],
+    "--rename-session": ["--rename-session", "old", "new"],
 }
 
 
@@ -34,11 +37,8 @@ def written(name: str) -> list[str]:
 @pytest.mark.invariant
 @pytest.mark.parametrize("first, second", CONFLICTS)
 def test_a_conflict_is_refused_and_both_are_named(first, second):
-    prompt = ["hello"] if "session" in second and first != "--interactive" else []
-    if first == "--artifact-in":
-        prompt = []
     with pytest.raises(UsageError) as caught:
-        parse(*written(first), *written(second), *(prompt if "a prompt" != second else []))
+        parse(*written(first), *written(second))
     assert first in str(caught.value)
     assert second in str(caught.value) or REPL in str(caught.value)
 
@@ -60,6 +60,9 @@ ALLOWED = [
     ["--resume-session", "a", "--save-session", "b"],
     ["--list-models", "--json", "--host", "h", "--backend", "ollama", "-v", "-q"],
     ["hi", "--route", "--route-threshold", "0"],
+    ["-C", "hi", "--json"],
+    ["--delete-session", "s", "--yes"],
+    ["--list-sessions", "--json"],
 ]
 
 
@@ -120,6 +123,8 @@ def test_a_tool_argument_needs_a_tool():
         (["--session", "s", "hi"], False, True),
         (["--save-session", "s", "hi"], False, True),
         (["--resume-session", "s"], True, True),
+        (["--continue"], True, True),
+        (["-C", "hi"], False, True),
         (["--save-session", "s", "-c", "hi"], True, True),
     ],
 )
