@@ -22,7 +22,13 @@ _READ_FLAGS = (
     | getattr(os, "O_BINARY", 0)
 )
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+# A folder that is passed through needs no permission to be listed, where the system can tell.
+_FOLDER_FLAGS = (
+    getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+)
 _CAN_WALK = os.open in os.supports_dir_fd and bool(_NO_FOLLOW)
+_CHUNK = 1 << 20  # bytes asked for at once
 
 
 def read_regular(path: Path | str, limit: int, *, follow: bool = True) -> bytes:
@@ -36,23 +42,25 @@ def read_regular(path: Path | str, limit: int, *, follow: bool = True) -> bytes:
     Raises:
         FileAccessError: One sentence that names the path and the reason.
     """
-    flags = _READ_FLAGS if follow else _READ_FLAGS | _NO_FOLLOW
     try:
-        if not follow and os.path.islink(path):
-            raise OSError(errno.ELOOP, "is a symbolic link")
-        descriptor = os.open(path, flags)
+        if not follow and is_link(path):
+            raise OSError(errno.ELOOP, "it is a symbolic link")
+        descriptor = os.open(path, _READ_FLAGS if follow else _READ_FLAGS | _NO_FOLLOW)
     except (OSError, ValueError) as exc:
-        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
+        raise _unreadable(path, _why(exc)) from exc
     return _read_opened(descriptor, path, limit)
 
 
-def read_confined(root: Path | str, relative: str, limit: int) -> bytes:
+def read_confined(root: Path | str, relative: str, limit: int, *, head: int | None = None) -> bytes:
     """Return the bytes of a regular file below ``root``, following no link at any component.
+
+    A hard link can't be told from the file itself and is read.
 
     Args:
         root: The folder to stay in; it may itself be a link that the user placed.
         relative: A path below it, with ``/`` between its components.
         limit: The most bytes to accept.
+        head: How many bytes to return at most, from the beginning; None returns all.
 
     Raises:
         PermissionError: The path leads out of ``root`` or through a symbolic link.
@@ -62,14 +70,14 @@ def read_confined(root: Path | str, relative: str, limit: int) -> bytes:
     parts = _confined_parts(relative)
     shown = Path(root, *parts)
     try:
-        descriptor = _open_below(root, parts)
+        descriptor = open_below(root, parts) if _CAN_WALK else open_checked(root, parts)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as exc:
-        if isinstance(exc, OSError) and _is_link(exc, shown):
+        if getattr(exc, "errno", None) == errno.ELOOP:
             raise PermissionError(errno.ELOOP, "leads through a symbolic link", str(shown)) from exc
-        raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", shown) from exc
-    return _read_opened(descriptor, shown, limit)
+        raise _unreadable(shown, _why(exc)) from exc
+    return _read_opened(descriptor, shown, limit, head)
 
 
 def _confined_parts(relative: str) -> list[str]:
@@ -80,56 +88,131 @@ def _confined_parts(relative: str) -> list[str]:
     return parts
 
 
-def _is_link(exc: OSError, path: Path) -> bool:
-    # O_NOFOLLOW answers ELOOP on Linux and macOS, EMLINK on FreeBSD; with O_DIRECTORY, ENOTDIR.
-    if exc.errno in (errno.ELOOP, errno.EMLINK):
-        return True
-    return exc.errno == errno.ENOTDIR and any(parent.is_symlink() for parent in path.parents)
+def open_below(root: Path | str, parts: list[str]) -> int:
+    """Open ``parts`` below ``root`` for reading, one component at a time, each held open.
 
+    Nothing that is renamed meanwhile can lead elsewhere.
 
-def _open_below(root: Path | str, parts: list[str]) -> int:
-    if not _CAN_WALK:  # Windows: no dir_fd; a check on names is the best there is
-        path = Path(root, *parts)
-        for component in [path, *path.parents][: len(parts)]:
-            if component.is_symlink():
-                raise OSError(errno.ELOOP, "is a symbolic link", str(component))
-        return os.open(path, _READ_FLAGS)
-    folder = os.open(root, _READ_FLAGS | os.O_DIRECTORY)
+    Raises:
+        OSError: From the step that failed; with ``ELOOP`` where a component is a symbolic link.
+    """
+    folder = os.open(root, _FOLDER_FLAGS)
     try:
         for part in parts[:-1]:
-            below = os.open(part, _READ_FLAGS | os.O_DIRECTORY | _NO_FOLLOW, dir_fd=folder)
+            below = _open_in(folder, part, _FOLDER_FLAGS)
             os.close(folder)
             folder = below
-        return os.open(parts[-1], _READ_FLAGS | _NO_FOLLOW, dir_fd=folder)
+        return _open_in(folder, parts[-1], _READ_FLAGS)
     finally:
         os.close(folder)
 
 
-def _read_opened(descriptor: int, path: object, limit: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+def _open_in(folder: int, name: str, flags: int) -> int:
+    try:
+        return os.open(name, flags | _NO_FOLLOW, dir_fd=folder)
+    except OSError as exc:
+        # What the system answers to a link differs: ELOOP, EMLINK, ENOTDIR, EFTYPE.
+        if _is_link_in(folder, name):
+            raise OSError(errno.ELOOP, "is a symbolic link", name) from exc
+        raise
+
+
+def _is_link_in(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def open_checked(root: Path | str, parts: list[str]) -> int:
+    """Open ``parts`` below ``root`` for reading where no component can be held open (Windows).
+
+    Every component is looked at before and after, and the opened file is compared with the name;
+    someone who swaps them quickly enough between the looks is not stopped.
+
+    Raises:
+        OSError: From the step that failed; with ``ELOOP`` where a component is a link.
+    """
+    path = Path(root, *parts)
+    components = [path, *path.parents][: len(parts)]
+    _refuse_links(components)
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        _refuse_links(components)
+        if not os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+            raise OSError(errno.ELOOP, "was replaced while it was opened", str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_links(components: list[Path]) -> None:
+    for component in components:
+        if is_link(component):
+            raise OSError(errno.ELOOP, "is a symbolic link", str(component))
+
+
+def is_link(path: Path | str) -> bool:
+    """Return whether a path's last component is a symbolic link or, on Windows, a junction."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    junction = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
+    return stat.S_ISLNK(status.st_mode) or (
+        junction is not None and getattr(status, "st_reparse_tag", 0) == junction
+    )
+
+
+def _read_opened(descriptor: int, path: Path | str, limit: int, head: int | None = None) -> bytes:
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise FileAccessError(f"{path} can't be read: it is no regular file.", path)
-        try:
-            data = file.read(limit + 1)
-        except OSError as exc:
-            raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    if len(data) > limit:
-        raise FileAccessError(f"{path} can't be read: it is larger than {limit:,} bytes.", path)
+            raise _unreadable(path, "it is no regular file")
+        most = limit + 1 if head is None else head
+        data = b"" if status.st_size > limit else _read_at_most(descriptor, most)
+    except OSError as exc:
+        raise _unreadable(path, reason(exc)) from exc
+    finally:
+        os.close(descriptor)
+    if status.st_size > limit or len(data) > limit:
+        raise _unreadable(path, f"it is larger than {limit:,} bytes")
     return data
+
+
+def _read_at_most(descriptor: int, size: int) -> bytes:
+    chunks = []
+    while size > 0 and (chunk := os.read(descriptor, min(size, _CHUNK))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def _why(exc: Exception) -> str:
+    return reason(exc) if isinstance(exc, OSError) else "no file can have that name"
+
+
+def _unreadable(path: Path | str, why: str) -> FileAccessError:
+    shown = str(path)
+    if not shown.isprintable():
+        shown = repr(shown)
+    return FileAccessError(f"{shown} can't be read: {why}.", path)
 
 
 def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = 0o600) -> None:
     """Write ``chunks`` to ``path`` so that a reader sees the old file or the new one, never a part.
 
     The bytes go to a temporary file beside it and are on disk before it takes the name; on any
-    failure the temporary file is removed and ``path`` is as it was.
+    failure the temporary file is removed and ``path`` is as it was. The one exception is an error
+    of the last step, putting the folder on disk: then ``path`` is the new file already.
 
     Raises:
         OSError: From the step that failed.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, mode)
+    # A name of its own each time: what a killed process has left never stands in the way.
+    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.tmp")
+    descriptor = os.open(temporary, _WRITE_FLAGS, mode)
     try:
         with open(descriptor, "wb") as file:
             for chunk in chunks:
@@ -144,12 +227,25 @@ def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = 0o600) -> N
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on disk; where folders can't be opened (Windows), do nothing."""
+    """Put a folder's entries on disk; where that can't be asked for, do nothing.
+
+    Windows opens no folders, a folder may be writable and not readable, and some network file
+    systems sync files only.
+
+    Raises:
+        OSError: The disk failed.
+    """
     if os.name == "nt":
         return
-    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
+    except OSError as exc:
+        if exc.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 
