@@ -15,6 +15,7 @@ from typing import Any
 from ore import skill_frontmatter
 from ore.errors import FileAccessError, InvalidSkillError, SkillResourceNotFoundError
 from ore.files import read_confined, reason
+from ore.neutral import one_line
 from ore.types import SkillMetadata
 
 Report = Callable[[str], None]
@@ -89,7 +90,7 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
             can't be read or is no text.
         SkillResourceNotFoundError: There is no such file ("Resource not found").
     """
-    where = f"'{shown(ref)}' in the skill folder '{shown(_folder_name(folder))}'"
+    where = f"'{one_line(ref)}' in the skill folder '{one_line(_folder_name(folder))}'"
     try:
         data = read_confined(folder, ref, MAX_RESOURCE_BYTES)
         return skill_frontmatter.decode(data.removeprefix(b"\xef\xbb\xbf"))
@@ -106,11 +107,6 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
 
 def ignore(line: str) -> None:
     """Report nothing."""
-
-
-def shown(text: str) -> str:
-    """Return a text on one line in which everything invisible or unencodable is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _fields(folder: Path | str) -> tuple[dict[Any, Any], bool]:
@@ -151,7 +147,7 @@ def _check_name(name: str, folder: str, report: Report) -> None:
     if len(name) > _SPEC_NAME_LENGTH:
         breaks.append(f"should have at most {_SPEC_NAME_LENGTH} characters")
     if name != folder:
-        breaks.append(f"should be the name of its folder, '{shown(folder)}'")
+        breaks.append(f"should be the name of its folder, '{one_line(folder)}'")
     if breaks:
         report(f"The skill '{name}' is loaded, but its name {' and '.join(breaks)}.")
 
@@ -184,7 +180,7 @@ def _folder_name(folder: Path | str) -> str:
 def _invalid(folder: Path | str, problem: str) -> InvalidSkillError:
     name = _folder_name(folder)
     message = f"{SKILL_FILE} in the skill folder '{name}' can't be used: {problem}."
-    return InvalidSkillError(shown(message), name)
+    return InvalidSkillError(one_line(message), name)
 
 
 def _why(exc: BaseException) -> str:

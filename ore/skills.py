@@ -13,6 +13,7 @@ from pathlib import Path
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
 from ore.files import reason
 from ore.home import ore_home
+from ore.neutral import one_line
 from ore.skill_folder import (
     MAX_RESOURCE_BYTES,
     Report,
@@ -21,7 +22,6 @@ from ore.skill_folder import (
     load_skill_instructions,
     load_skill_metadata,
     load_skill_resource,
-    shown,
 )
 from ore.skill_mentions import resource_mentions
 from ore.types import RoutingTarget, SkillMetadata
@@ -75,8 +75,8 @@ def build_skill_registry(
         kept = registry.setdefault(skill.name, skill)
         if kept is not skill:
             report(
-                f"The skill in the folder '{shown(skill.path.name)}' is hidden: the one in "
-                f"'{shown(kept.path.name)}' is called '{skill.name}' too. Rename one of them."
+                f"The skill in the folder '{one_line(skill.path.name)}' is hidden: the one in "
+                f"'{one_line(kept.path.name)}' is called '{skill.name}' too. Rename one of them."
             )
     return registry
 
@@ -105,7 +105,7 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
     else:
         more = f" and {len(names) - 20} more (see --list-skills)" if len(names) > 20 else ""
         there = f"there are {', '.join(names[:20])}{more}"
-    raise SkillNotFoundError(f"There is no skill '{shown(name)}': {there}.", name)
+    raise SkillNotFoundError(f"There is no skill '{one_line(name)}': {there}.", name)
 
 
 def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
@@ -133,7 +133,7 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
         more = len(text.encode("utf-8"))
         if size + more > MAX_RESOURCES_BYTES:
             report(
-                f"The resource '{shown(path)}' of the skill '{skill.name}' is left out: all "
+                f"The resource '{one_line(path)}' of the skill '{skill.name}' is left out: all "
                 f"resources together would be larger than {MAX_RESOURCES_BYTES:,} bytes."
             )
             continue
@@ -153,7 +153,9 @@ def _folders(root: Path, report: Report) -> list[Path]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as exc:
-        report(f"No skills are loaded: the folder {shown(str(root))} can't be read: {reason(exc)}.")
+        report(
+            f"No skills are loaded: the folder {one_line(str(root))} can't be read: {reason(exc)}."
+        )
         return []
     folders = []
     for name in names:
@@ -162,5 +164,5 @@ def _folders(root: Path, report: Report) -> list[Path]:
         if os.path.isdir(root / name):
             folders.append(root / name)
         elif os.path.islink(root / name):
-            report(f"The skill folder '{shown(name)}' is a link that leads to no folder.")
+            report(f"The skill folder '{one_line(name)}' is a link that leads to no folder.")
     return folders
