@@ -1,0 +1,264 @@
+"""A session as JSON text: written in one form, read strictly.
+
+What is written here is what can be read here, and nothing else is read. Knows nothing about files
+or names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ore.types import Message, Session
+
+MAX_BYTES = 256 * 1024 * 1024
+"""The largest session that is read or written, about a million messages."""
+
+_SESSION_KEYS = ("id", "created_at", "messages")
+_MESSAGE_KEYS = ("role", "content", "id", "timestamp")
+_MOST_DIGITS = 40
+
+
+class SessionText:
+    """The text of one growing session: a message that was encoded is not encoded again.
+
+    The text is byte for byte ``json.dumps(..., indent=2, ensure_ascii=False)`` of the session, but
+    that a message with a lone surrogate, which UTF-8 can't write, is escaped to ASCII.
+    """
+
+    def __init__(self) -> None:
+        self._identity: tuple[str, float] | None = None
+        self._messages: list[Message] = []
+        self._ids: set[str] = set()
+        self._text = bytearray()
+
+    def encode(self, session: Session) -> tuple[bytearray, bytes]:
+        """Return the text in two parts; the first is this object's own, to be used at once.
+
+        Raises:
+            ValueError: The session is none that could be read again; the reason, as the end of a
+                sentence.
+        """
+        identity = (session.id, session.created_at)
+        known = len(self._messages)
+        if identity != self._identity or session.messages[:known] != self._messages:
+            _require(identity_problem(*identity))
+            self._identity, self._text = identity, bytearray(_head(*identity))
+            self._messages, self._ids, known = [], set(), 0
+        new = session.messages[known:]
+        ids = _new_ids(new, self._ids, known)
+        pieces = b",\n".join(map(_message_text, new))
+        if pieces:
+            self._text += (b",\n" if known else b"\n") + pieces
+            self._messages += new
+            self._ids |= ids
+        return self._text, b"\n  ]\n}" if self._messages else b"]\n}"
+
+
+def decode(data: bytes) -> Session:
+    """Return the session that a file holds.
+
+    Exactly the keys of a session, in any order and layout; the roles are ``user`` and
+    ``assistant``; ids are text, and a message's own; times are finite numbers. One byte order mark
+    is allowed.
+
+    Raises:
+        ValueError: The reason, as the end of a sentence ("message 3 has the role 'system', ...").
+    """
+    value = _parse(data)
+    if not isinstance(value, dict):
+        raise ValueError("it is no session: its top level is no object with a session's keys")
+    problem = _keys_problem(value, _SESSION_KEYS)
+    _require(problem and f"it {problem}")
+    _require(identity_problem(value["id"], value["created_at"]))
+    messages = value["messages"]
+    if type(messages) is not list:
+        raise ValueError("its messages are no list")
+    if not set(map(type, messages)) <= {Message}:
+        number, wrong = next(
+            (number, item) for number, item in enumerate(messages, 1) if type(item) is not Message
+        )
+        raise ValueError(f"message {number} {_item_problem(wrong)}")
+    if len({message.id for message in messages}) != len(messages):
+        _new_ids(messages, set(), 0)
+    return Session(messages, value["id"], value["created_at"])
+
+
+def read_message(pairs: list[tuple[str, Any]]) -> Any:
+    """Return a ``Message`` for the keys and values of one, else a dict.
+
+    Made to be the JSON parser's ``object_pairs_hook``: what is checked in the same pass is cheap.
+
+    Raises:
+        ValueError: A key stands there twice.
+    """
+    if len(pairs) == 4:
+        (key1, role), (key2, content), (key3, id_), (key4, timestamp) = pairs
+        if (
+            key1 == "role"
+            and key2 == "content"
+            and key3 == "id"
+            and key4 == "timestamp"
+            and type(timestamp) is float
+            and message_problem(role, content, id_, timestamp) is None
+        ):
+            return Message(role, content, id_, timestamp)
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"it has the key {_shown(twice)} twice in one object")
+    if len(found) == 4 and _keys_problem(found, _MESSAGE_KEYS) is None:
+        if message_problem(**found) is None:
+            return Message(**found)
+    return found
+
+
+def message_problem(role: Any, content: Any, id: Any, timestamp: Any) -> str | None:
+    """Return what keeps a message from being stored, as the end of a sentence, or None."""
+    if role != "user" and role != "assistant":
+        return f"has the role {_shown(role)}, and only 'user' and 'assistant' are kept"
+    if not isinstance(content, str):
+        return "has a content that is no text"
+    if not isinstance(id, str) or not id:
+        return "has no text for an id"
+    if not _is_number(timestamp):
+        return "has a timestamp that is no finite number"
+    return None
+
+
+def identity_problem(id: Any, created_at: Any) -> str | None:
+    """Return what is wrong with a session's id or time, as the end of a sentence, or None."""
+    if not isinstance(id, str) or not id:
+        return "its id is no text"
+    if not _is_number(created_at):
+        return "its created_at is no finite number"
+    return None
+
+
+def is_continuation(session: Session, stored: Session) -> bool:
+    """Return whether ``session`` is ``stored``, or ``stored`` with messages after its last."""
+    if (session.id, session.created_at) != (stored.id, stored.created_at):
+        return False
+    beginning = session.messages[: len(stored.messages)]
+    if beginning == stored.messages:
+        return True
+    # Two surrogates that make a pair are stored as the character they spell.
+    return len(beginning) == len(stored.messages) and all(
+        message == other or _in_ascii(message) == _in_ascii(other)
+        for message, other in zip(beginning, stored.messages)
+    )
+
+
+def _parse(data: bytes) -> Any:
+    if not data:
+        raise ValueError("it is empty")
+    if b"\0" in data:
+        raise ValueError(f"it holds a zero byte, which no text has, at byte {data.index(0)}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"it is not UTF-8 at byte {exc.start}") from exc
+    try:
+        return json.loads(text, **STRICT)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise ValueError(f"it is not JSON: {exc.msg.lower()} at {where}") from exc
+    except RecursionError as exc:
+        raise ValueError("it is nested too deep for a session") from exc
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"it holds {name}, which is no JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"it holds a number of {len(digits)} digits")
+    return int(digits)
+
+
+STRICT = {"object_pairs_hook": read_message, "parse_constant": _constant, "parse_int": _integer}
+"""How the standard parser is told to be strict and to make messages."""
+
+
+def _head(id: str, created_at: float) -> bytes:
+    text = f'{{\n  "id": %s,\n  "created_at": {_number_text(created_at)},\n  "messages": ['
+    return _bytes(text, id)
+
+
+def _message_text(message: Message) -> bytes:
+    text = (
+        '    {\n      "role": %s,\n      "content": %s,\n      "id": %s,\n      "timestamp": '
+        f"{_number_text(message.timestamp)}\n    }}"
+    )
+    return _bytes(text, message.role, message.content, message.id)
+
+
+_plain = json.JSONEncoder(ensure_ascii=False).encode
+_ascii = json.JSONEncoder(ensure_ascii=True).encode
+
+
+def _bytes(text: str, *values: str) -> bytes:
+    try:
+        return (text % tuple(map(_plain, values))).encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return (text % tuple(map(_ascii, values))).encode()
+
+
+def _number_text(value: float) -> str:
+    return repr(value) if type(value) is float else json.dumps(value)
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 10 ** _MOST_DIGITS and math.isfinite(value)
+
+
+def _new_ids(messages: list[Message], taken: set[str], before: int) -> set[str]:
+    """Return the messages' ids; a message that can't be stored, or an id twice, is an error."""
+    ids: set[str] = set()
+    for number, message in enumerate(messages, before + 1):
+        problem = _item_problem(message)
+        if problem is None and (message.id in ids or message.id in taken):
+            problem = f"has the id {_shown(message.id)}, which another message has"
+        _require(problem and f"message {number} {problem}")
+        ids.add(message.id)
+    return ids
+
+
+def _item_problem(item: Any) -> str | None:
+    if isinstance(item, Message):
+        return message_problem(item.role, item.content, item.id, item.timestamp)
+    if not isinstance(item, dict):
+        return "is no object with a message's keys"
+    return _keys_problem(item, _MESSAGE_KEYS) or message_problem(**item)
+
+
+def _keys_problem(found: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    for key in keys:
+        if key not in found:
+            return f"lacks the key '{key}'"
+    for key in found:
+        if key not in keys:
+            return f"has the key {_shown(key)}, which ORE does not write"
+    return None
+
+
+def _in_ascii(message: Message) -> str:
+    return _ascii([message.role, message.content, message.id, message.timestamp])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "…")
+    return f"of type {type(value).__name__}"
+
+
+def _require(problem: str | None) -> None:
+    if problem is not None:
+        raise ValueError(problem)

@@ -1,0 +1,124 @@
+"""Which sessions this process has open for saving, and what to say when another process has.
+
+Knows nothing about what is in a session.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ore.errors import FileAccessError, SessionError, SessionInUseError, SessionNotSavedError
+from ore.files import reason
+from ore.folder import Folder, open_folder
+from ore.locks import Lock, holder, try_lock
+
+_PAUSE = 0.005
+"""Between two tries for a lock, in seconds."""
+
+
+class SessionLocks:
+    """The locks on the sessions of one folder: ``.NAME.lock`` beside ``NAME.json``."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._held: dict[str, Lock] = {}
+
+    @contextmanager
+    def hold(self, name: str, wait: float) -> Iterator[None]:
+        """Hold the session's lock while the block runs; ``folder`` in the block does not wait.
+
+        Raises:
+            SessionInUseError: Another process, or this object, has it, for ``wait`` seconds.
+            SessionNotSavedError: The lock's file can't be made.
+        """
+        with saving(name), open_folder(self._root, make=True) as folder:
+            lock = _acquire(folder, name, wait)
+        self._held[name] = lock
+        try:
+            yield
+        finally:
+            self._let_go(self._held.pop(name), name)
+
+    @contextmanager
+    def folder(self, name: str, wait: float) -> Iterator[Folder]:
+        """Yield the folder, made if it is missing, with the session's lock held in the block.
+
+        Where the lock is held already but its file was deleted, it is made and locked again.
+
+        Raises:
+            SessionInUseError: Another process has it, for ``wait`` seconds.
+            FileAccessError: The folder can't be trusted.
+            OSError: The system's reason.
+        """
+        with open_folder(self._root, make=True) as folder:
+            held = self._held.get(name)
+            if held is not None and held.pid == os.getpid():
+                if not held.is_current(folder):
+                    self._held[name] = _acquire(folder, name, 0.0)
+                    held.release()
+                yield folder
+                return
+            lock = _acquire(folder, name, wait)
+            try:
+                yield folder
+            finally:
+                _release(lock, folder, name)
+
+    def _let_go(self, lock: Lock, name: str) -> None:
+        try:
+            with open_folder(self._root) as folder:
+                _release(lock, folder, name)
+        except (OSError, FileAccessError):  # the folder is gone, and the lock's file with it
+            lock.release()
+
+
+@contextmanager
+def saving(name: str) -> Iterator[None]:
+    """Say of any failure of the system in the block that the session was not saved.
+
+    Raises:
+        SessionNotSavedError: For an ``OSError`` or a ``FileAccessError``.
+        SessionError: As it was raised.
+    """
+    try:
+        yield
+    except SessionError:  # some of them are also an OSError
+        raise
+    except FileAccessError as exc:
+        raise _not_saved(name, str(exc)) from exc
+    except OSError as exc:
+        raise _not_saved(name, f"{reason(exc)}.") from exc
+
+
+def _not_saved(name: str, why: str) -> SessionNotSavedError:
+    return SessionNotSavedError(
+        f"The session '{name}' was not saved, and its file is as it was: {why}", name
+    )
+
+
+def _acquire(folder: Folder, name: str, wait: float) -> Lock:
+    deadline = time.monotonic() + wait
+    file = f".{name}.lock"
+    while (lock := try_lock(folder, file)) is None:
+        if time.monotonic() >= deadline:
+            pid = holder(folder, file)
+            who = "another process" if pid is None else f"process {pid}"
+            raise SessionInUseError(
+                f"The session '{name}' is in use by {who}: end it there, or use another name.",
+                name,
+                pid,
+            )
+        time.sleep(_PAUSE)
+    return lock
+
+
+def _release(lock: Lock, folder: Folder, name: str) -> None:
+    """Release a lock; a lock's file without its session would only be litter."""
+    if folder.has(f"{name}.json"):
+        lock.release()
+    else:
+        lock.remove(folder)
