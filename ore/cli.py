@@ -132,7 +132,12 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
         model_id = _model(options, backend)
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
-        settings = Settings(conversation=options.is_repl and options.has_session)
+        settings = Settings(
+            timeout=options.timeout,
+            deadline=options.deadline,
+            strict_context=options.strict_context,
+            conversation=options.is_repl and options.has_session,
+        )
         with closing(backend.reasoner(model_id, settings)) as reasoner:
             run = modes.Run(options, console, ORE(reasoner), model_id, source, conversation)
             if options.is_repl:

@@ -110,7 +110,7 @@ class Console:
             widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
             lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         else:
-            lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in rows]
+            lines = ["\t".join(" ".join(cell.split()) for cell in row).rstrip() for row in rows]
         self._write("".join(f"{line}\n" for line in lines), flush=True)
 
     # Everything else

@@ -20,6 +20,8 @@ from ore.options import Options
 from ore.types import Response
 
 LEAVE = ("quit", "exit")
+NEARLY_FULL = 0.9
+"""The part of the context window from which a prompt is said to fill it."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,25 @@ def take_turn(run: Run, prompt: str, context: Context) -> Response:
         console.end_answer()
     if not response.content.strip():
         console.notice("The answer is empty.")
+    _tell_context(console, response)
     if run.options.verbose:
         console.metadata(response.id, response.model_id, response.metadata)
     if not_saved is not None:
         raise not_saved
     return response
+
+
+def _tell_context(console: Console, response: Response) -> None:
+    """Say that the context window was too small, or is nearly full."""
+    context = response.metadata.get("context") or {}
+    window, tokens = context.get("window"), context.get("prompt_tokens") or 0
+    if context.get("status") == "truncated":
+        size = f" of {window} tokens" if window else ""
+        console.notice(
+            f"The prompt did not fit the context window{size}: the model has not seen all of it."
+        )
+    elif window and tokens > NEARLY_FULL * window:
+        console.notice(f"The context window is nearly full: {tokens} of {window} tokens.")
 
 
 def _stream(run: Run, arguments: tuple) -> Response:

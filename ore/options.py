@@ -73,6 +73,9 @@ class Options:
     model: str | None = None
     backend: str | None = None
     host: str | None = None
+    timeout: float | None = None
+    deadline: float | None = None
+    strict_context: bool = False
     list_models: bool = False
     pull: str | None = None
     interactive: bool = False
@@ -168,6 +171,9 @@ class Options:
                 raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
+        for flag, seconds in (("--timeout", self.timeout), ("--deadline", self.deadline)):
+            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+                raise UsageError(f"{flag} must be a number of seconds above 0, not {seconds}.")
         threshold = self.route_threshold
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
             raise UsageError(f"--route-threshold must be from 0 to 1, not {threshold}.")

@@ -80,6 +80,17 @@ def _add_model_flags(group: Any) -> None:
         help="where models run; default: ORE_BACKEND, else auto",
     )
     group.add_argument("--host", metavar="URL", help="the server's address; default: OLLAMA_HOST")
+    group.add_argument(
+        "--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none"
+    )
+    group.add_argument(
+        "--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none"
+    )
+    group.add_argument(
+        "--strict-context",
+        action="store_true",
+        help="a prompt that does not fit the context window is an error",
+    )
     group.add_argument("--list-models", action="store_true", help="list the installed models")
     group.add_argument("--pull", metavar="NAME", help="fetch a model, showing how far it is")
 

@@ -34,6 +34,7 @@ class ScriptedReasoner(Reasoner):
         self.model_id = model_id
         self.calls: list[list[Message]] = []
         self.closed = 0
+        self.metadata = dict(METADATA)
 
     def _next(self, messages: list[Message]) -> Any:
         self.calls.append(list(messages))
@@ -48,7 +49,7 @@ class ScriptedReasoner(Reasoner):
             if isinstance(chunk, BaseException):
                 raise chunk
         content = "".join(reply) if isinstance(reply, list) else reply
-        return Response(content, self.model_id, metadata=dict(METADATA))
+        return Response(content, self.model_id, metadata=dict(self.metadata))
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         reply = self._next(messages)
@@ -60,7 +61,7 @@ class ScriptedReasoner(Reasoner):
                 yield chunk
         finally:
             self.closed += 1
-        return Response("".join(chunks), self.model_id, metadata=dict(METADATA))
+        return Response("".join(chunks), self.model_id, metadata=dict(self.metadata))
 
 
 class ScriptedBackend(Backend):
@@ -135,6 +136,7 @@ def run_ore(
     replies: Sequence[Any] = ("Paris.",),
     models: Sequence[str] = ("scripted",),
     terminal: str = "",
+    metadata: dict[str, Any] | None = None,
     open_backend: Callable[..., Backend] | None = None,
 ) -> Result:
     """Run ``main`` with the given arguments.
@@ -142,6 +144,7 @@ def run_ore(
     Args:
         stdin: What is piped in, or typed where stdin is a terminal; None is a closed stdin.
         replies: One item per turn: see ``ScriptedReasoner``.
+        metadata: What the reasoner says of each turn besides the four counts.
         terminal: Which of ``in``, ``out``, ``err`` are terminals, separated by spaces.
     """
     from ore.cli import main
@@ -152,6 +155,7 @@ def run_ore(
     out = Terminal() if "out" in ends else io.StringIO()
     err = Terminal() if "err" in ends else io.StringIO()
     backend = ScriptedBackend(replies, models)
+    backend.engine.metadata.update(metadata or {})
     code = main(
         list(args),
         console=Console(source, out, err),

@@ -124,7 +124,7 @@ def test_the_persona_is_sent_every_turn_and_never_kept(ore):
 
 def test_models_are_listed_with_the_default_marked(ore):
     models = ("first:latest", "second:1b")
-    assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\t\n"
+    assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\n"
     document = ore("--list-models", "--json", models=models).json
     assert document[0] == {"name": "first:latest", "default": True}
 
@@ -139,3 +139,33 @@ def test_pull_says_what_it_does_and_asks_nothing(ore):
     result = ore("--pull", "tiny")
     assert (result.code, result.out, result.err) == (0, "", "reading\ntiny is ready.\n")
     assert result.backend.pulled == ["tiny"] and result.calls == []
+
+
+@pytest.mark.parametrize(
+    "context, said",
+    [
+        ({"status": "truncated", "window": 100, "prompt_tokens": 40}, "did not fit"),
+        ({"status": "truncated", "window": None, "prompt_tokens": 40}, "did not fit"),
+        ({"status": "complete", "window": 100, "prompt_tokens": 91}, "91 of 100 tokens"),
+        ({"status": "complete", "window": 100, "prompt_tokens": 90}, ""),
+        ({"status": "unknown", "window": None, "prompt_tokens": 40}, ""),
+    ],
+)
+def test_a_context_window_that_is_full_is_said_in_one_line(ore, context, said):
+    result = ore("hi", replies=["Paris."], metadata={"context": context})
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert said in result.err and len(result.err.splitlines()) == bool(said)
+
+
+def test_what_bounds_a_turn_reaches_the_backend(ore):
+    settings = ore("hi", "--timeout", "5", "--deadline", "60", "--strict-context").backend.settings
+    assert (settings.timeout, settings.deadline, settings.strict_context) == (5.0, 60.0, True)
+    assert not settings.conversation
+    assert ore("-c", stdin="hi\n").backend.settings.conversation
+
+
+@pytest.mark.parametrize("flag", ["--timeout", "--deadline"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
+def test_a_bound_that_is_no_time_is_asked_wrongly(ore, flag, value):
+    result = ore("hi", f"{flag}={value}")
+    assert (result.code, result.calls) == (2, []) and flag in result.err

@@ -66,21 +66,24 @@ def _embedded() -> Backend:
 
 
 def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
+    from dataclasses import replace
+
     from ore.backends.ollama import OllamaBackend
     from ore.ollama_host import is_loopback, resolve_host
 
-    host = resolve_host(options.host, environ, env_files)
-    if options.host is None and "OLLAMA_HOST" in env_files and not is_loopback(host.url):
-        notice(f"Prompts go to {host.url}, named in {env_files['OLLAMA_HOST']}.")
-    if is_auto and host.is_default:
-        from ore.ollama_api import answers
-
-        if not answers(host):
-            embedded = _embedded()
-            if embedded.is_installed():
-                notice(
-                    f"Ollama does not answer on {host.url}: using the embedded model, a small one "
-                    f"to try things with."
-                )
-                return embedded
-    return OllamaBackend(host)
+    host = resolve_host(options.host, environ)
+    file = env_files.get("OLLAMA_HOST") if host.source == "OLLAMA_HOST" else None
+    if file:
+        host = replace(host, source=f"OLLAMA_HOST in {file}")
+        if not is_loopback(host.url):
+            notice(f"Prompts go to {host.url}, which {file} names.")
+    backend = OllamaBackend(host)
+    if is_auto and host.source == "default" and not backend.answers():
+        embedded = _embedded()
+        if embedded.is_installed():
+            notice(
+                f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
+                f"try things with."
+            )
+            return embedded
+    return backend
