@@ -89,7 +89,6 @@ class FakeOllama:
             list(models), reply, chunks, thinking, num_ctx, delay, tuple(capabilities)
         )
         self.requests: list[Recorded] = []
-        self._loading = 0
         self.stopping = False
         self._connections = 0
         self._lock = threading.Lock()
@@ -149,17 +148,6 @@ class FakeOllama:
             self._connections += 1
             return self._connections
 
-    @contextlib.contextmanager
-    def loading(self) -> Iterator[None]:
-        """While a model is being loaded, /api/ps waits."""
-        with self._lock:
-            self._loading += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._loading -= 1
-
     def steps_for(self, seen: Recorded) -> tuple[Iterator[Step], int | None, bool]:
         """Record a request; return what to do, where to cut the body, and whether by a reset."""
         with self._lock:
@@ -176,7 +164,7 @@ class FakeOllama:
         return act.steps(reply), act.options.get("cut_at"), act.options.get("reset", False)
 
     def _plain(self, seen: Recorded, reply: Reply) -> Iterator[Step]:
-        while seen.path == "/api/ps" and self._loading:
+        while seen.path == "/api/ps" and self.ollama.loads:
             yield Pause(0.005)
         yield from healthy(reply)
 

@@ -151,7 +151,7 @@ class Connection(socketserver.BaseRequestHandler):
         """Do what a scenario says; a stream that was begun is ended when the steps are over."""
         for step in steps:
             if isinstance(step, Pause):
-                self.pause(step.seconds, step.loading)
+                self.watch(step.seconds)
             elif isinstance(step, Whole):
                 self.send_whole(step)
             elif isinstance(step, Chunk):
@@ -217,12 +217,6 @@ class Connection(socketserver.BaseRequestHandler):
             linger = struct.pack("ii", 1, 0)
             self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         raise Hangup
-
-    def pause(self, seconds: float, loading: bool) -> None:
-        if not loading:
-            return self.watch(seconds)
-        with self.fake.loading():
-            return self.watch(seconds)
 
     def watch(self, seconds: float) -> None:
         """Wait for so long, and notice at once when the client goes.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,6 +52,7 @@ class Reply:
 
     Attributes:
         delay: Seconds between two lines of a stream, or before the body of one that is not.
+        loading: A context in which the model is being loaded.
         kept: The messages that the model got to see, for a chat.
     """
 
@@ -60,6 +62,7 @@ class Reply:
     content_type: str = JSON
     text: bytes = b""
     delay: float = 0.0
+    loading: Callable[[], AbstractContextManager] = nullcontext
     kept: list[dict] | None = None
 
     def body(self) -> bytes:
@@ -85,6 +88,17 @@ class Ollama:
     capabilities: tuple[str, ...]
     context_length: int = 131072
     loaded: dict[str, int] = field(default_factory=dict)
+    loads: list[object] = field(default_factory=list)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """While a model is being loaded, /api/ps has to wait."""
+        load = object()
+        self.loads.append(load)
+        try:
+            yield
+        finally:
+            self.loads.remove(load)
 
     def find(self, name: str, shown: str | None = None) -> str:
         """Return a model's name as it is listed."""
@@ -120,13 +134,16 @@ class Ollama:
         return Reply([{"models": models}])
 
     def ps(self) -> Reply:
+        return Reply(self.ps_lines())
+
+    def ps_lines(self) -> Iterator[dict]:
         models = [
             self.entry(model)
             | {"expires_at": EXPIRES, "size_vram": 0, "context_length": self.loaded[model]}
             for model in self.models
             if model in self.loaded
         ]
-        return Reply([{"models": models}])
+        yield {"models": models}
 
     def show(self, request: dict) -> Reply:
         name = request.get("model") or request.get("name") or ""
@@ -177,7 +194,7 @@ class Ollama:
         check_options(request)
         num_ctx = self.window(request)
         if not request.get("messages"):
-            return Reply(self.load_lines(request, model, num_ctx))
+            return Reply(self.load_lines(request, model, num_ctx), loading=self.loading)
         stream = request.get("stream") is not False
         try:
             kept, tokens = fit(request, num_ctx, overflow)
@@ -186,9 +203,10 @@ class Ollama:
             return Reply([{"error": str(exc)}], status=exc.status, content_type=kind)
         pieces, metrics = self.generate(request, num_ctx, tokens)
         lines = self.chat_lines(request, model, num_ctx, pieces, metrics)
+        reply = Reply(lines, stream, loading=self.loading, kept=kept)
         if stream:
-            return Reply(lines, stream=True, content_type=NDJSON, delay=self.delay, kept=kept)
-        return Reply(merged(lines), delay=self.delay * len(pieces), kept=kept)
+            return replace(reply, content_type=NDJSON, delay=self.delay)
+        return replace(reply, lines=merged(lines), delay=self.delay * len(pieces))
 
     def window(self, request: dict) -> int:
         wanted = (request.get("options") or {}).get("num_ctx") or self.num_ctx

@@ -56,10 +56,9 @@ class Raw:
 
 @dataclass(frozen=True)
 class Pause:
-    """Silence, in seconds; a ``loading`` one makes /api/ps wait too."""
+    """Silence, in seconds."""
 
     seconds: float
-    loading: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,13 +156,16 @@ def slow_start(reply: Reply, seconds: float = 0.5) -> Iterator[Step]:
 @scenario("loading")
 def loading(reply: Reply, seconds: float = 0.5) -> Iterator[Step]:
     """as slow-start, and /api/ps waits for the load"""
-    yield Pause(seconds, loading=True)
-    spent = int(seconds * 1e9)
-    yield from changed(
-        reply,
-        lambda line: line
-        | {key: line[key] + spent for key in ("total_duration", "load_duration") if key in line},
-    )
+
+    def change(line: dict) -> dict:
+        keys = [key for key in ("total_duration", "load_duration") if key in line]
+        return line | {key: line[key] + int(seconds * 1e9) for key in keys}
+
+    lines = iter(reply.lines)
+    with reply.loading():
+        yield Pause(seconds)
+        first = next(lines)
+    yield from changed(replace(reply, lines=itertools.chain([first], lines)), change)
 
 
 @scenario("stall")
