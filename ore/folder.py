@@ -172,7 +172,8 @@ def open_folder(path: Path, *, make: bool = False) -> Iterator[Folder]:
         _require_private(path, os.fstat(descriptor))
         yield Folder(path, descriptor)
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # nothing was written through it
+            os.close(descriptor)
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:

@@ -19,6 +19,7 @@ except ImportError:  # Windows
     fcntl = None
     import msvcrt
 
+_SIGNATURE_BYTES = 20
 _LOCKED_BYTE = 1 << 30
 """On Windows a locked byte can't be read, so it is one far behind the process id."""
 
@@ -57,9 +58,11 @@ class Lock:
     def release(self) -> None:
         """Let others have the lock.
 
-        Closed, not unlocked: unlocking would take it from a parent process that shares it.
+        Closed, not unlocked: unlocking would take it from a parent process that shares it. That
+        closing fails, which it can on a network, changes nothing for what the lock guarded.
         """
-        os.close(self._descriptor)
+        with suppress(OSError):
+            os.close(self._descriptor)
 
 
 def try_lock(folder: Folder, name: str) -> Lock | None:
@@ -88,12 +91,12 @@ def holder(folder: Folder, name: str) -> int | None:
     """Return the process id in a lock's file, or None where it can't be told."""
     try:
         descriptor = folder.open(name, os.O_RDONLY)
-        try:
-            text = os.read(descriptor, 20)
-        finally:
-            os.close(descriptor)
     except OSError:
         return None
+    try:
+        text = _signature(descriptor).strip()
+    finally:
+        os.close(descriptor)
     return int(text) if text.isdigit() else None
 
 
@@ -112,8 +115,17 @@ def _lock(descriptor: int) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    # The process id is a courtesy to whoever has to wait: a full disk must not cost the lock.
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
+    # Never truncated: a file system may then write the file out at once, which takes its time.
+    signature = f"{os.getpid():{_SIGNATURE_BYTES - 1}}\n".encode()
+    if _signature(descriptor) != signature:
+        with suppress(OSError):  # a courtesy to who has to wait: a full disk must not cost the lock
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, signature)
+
+
+def _signature(descriptor: int) -> bytes:
+    try:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, str(os.getpid()).encode())
+        return os.read(descriptor, _SIGNATURE_BYTES)
+    except OSError:
+        return b""

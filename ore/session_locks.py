@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError, SessionError, SessionInUseError, SessionNotSavedError
@@ -118,7 +118,10 @@ def _acquire(folder: Folder, name: str, wait: float) -> Lock:
 
 def _release(lock: Lock, folder: Folder, name: str) -> None:
     """Release a lock; a lock's file without its session would only be litter."""
-    if folder.has(f"{name}.json"):
-        lock.release()
-    else:
+    is_litter = False
+    with suppress(OSError):
+        is_litter = not folder.has(f"{name}.json")
+    if is_litter:
         lock.remove(folder)
+    else:
+        lock.release()
