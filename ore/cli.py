@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ore.console import Console
-from ore.errors import OreError, OutputError, ReaderGoneError, Terminated, UsageError
+from ore.errors import ArtifactError, OreError, OutputError, ReaderGoneError, Terminated, UsageError
 from ore.input import decode_argv
 from ore.parser import Answered, build_parser
 
@@ -157,6 +157,10 @@ def _with_input(options, console: Console):
     from ore.artifact import read_artifact
 
     artifact = read_artifact(options.artifact_in, console.stdin)
+    if not artifact.input.prompt.strip():
+        raise ArtifactError(
+            f"The prompt in {options.artifact_in} is blank: there is nothing to ask."
+        )
     model = options.model or artifact.input.model_id
     console.notice(f"Running the prompt of {artifact.execution_id} with the model {model}.")
     return options.with_prompt(artifact.input.prompt, model)
