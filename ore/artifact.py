@@ -6,7 +6,6 @@ nothing of what an artifact says.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -107,7 +106,7 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
             mode = NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode) & 0o777
             replace_file(Path(path), [data], mode=mode)
         else:
-            _write_through(_open_device(path), data)
+            _write_through(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), data)
     except BrokenPipeError as exc:
         raise ReaderGoneError(f"Nobody reads {_shown(path)} any more.") from exc
     except OSError as exc:
@@ -205,14 +204,6 @@ def _status(target: Path, path: Path | str) -> os.stat_result | None:
         return None
     except (OSError, ValueError) as exc:
         raise _unwritable(path, reason(exc)) from exc
-
-
-def _open_device(path: Path | str) -> int:
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EEXIST, "it has become a file in the meantime")
-    return descriptor
 
 
 def _write_through(descriptor: int, data: bytes) -> None:

@@ -96,6 +96,9 @@ def test_what_can_not_be_read_is_an_artifact_error(path, why):
 def test_a_name_with_control_characters_is_shown_and_not_obeyed():
     with pytest.raises(ArtifactError, match=r"^x\^J\^\[\[1m can't be read"):
         read_artifact("x\n\x1b[1m")
+    Path("y\x1b[1m").touch()
+    with pytest.raises(InvalidArtifactError, match=r"^y\^\[\[1m can't be used"):
+        read_artifact("y\x1b[1m")
 
 
 class Typed(io.BytesIO):
