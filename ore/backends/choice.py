@@ -24,7 +24,7 @@ def open_backend(
     """Return the backend that the flags and the environment ask for.
 
     ``auto`` is Ollama, but for one case: no host was named, nothing answers on the default
-    address, and the embedded model is installed.
+    address, and the embedded model is installed (to fetch it, the engine is enough).
 
     Args:
         env_files: The file that a variable of ``environ`` was read from, where it was.
@@ -80,10 +80,14 @@ def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
     backend = OllamaBackend(host)
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded()
-        if embedded.is_installed():
+        if embedded.has_engine() if options.pull else embedded.is_installed():
             notice(
                 f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
                 f"try things with."
             )
             return embedded
+        notice(
+            "To try ORE without Ollama: pip install -r requirements-embedded.txt, then "
+            "--pull smollm2:135m."
+        )
     return backend

@@ -44,11 +44,18 @@ class EmbeddedBackend(Backend):
     def __init__(self, model: str | None = None) -> None:
         self._model = model
 
+    def has_engine(self) -> bool:
+        """Return whether the engine's package is there; does not import it."""
+        try:
+            check_installed()
+        except OreError:
+            return False
+        return True
+
     def is_installed(self) -> bool:
         """Return whether the engine's package and a model are there; imports neither."""
         try:
-            check_installed()
-            return bool(weights.installed())
+            return self.has_engine() and bool(weights.installed())
         except OreError:
             return False
 
@@ -94,6 +101,13 @@ class EmbeddedReasoner(Reasoner):
         weights.find(model_id)
         self._settings = settings
         self._engine: Engine | None = None
+        self._is_answering = False
+
+    def phase(self) -> str:
+        """Return whether the model is being loaded, reads the prompt, or answers."""
+        if self._engine is None:
+            return f"loading {self.model_id}"
+        return "answering" if self._is_answering else "reading the prompt"
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one model call; see ``stream_reason`` for what is raised."""
@@ -122,11 +136,13 @@ class EmbeddedReasoner(Reasoner):
         deadline = self._settings.deadline
         end = None if deadline is None else started + deadline
         answer = _Answer()
+        self._is_answering = False
         try:
             with closing(engine.events(request, silence=self._settings.timeout, end=end)) as events:
                 for event in events:
                     text = answer.take(event)
                     if text:
+                        self._is_answering = True
                         yield text
             metadata = answer.metadata(engine.window)
         except BackendError as exc:
