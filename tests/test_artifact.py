@@ -81,14 +81,14 @@ def test_the_largest_artifact_is_read():
         ("missing/run.json", "no such file or directory"),
         (".", "it is a folder"),
         ("", "no such file or directory"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "embedded null"),
         ("x" * 300, "file name too long"),
         ("/dev/zero", "it is neither a file nor a pipe"),
         ("/dev/null", "it is neither a file nor a pipe"),
     ],
 )
 def test_what_can_not_be_read_is_an_artifact_error(path, why):
-    with pytest.raises(ArtifactError, match=f"can't be read: {why}") as caught:
+    with pytest.raises(ArtifactError, match=f"can't be read: .*{why}") as caught:
         read_artifact(path)
     assert not isinstance(caught.value, InvalidArtifactError)
 
