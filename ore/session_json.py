@@ -106,9 +106,7 @@ def read_message(pairs: list[tuple[str, Any]]) -> Any:
             return Message(role, content, id_, timestamp)
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"it has the key {_shown(twice)} twice in one object")
+        raise ValueError(f"it has the key {_shown(_twice(pairs))} twice in one object")
     if len(found) == 4 and _keys_problem(found, _MESSAGE_KEYS) is None:
         if message_problem(**found) is None:
             return Message(**found)
@@ -247,6 +245,15 @@ def _keys_problem(found: dict[str, Any], keys: tuple[str, ...]) -> str | None:
         if key not in keys:
             return f"has the key {_shown(key)}, which ORE does not write"
     return None
+
+
+def _twice(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            break
+        seen.add(key)
+    return key
 
 
 def _in_ascii(message: Message) -> str:

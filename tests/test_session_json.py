@@ -231,6 +231,24 @@ def test_a_bad_session_is_refused_with_what_and_where(data, problem):
     assert said.isprintable() and len(said) < 200
 
 
+SLOW = {
+    "a key twice among many": b"{" + b"".join(b'"%d":0,' % n for n in range(100_000)) + b'"7":0}',
+    "many messages that are none": b'{"id":"s","created_at":1,"messages":['
+    + b"{}," * 300_000
+    + b"0]}",
+    "many zeros": b"[" + b"0," * 500_000,
+    "nested": b'[{"a":' * 100_000,
+    "a long number": b"1" * 1_000_000,
+    "many escapes": b'"' + b"\\u0000" * 200_000,
+    "one id for all": text_of({**WHOLE, "messages": [USER] * 10_000}),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_session_that_was_made_to_be_slow_takes_no_time(what):
+    assert _seconds(lambda: refusal(SLOW[what])) < 5
+
+
 @pytest.mark.parametrize("name", ["role", "content", "id", "timestamp"])
 def test_a_message_without_one_of_its_keys_is_refused(name):
     lacking = {key: value for key, value in ANSWER.items() if key != name}

@@ -1,0 +1,97 @@
+"""Signals that come while something must be done whole are delivered, later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from ore.interrupts import deferred_signals
+from tests.faults import in_child
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_the_block_and_is_delivered_once(number):
+    heard = []
+    before = signal.signal(number, lambda *_: heard.append("handler"))
+    try:
+        with deferred_signals():
+            send(number)
+            send(number)
+            heard.append("block")
+        heard.append("after")
+        assert signal.getsignal(number).__name__ == "<lambda>"
+    finally:
+        signal.signal(number, before)
+    assert heard == ["block", "handler", "after"]
+
+
+def test_an_interrupt_is_raised_after_the_block():
+    done = []
+    with pytest.raises(KeyboardInterrupt):
+        with deferred_signals():
+            send(signal.SIGINT)
+            done.append("block")
+    assert done == ["block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_terminated_process_ends_by_the_signal_after_the_block(tmp_path):
+    def block():
+        with deferred_signals():
+            send(signal.SIGTERM)
+            (tmp_path / "done").touch()
+        (tmp_path / "after").touch()
+
+    assert in_child(block).signal == signal.SIGTERM
+    assert set(os.listdir(tmp_path)) == {"home", "done"}
+
+
+def test_both_signals_are_delivered():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("terminated"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with deferred_signals():
+                send(signal.SIGINT)
+                send(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == ["terminated"]
+
+
+def test_an_error_of_the_block_goes_through_and_the_handlers_are_back():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(ValueError):
+        with deferred_signals():
+            raise ValueError
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with deferred_signals():
+            send(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_another_thread_does_the_block_without_touching_handlers():
+    seen = []
+
+    def block():
+        with deferred_signals():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
