@@ -37,7 +37,7 @@ FIXED = {
     "rate-limited": (429, JSON, "you have reached your hourly usage limit"),
     "runner-dead": (
         500,
-        JSON,
+        BARE_JSON,
         "model runner has unexpectedly stopped, this may be due to resource limitations or an "
         "internal error, check ollama server logs for details",
     ),
@@ -60,7 +60,10 @@ FIXED = {
 
 
 def fixed(reply: Reply, *, status: int, content_type: str, body: bytes) -> Iterator[Step]:
-    yield Whole(status, content_type, body)
+    # What the runner refuses comes in the place of a stream, if there was to be one.
+    flushed = reply.stream and content_type == BARE_JSON
+    kind = JSON if content_type == BARE_JSON and not reply.stream else content_type
+    yield Whole(status, kind, body, flushed=flushed)
 
 
 for _name, (_status, _type, _body) in FIXED.items():

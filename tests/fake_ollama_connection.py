@@ -177,7 +177,7 @@ class Connection(socketserver.BaseRequestHandler):
 
     def send_whole(self, step: Whole) -> None:
         # Go knows the length of what fits its buffer; a longer body goes out as one chunk.
-        short = len(step.body) <= LONGEST_SHORT_BODY
+        short = len(step.body) <= LONGEST_SHORT_BODY and not step.flushed
         frame = {"Content-Length": str(len(step.body))} if short else dict(CHUNKED)
         before = head(step.status, step.content_type, step.headers | frame | self.closing)
         after = b"" if short else b"\r\n" + STREAM_END

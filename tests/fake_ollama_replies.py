@@ -17,6 +17,7 @@ from tests.fake_ollama_rules import (
     NAME,
     Refused,
     check_abilities,
+    check_format,
     check_options,
     check_types,
     count_tokens,
@@ -52,6 +53,8 @@ class Reply:
 
     Attributes:
         delay: Seconds between two lines of a stream, or before the body of one that is not.
+        flushed: Whether a body that is not streamed is sent without its length, since a stream was
+            to come in its place.
         loading: A context in which the model is being loaded.
         kept: The messages that the model got to see, for a chat.
     """
@@ -62,6 +65,7 @@ class Reply:
     content_type: str = JSON
     text: bytes = b""
     delay: float = 0.0
+    flushed: bool = False
     loading: Callable[[], AbstractContextManager] = nullcontext
     kept: list[dict] | None = None
 
@@ -170,8 +174,9 @@ class Ollama:
             raise Refused(400, "invalid model name")
         lines = self.pull_lines(name)
         if request.get("stream") is False:
-            return Reply((line for line in lines if line.get("status") == "success"))
-        return Reply(lines, stream=True, content_type=NDJSON, delay=self.delay)
+            last = (line for line in lines if line["status"] == "success")
+            return Reply(last, content_type=BARE_JSON)
+        return Reply(lines, stream=True, delay=self.delay)
 
     def pull_lines(self, name: str) -> Iterator[dict]:
         yield {"status": "pulling manifest"}
@@ -197,15 +202,17 @@ class Ollama:
             return Reply(self.load_lines(request, model, num_ctx), loading=self.loading)
         stream = request.get("stream") is not False
         try:
+            check_format(request)
             kept, tokens = fit(request, num_ctx, overflow)
         except Refused as exc:
             kind = BARE_JSON if stream else JSON
-            return Reply([{"error": str(exc)}], status=exc.status, content_type=kind)
+            lines = [{"error": str(exc)}]
+            return Reply(lines, status=exc.status, content_type=kind, flushed=stream)
         pieces, metrics = self.generate(request, num_ctx, tokens)
         lines = self.chat_lines(request, model, num_ctx, pieces, metrics)
         reply = Reply(lines, stream, loading=self.loading, kept=kept)
         if stream:
-            return replace(reply, content_type=NDJSON, delay=self.delay)
+            return replace(reply, delay=self.delay)
         return replace(reply, lines=merged(lines), delay=self.delay * len(pieces))
 
     def window(self, request: dict) -> int:
@@ -234,7 +241,7 @@ class Ollama:
         pieces += [("content", word) for word in words]
         limit = (request.get("options") or {}).get("num_predict") or -1
         limits = [limit] if limit > 0 else []
-        limits += [max(num_ctx - prompt, 0)] if request.get("shift") is False else []
+        limits += [max(num_ctx - prompt, 1)] if request.get("shift") is False else []
         tokens, said = 0, []
         for kind, word in pieces:
             tokens += max(count_tokens(word), 1)

@@ -185,7 +185,7 @@ def decode(body: bytes) -> dict:
 
 
 def check_options(request: dict) -> None:
-    """Refuse options of a wrong type and unknown formats; unknown options pass."""
+    """Refuse options of a wrong type; unknown options pass."""
     for name, value in (request.get("options") or {}).items():
         wanted = OPTION_TYPES.get(name)
         if wanted is None or value is None:
@@ -193,6 +193,10 @@ def check_options(request: dict) -> None:
         fits = isinstance(value, OPTION_PYTHON[wanted])
         if not fits or (wanted != "boolean" and isinstance(value, bool)):
             raise Refused(500, f"option {json.dumps(name)} must be of type {wanted}")
+
+
+def check_format(request: dict) -> None:
+    """Refuse unknown formats, as the runner does."""
     wanted = request.get("format")
     if not (wanted in (None, "", "json") or isinstance(wanted, dict)):
         shown = json.dumps(json.dumps(wanted))

@@ -24,13 +24,17 @@ CHAT = "/api/chat"
 
 @dataclass(frozen=True)
 class Whole:
-    """An answer that is not streamed; only its first ``upto`` bytes are sent, if that is set."""
+    """An answer that is not streamed; only its first ``upto`` bytes are sent, if that is set.
+
+    With ``flushed`` its length is not sent.
+    """
 
     status: int
     content_type: str
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     upto: int | None = None
+    flushed: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def healthy(reply: Reply) -> Iterator[Step]:
     """Send the reply as a healthy server does."""
     if not reply.stream:
         yield Pause(reply.delay)
-        yield Whole(reply.status, reply.content_type, reply.body())
+        yield Whole(reply.status, reply.content_type, reply.body(), flushed=reply.flushed)
         return
     for number, line in enumerate(reply.lines):
         if number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -82,6 +83,19 @@ def test_stream_is_written_as_go_writes_it():
     assert sizes == [len(line) + 1 for line in re.findall(rb"\{.*\}(?=\n)", body)] + [0]
 
 
+@pytest.mark.parametrize(
+    ("stream", "kind", "chunked"),
+    [(True, "application/json", True), (False, "application/json; charset=utf-8", False)],
+)
+def test_refusal_of_the_runner_takes_the_place_of_the_stream(stream, kind, chunked):
+    with FakeOllama(scenario="overflow-native", num_ctx=4) as fake:
+        for scenario in ("overflow-native", "runner-dead"):
+            fake.use(scenario)
+            _, headers, body = fetch(fake, model="mistral", messages=ASK, stream=stream)
+            assert headers["Content-Type"] == kind and json.loads(body)["error"]
+            assert (headers["Transfer-Encoding"] == "chunked") == chunked
+
+
 def test_long_body_is_chunked_and_a_short_one_has_its_length():
     with FakeOllama(reply="word " * 1000) as fake:
         _, long, body = fetch(fake, model="mistral", messages=ASK, stream=False)
@@ -154,10 +168,10 @@ def test_foreign_host_is_forbidden_with_an_empty_body():
 def test_bad_request_is_refused_in_ollamas_words(body, status, error):
     if isinstance(body, dict):
         body = json.dumps({"model": "llama3.2", "messages": ASK} | body).encode()
-    with FakeOllama() as fake:
-        got = exchange(fake, post(body))
-    assert got.startswith(b"HTTP/1.1 %d " % status)
-    assert json.loads(got.partition(b"\r\n\r\n")[2]) == {"error": error}
+    with FakeOllama() as fake, contextlib.closing(connect(fake)) as connection:
+        connection.request("POST", "/api/chat", body)
+        response = connection.getresponse()
+        assert (response.status, json.loads(response.read())) == (status, {"error": error})
 
 
 @pytest.mark.parametrize(
