@@ -54,7 +54,7 @@ def first(self, text):
     chunk(self, text)
 Console.chunk = first
 from ore.cli import main
-code = main(["--host", sys.argv[1], "--model", "llama3.2", "-s", "Hi"])
+code = main(["--host", sys.argv[1], "--model", "llama3.2", "-s", "-q", "Hi"])
 sys.stderr.write(str(time.perf_counter() - started))
 sys.exit(code)
 """
@@ -79,7 +79,7 @@ def streamed(script: str, url: str, environ: dict[str, str]) -> float:
         check=True,
         text=True,
     )
-    return float(done.stderr)
+    return float(done.stderr.split()[-1])
 
 
 @contextmanager

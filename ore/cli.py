@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ore.console import Console
 from ore.errors import ArtifactError, OreError, OutputError, ReaderGoneError, Terminated, UsageError
@@ -33,7 +32,7 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
 def main(
     argv: Sequence[str] | None = None,
     console: Console | None = None,
-    open_backend: Callable[..., Any] | None = None,
+    open_backend: Callable[..., object] | None = None,
     env_files: Mapping[str, str] | None = None,
 ) -> int:
     """Run the command line and return its exit code; never raises ``SystemExit``.

@@ -11,9 +11,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, BinaryIO, TextIO
+from collections.abc import Callable, Mapping, Sequence
 
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.neutral import neutralise
@@ -35,7 +33,10 @@ class Console:
     """
 
     def __init__(
-        self, stdin: BinaryIO | None, stdout: TextIO | None, stderr: TextIO | None
+        self,
+        stdin: io.BufferedIOBase | None,
+        stdout: io.TextIOBase | None,
+        stderr: io.TextIOBase | None,
     ) -> None:
         self.stdin = stdin
         self.stdout = stdout
@@ -94,7 +95,7 @@ class Console:
         """Write a whole document that ORE made, ending in one newline."""
         self._write(text if text.endswith("\n") else text + "\n", flush=True)
 
-    def json(self, value: Any) -> None:
+    def json(self, value: object) -> None:
         """Write one JSON document: ASCII, indented, one newline."""
         import json
 
@@ -128,7 +129,7 @@ class Console:
         """Write the usage line to stderr."""
         self._tell(text.rstrip())
 
-    def metadata(self, response_id: str, model_id: str, values: Mapping[str, Any]) -> None:
+    def metadata(self, response_id: str, model_id: str, values: Mapping[str, object]) -> None:
         """Write ``[Metadata]:`` with durations in readable units."""
         pairs = [("id", response_id), ("model", model_id), *_flat(values)]
         self.notice("[Metadata]: " + " ".join(f"{key}={_shown(key, v)}" for key, v in pairs))
@@ -153,8 +154,7 @@ class Console:
             self._tell(" " * width, end="\r")
         self._progress = ("", 0.0, 0)
 
-    @contextmanager
-    def waiting(self, phase: Callable[[], str]) -> Iterator[None]:
+    def begin_waiting(self, phase: Callable[[], str]) -> None:
         """Count the seconds on stderr until something is written, and while nothing comes.
 
         Only where stderr is a terminal that understands how to take a line away.
@@ -163,14 +163,14 @@ class Console:
             phase: What is being waited for, in a few words; asked from another thread.
         """
         if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
-            yield
             return
         from ore.waiting import Waiting
 
         self._waiting = Waiting(self._draw, phase)
-        try:
-            yield
-        finally:
+
+    def end_waiting(self) -> None:
+        """Count no more; may be called twice."""
+        if self._waiting is not None:
             self._waiting.stop()
             self._waiting = None
 
@@ -265,7 +265,7 @@ class Console:
             self.stderr = None  # nobody can be told that nobody can be told
 
 
-def _is_terminal(stream: Any) -> bool:
+def _is_terminal(stream: object) -> bool:
     try:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
@@ -287,8 +287,8 @@ def _amount(done: int, total: int) -> str:
     return f"[{bar}] {part:4.0%} of {total / 1e6:.1f} MB"
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    pairs: list[tuple[str, Any]] = []
+def _flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
     for key, value in values.items():
         if isinstance(value, Mapping):
             pairs += _flat(value, f"{prefix}{key}.")
@@ -297,7 +297,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return pairs
 
 
-def _shown(key: str, value: Any) -> str:
+def _shown(key: str, value: object) -> str:
     if key.endswith("_duration") and isinstance(value, (int, float)):
         return f"{value / 1e9:.2f}s" if value >= 1e9 else f"{value / 1e6:.1f}ms"
     text = str(value)

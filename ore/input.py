@@ -6,11 +6,10 @@ device is ever waited on. Knows nothing about modes.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
-import threading
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
 
 from ore.errors import UsageError
 
@@ -43,7 +42,7 @@ def decode_line(line: bytes) -> str:
     return _decode(line, "The line").rstrip("\r\n")
 
 
-def is_readable(stdin: BinaryIO | None) -> bool:
+def is_readable(stdin: io.BufferedIOBase | None) -> bool:
     """Return whether stdin is a pipe, a regular file or a socket."""
     if stdin is None:
         return False
@@ -54,7 +53,9 @@ def is_readable(stdin: BinaryIO | None) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def read_prompt(prompt: str | None, stdin: BinaryIO | None, notice: Callable[[str], None]) -> str:
+def read_prompt(
+    prompt: str | None, stdin: io.BufferedIOBase | None, notice: Callable[[str], None]
+) -> str:
     """Return the prompt, what is piped in, or both: the prompt, a blank line, then stdin.
 
     Args:
@@ -75,7 +76,9 @@ def read_prompt(prompt: str | None, stdin: BinaryIO | None, notice: Callable[[st
     raise UsageError("There is no prompt: none was written and stdin is empty.")
 
 
-def _read_all(stdin: BinaryIO, notice: Callable[[str], None]) -> str:
+def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
+    import threading
+
     text = "ore is reading stdin; to ask without it, add </dev/null."
     timer = threading.Timer(PATIENCE, notice, (text,))
     timer.daemon = True

@@ -46,11 +46,12 @@ def take_turn(run: Run, prompt: str, context: Context) -> Response:
     console = run.console
     silent = run.options.json or run.options.artifact_out == "-"
     arguments = (prompt, run.conversation.session, context.tool_results, context.skill_context)
-    with console.waiting(run.engine.reasoner.phase):
-        if run.options.stream:
-            response = _stream(run, arguments)
-        else:
-            response = run.engine.execute(*arguments)
+    console.begin_waiting(run.engine.reasoner.phase)
+    try:
+        answer = _stream if run.options.stream else _whole
+        response = answer(run, arguments)
+    finally:
+        console.end_waiting()
     not_saved = run.conversation.keep()
     if not silent and not run.options.stream:
         console.begin_answer()
@@ -78,6 +79,10 @@ def _tell_context(console: Console, response: Response) -> None:
         )
     elif window and tokens > NEARLY_FULL * window:
         console.notice(f"The context window is nearly full: {tokens} of {window} tokens.")
+
+
+def _whole(run: Run, arguments: tuple) -> Response:
+    return run.engine.execute(*arguments)
 
 
 def _stream(run: Run, arguments: tuple) -> Response:

@@ -6,8 +6,6 @@ Knows nothing about streams.
 
 from __future__ import annotations
 
-import re
-
 _CONTROLS = [*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
 _INVISIBLE = [
     0x200B,  # zero width space; U+200C and U+200D stay, scripts and emoji need them
@@ -30,12 +28,11 @@ def _visible(code: int) -> str:
 
 
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
-_gate = re.compile("[" + "".join(re.escape(chr(code)) for code in _MAP) + "]").search
 
 
 def neutralise(text: str) -> str:
     """Return ``text`` with every control, bidi and tag character shown; newline and tab stay."""
-    return text.translate(_MAP) if _gate(text) else text
+    return text if text.isprintable() else text.translate(_MAP)
 
 
 def one_line(text: str) -> str:

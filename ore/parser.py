@@ -7,8 +7,6 @@ neither the environment nor any file.
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
-
 from ore.errors import UsageError
 
 EXAMPLES = """\
@@ -31,12 +29,12 @@ class Answered(Exception):
 
 
 class _Help(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         raise Answered(parser.format_help())
 
 
 class _Version(argparse.Action):
-    def __call__(self, *_: Any) -> NoReturn:
+    def __call__(self, *_: object) -> None:
         from ore._version import __version__
 
         raise Answered(f"ore {__version__}\n")
@@ -45,7 +43,7 @@ class _Version(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises instead of writing and ending the process."""
 
-    def error(self, message: str) -> NoReturn:
+    def error(self, message: str) -> None:
         if message.startswith("unrecognized arguments: ") and "arguments: -" not in message:
             message += "; put quotes around a prompt of several words"
         raise UsageError(f"{message[:1].upper()}{message[1:]}.")
@@ -72,7 +70,7 @@ def build_parser() -> Parser:
     return parser
 
 
-def _add_model_flags(group: Any) -> None:
+def _add_model_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
     group.add_argument(
         "--backend",
@@ -95,7 +93,7 @@ def _add_model_flags(group: Any) -> None:
     group.add_argument("--pull", metavar="NAME", help="fetch a model, showing how far it is")
 
 
-def _add_mode_flags(group: Any) -> None:
+def _add_mode_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("-i", "--interactive", action="store_true", help="ask again and again, nothing remembered")
     add("-c", "--conversational", action="store_true", help="a conversation, kept in memory")
@@ -111,7 +109,7 @@ def _add_mode_flags(group: Any) -> None:
     )
 
 
-def _add_session_verbs(group: Any) -> None:
+def _add_session_verbs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--list-sessions", action="store_true", help="list them, the last used first")
     add("--show-session", metavar="NAME", help="show one, or with --json its data")
@@ -123,7 +121,7 @@ def _add_session_verbs(group: Any) -> None:
     add("--salvage-session", metavar="NAME", help="save the whole turns of a damaged one")
 
 
-def _add_output_flags(group: Any) -> None:
+def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("-s", "--stream", action="store_true", help="show the answer as it is written")
     add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
@@ -133,7 +131,7 @@ def _add_output_flags(group: Any) -> None:
     add("--version", action=_Version, nargs=0, help="show the version and exit")
 
 
-def _add_context_flags(group: Any) -> None:
+def _add_context_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
     add(
@@ -162,7 +160,7 @@ def _add_context_flags(group: Any) -> None:
     )
 
 
-def _add_artifact_flags(group: Any) -> None:
+def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--artifact-out",
         metavar="PATH",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -24,6 +25,15 @@ def console(err: io.StringIO) -> Console:
     return Console(None, Terminal(), err)
 
 
+@contextmanager
+def counting(target: Console, phase):
+    target.begin_waiting(phase)
+    try:
+        yield
+    finally:
+        target.end_waiting()
+
+
 def until(condition, seconds: float = 5.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -35,7 +45,7 @@ def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
     err = Terminal()
     target = console(err)
     target.begin_answer()
-    with target.waiting(lambda: "loading the model"):
+    with counting(target, lambda: "loading the model"):
         until(lambda: "loading the model · 0 s" in err.getvalue())
         target.chunk("Paris.")
         assert err.getvalue().endswith("\x1b[K")
@@ -46,7 +56,7 @@ def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
 def test_a_stall_in_mid_answer_is_said_and_taken_away():
     err = Terminal()
     target = console(err)
-    with target.waiting(lambda: "waiting"):
+    with counting(target, lambda: "waiting"):
         target.chunk("Par")
         until(lambda: "no output for 0 s" in err.getvalue())
         target.chunk("is.")
@@ -56,7 +66,7 @@ def test_a_stall_in_mid_answer_is_said_and_taken_away():
 def test_it_is_gone_when_the_turn_fails():
     err = Terminal()
     target = console(err)
-    with pytest.raises(ZeroDivisionError), target.waiting(lambda: "waiting"):
+    with pytest.raises(ZeroDivisionError), counting(target, lambda: "waiting"):
         until(lambda: "waiting" in err.getvalue())
         raise ZeroDivisionError
     shown = err.getvalue()
@@ -68,7 +78,7 @@ def test_it_is_gone_when_the_turn_fails():
 @pytest.mark.parametrize("err, term", [(io.StringIO(), "xterm"), (Terminal(), "dumb")])
 def test_a_pipe_and_a_dumb_terminal_are_spared(err, term, monkeypatch):
     monkeypatch.setenv("TERM", term)
-    with console(err).waiting(lambda: "waiting"):
+    with counting(console(err), lambda: "waiting"):
         time.sleep(0.05)
     assert err.getvalue() == ""
 
@@ -76,12 +86,12 @@ def test_a_pipe_and_a_dumb_terminal_are_spared(err, term, monkeypatch):
 def test_quiet_is_quiet():
     target = console(Terminal())
     target.quiet = True
-    with target.waiting(lambda: "waiting"):
+    with counting(target, lambda: "waiting"):
         time.sleep(0.05)
     assert target.stderr.getvalue() == ""
 
 
 def test_a_hostile_phase_is_shown_and_not_obeyed():
     err = Terminal()
-    with console(err).waiting(lambda: "\x1b]0;title\x07"):
+    with counting(console(err), lambda: "\x1b]0;title\x07"):
         until(lambda: "^[]0;title^G" in err.getvalue())
