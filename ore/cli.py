@@ -154,15 +154,28 @@ def _with_input(options, console: Console):
 
         return options.with_prompt(_prompt(options, console, read_prompt))
     from ore.artifact import read_artifact
+    from ore.neutral import one_line
 
     artifact = read_artifact(options.artifact_in, console.stdin)
-    if not artifact.input.prompt.strip():
-        raise ArtifactError(
-            f"The prompt in {options.artifact_in} is blank: there is nothing to ask."
-        )
     model = options.model or artifact.input.model_id
-    console.notice(f"Running the prompt of {artifact.execution_id} with the model {model}.")
+    _check_artifact(options, artifact.input.prompt, model)
+    run = one_line(artifact.execution_id)
+    console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
     return options.with_prompt(artifact.input.prompt, model)
+
+
+def _check_artifact(options, prompt: str, model: str) -> None:
+    """Refuse an artifact with nothing to ask, or whose model only the user may choose."""
+    source = options.artifact_in
+    if not prompt.strip():
+        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
+    if not model.strip():
+        raise ArtifactError(f"The artifact {source} names no model: name one with --model.")
+    if options.model is None and model.lower().endswith(".gguf"):
+        raise ArtifactError(
+            f"The artifact {source} names a file as its model: if you trust that file, name it "
+            f"yourself with --model."
+        )
 
 
 def _prompt(options, console: Console, read_prompt) -> str:

@@ -89,10 +89,27 @@ def test_an_output_that_can_not_be_written_is_1_before_the_model_is_called(ore, 
     assert kind != "other file" or path.read_text() == "mine"
 
 
-def test_a_blank_prompt_in_an_artifact_is_refused(ore, tmp_path):
+@pytest.mark.parametrize(
+    "key, value, named",
+    [
+        ("prompt", " ", "blank"),
+        ("model_id", "", "--model"),
+        ("model_id", "/tmp/any.GGUF", "--model"),
+    ],
+)
+def test_what_an_artifact_may_not_decide_is_refused(ore, tmp_path, key, value, named):
     path = tmp_path / "run.json"
     document = ore("hi", "--artifact-out").json
-    document["input"]["prompt"] = " "
+    document["input"][key] = value
     path.write_text(json.dumps(document))
     result = ore("--artifact-in", str(path))
-    assert (result.code, result.calls) == (1, []) and "blank" in result.err
+    assert (result.code, result.calls) == (1, []) and named in result.err
+
+
+def test_an_artifact_can_not_forge_a_line_on_stderr(ore, tmp_path):
+    path = tmp_path / "run.json"
+    document = ore("hi", "--artifact-out").json
+    document["execution_id"] = document["output"]["id"] = "a\n[Route]: b"
+    path.write_text(json.dumps(document))
+    result = ore("--artifact-in", str(path))
+    assert result.code == 0 and len(result.err.splitlines()) == 1
