@@ -63,7 +63,7 @@ ROWS = [
     ("bad-utf8", "Thea\ufffd\ufffdb capital is Paris.", ("UnicodeDecodeError", "0xff", None), None),
     ("surrogate", "Thea\ud800b capital is Paris.", None, None),
     ("deep-json", FIRST, ("RecursionError", "", None), SAME),
-    ("huge-number", FIRST, ("ValueError", "4300 digits", None), SAME),
+    ("huge-number", FIRST, ("ValueError", "Exceeds the limit", None), SAME),
     ("bad-gzip", "", ("DecodingError", "incorrect header", None), SAME),
     ("happy", REPLY, None, None),
     ("split", REPLY, None, None),
