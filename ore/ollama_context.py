@@ -74,18 +74,23 @@ def _status(expected: Estimate, window: int | None, prompt: int, answer: int) ->
     return "unknown" if overflows else "complete"
 
 
-def window_of(running: Iterable[dict[str, Any]], model: str) -> int | None:
-    """Return the context window, in tokens, that ``/api/ps`` reports for ``model``, or None.
+def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
+    """Return what ``/api/ps`` reports of ``model``, or None if it is not loaded.
 
     Names are compared as the server does: any case, ``:latest`` implied.
     """
     wanted = _full_name(model)
     for entry in running:
-        length = entry.get("context_length")
         names = (entry.get("name"), entry.get("model"))
         if wanted in [_full_name(name) for name in names if isinstance(name, str)]:
-            return length if type(length) is int and length > 0 else None
+            return entry
     return None
+
+
+def window_of(running: Iterable[dict[str, Any]], model: str) -> int | None:
+    """Return the context window of ``model``, in tokens, as ``/api/ps`` reports it, or None."""
+    length = (find_model(running, model) or {}).get("context_length")
+    return length if type(length) is int and length > 0 else None
 
 
 def _full_name(name: str) -> str:

@@ -15,7 +15,6 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
     ModelNotFoundError,
-    OreError,
     ServerUnreachableError,
 )
 
@@ -27,7 +26,7 @@ _CAN_NOT = re.compile(r"does not support|only supports")
 _TOO_LONG = re.compile(
     r"exceeds? the (available )?context (size|length)|prompt is longer than the context"
 )
-_BUSY = 503
+_NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 _UNREADABLE = "answered, but not as Ollama does"
 
 
@@ -105,38 +104,37 @@ def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFound
     )
 
 
-def said(host, model: str, text: str, *, strict: bool = False) -> OreError:
+def said(host, model: str, text: str, *, strict: bool = False) -> BackendError:
     """The server reported an error in words, before or within its answer.
 
     Args:
-        text: The words; llama-server's own JSON error inside them is understood.
+        text: The words; the JSON of llama-server inside them is understood.
         strict: A prompt that does not fit is a check that did not hold.
     """
     message, sizes = _innermost(text)
+    shown = shorten(message) or "it did not say why"
+    kind = BackendError
     if _NO_MODEL.search(message):
         return no_model(host, model)
     if _TOO_LONG.search(message):
         kind = ContextTruncatedError if strict else BackendError
-        return kind(
-            f"The prompt does not fit the model's context window{sizes} ({shorten(message)}): "
-            f"shorten it, or give the model a larger window.",
-            host=host.url,
+        sentence = (
+            f"The prompt does not fit the model's context window{sizes} ({shown}): "
+            f"shorten it, or give the model a larger window."
         )
-    if _CAN_NOT.search(message):
-        return CapabilityError(
-            f"The model '{shorten(model)}' can't do this ({shorten(message)}): use another one.",
-            host=host.url,
-        )
-    return BackendError(
-        f"The server at {host} failed: {shorten(message) or 'it did not say why'}. "
-        f"Its log may say more.",
-        host=host.url,
-    )
+    elif _CAN_NOT.search(message):
+        kind = CapabilityError
+        sentence = f"The model '{shorten(model)}' can't do this ({shown}): use another one."
+    elif _NO_MEMORY.search(message):
+        sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
+    else:
+        sentence = f"The server at {host} failed: {shown}. Its log may say more."
+    return kind(sentence, host=host.url)
 
 
 def refused(
     host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
-) -> OreError:
+) -> BackendError:
     """The server answered a request with a status that is no success.
 
     Args:
@@ -144,21 +142,24 @@ def refused(
         body: The body's beginning, or all of it.
         location: Where a redirect leads.
     """
-    text = reported(body) or body.decode("utf-8", "replace")
+    error = reported(body)
+    text = shorten(error or body.decode("utf-8", "replace"))
     if status < 400:
         why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
     elif status == 401:
         link = _field(body, "signin_url")
         way = f"open {shorten(link)}" if link else "run `ollama signin`, or set OLLAMA_API_KEY"
-        why = f"wants you to sign in ({shorten(text) or 'unauthorized'}): {way}"
+        why = f"wants you to sign in ({text or 'unauthorized'}): {way}"
     elif status == 403 and not text:
-        why = "refuses this host name: ask it by its IP address, or set its OLLAMA_ORIGINS"
-    elif status == _BUSY:
-        why = f"is busy ({shorten(text) or 'status 503'}): try again in a moment"
-    elif reported(body):
-        return said(host, model, reported(body), strict=strict)
+        why = "refuses to be asked by this host name: use its IP address"
+    elif status in (429, 503):
+        why = f"is busy ({text or f'status {status}'}): try again later"
+    elif error and (status >= 500 or status in (400, 404)):
+        return said(host, model, error, strict=strict)
+    elif error:
+        why = f"refused: {text}"
     else:
-        why = f"{_UNREADABLE} (status {status}: {shorten(text) or 'no text'}): check the address"
+        why = f"{_UNREADABLE} (status {status}: {text or 'no text'}): check the address, or its log"
     return BackendError(f"The server at {host} {why}.", host=host.url)
 
 
@@ -170,8 +171,8 @@ def reported(body: bytes) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return ``text`` on one line, without a full stop at its end, cut to ``MOST_SHOWN``."""
-    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(".")
+    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``."""
+    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-")
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 
@@ -184,7 +185,7 @@ def _innermost(text: str) -> tuple[str, str]:
             break
         if isinstance(parsed.get("n_prompt_tokens"), int) and isinstance(parsed.get("n_ctx"), int):
             sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
-        value = parsed.get("error", parsed.get("message", ""))
+        value = parsed.get("error") or parsed.get("message") or text
     return (value if isinstance(value, str) else json.dumps(value)), sizes
 
 

@@ -57,19 +57,39 @@ class Lines:
         """
         begun = bytearray()
         for chunk in self._chunks:
-            if begun or not chunk.endswith(b"\n"):
-                head, found, tail = chunk.rpartition(b"\n")
-                if not found:
-                    begun += chunk
-                    if len(begun) > LINE_LIMIT:
-                        raise TooLarge("a line", LINE_LIMIT)
-                    continue
-                chunk, begun = b"%b%b\n" % (begun, head), bytearray(tail)
-            self.piece = chunk
-            yield mended(chunk)
+            if not begun and _is_plain_line(chunk):
+                self.piece = chunk
+                yield chunk
+                continue
+            head, found, tail = chunk.rpartition(b"\n")
+            if not found:
+                begun += chunk
+                if len(begun) > LINE_LIMIT:
+                    raise TooLarge("a line", LINE_LIMIT)
+                continue
+            self.piece, begun = b"%b%b\n" % (begun, head), bytearray(tail)
+            yield mended(self.piece)
         if begun:
             self.piece, self.whole = bytes(begun), False
             yield mended(self.piece)
+
+
+def _is_plain_line(chunk: bytes) -> bool:
+    """Tell whether a chunk is what a server usually sends: one line, with nothing to mend."""
+    return chunk.find(b"\n") == len(chunk) - 1 and chunk.isascii() and chunk.startswith(b"{")
+
+
+def mended(lines: bytes) -> bytes:
+    """Return lines of JSON without blank ones and without unescaped Unicode line ends."""
+    if not lines.isascii():
+        lines = _LINE_ENDS.sub(_escaped, lines)
+    if lines.count(b"\n{") + lines.startswith(b"{") != lines.count(b"\n"):
+        lines = b"".join([line for line in lines.splitlines(keepends=True) if line.strip()])
+    return lines
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found[0].decode("utf-8"))
 
 
 def tls_context():
@@ -90,20 +110,6 @@ def tls_context():
             return context
         context.load_verify_locations(certifi.where())
     return context
-
-
-def mended(piece: bytes) -> bytes:
-    """Return lines of JSON without blank ones and without unescaped Unicode line ends."""
-    if not piece.startswith(b"{") or piece.count(b"\n") != piece.count(b"\n{") + 1:
-        lines = piece.splitlines(keepends=True)
-        piece = b"".join([line for line in lines if line.strip()])
-    if b"\xc2\x85" in piece or b"\xe2\x80" in piece:
-        piece = _LINE_ENDS.sub(_escaped, piece)
-    return piece
-
-
-def _escaped(found: re.Match[bytes]) -> bytes:
-    return b"\\u%04x" % ord(found[0].decode("utf-8"))
 
 
 def whole_body(chunks: Iterable[bytes]) -> bytes:

@@ -11,13 +11,21 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from ore import ollama_context, ollama_errors
-from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, OreError, UsageError
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    OreError,
+    UsageError,
+)
 from ore.ollama_host import Host, as_host
-from ore.ollama_wire import REPLY_LIMIT
+from ore.ollama_wire import REPLY_LIMIT, TooLarge
 from ore.types import Message, Response
 
 _MOST_SECONDS = 366 * 24 * 3600
 _WINDOW_SECONDS = 0.5
+_PHASE_SECONDS = 0.5
 _NAMES_SECONDS = 2.0
 _COUNTS = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration")
 _ALSO = ("total_duration", "load_duration", "done_reason")
@@ -58,7 +66,7 @@ class Reasoner(ABC):
 class AyaReasoner(Reasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
-    Making one touches no network, and it remembers nothing from turn to turn, so one may serve
+    Making one touches no network. No turn leaves anything behind for the next, so one may serve
     several threads. The metadata of a response holds, besides the four counts, what the server
     said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
     ``thinking`` if it came apart from the answer, and ``context``: see ``ore.ollama_context``.
@@ -103,6 +111,7 @@ class AyaReasoner(Reasoner):
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._num_ctx = (options or {}).get("num_ctx")
+        self._doing = "waiting"
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer ``messages`` with one request whose answer comes in one piece.
@@ -113,12 +122,13 @@ class AyaReasoner(Reasoner):
         """
         request, expected = self._request(messages)
         answer, turn = _Answer(), self._turn()
+        self._doing = "reading the prompt and answering"
         try:
             reply = turn.ask(request)
             answer.add(reply.message)
             if not reply.done:
                 raise ollama_errors.not_done(self.host)
-        except BackendError as exc:
+        except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
@@ -135,23 +145,38 @@ class AyaReasoner(Reasoner):
         """
         request, expected = self._request(messages)
         answer, turn = _Answer(), self._turn()
+        self._doing = "reading the prompt"
         try:
             turn.begin(request)
             while (part := turn.receive()) is not None:
                 text = answer.add(part.message)
                 if text:
                     yield text
-                if answer.size > REPLY_LIMIT:
-                    raise ollama_errors.too_large(self.host, "an answer", REPLY_LIMIT)
+                else:
+                    self._doing = "thinking"
                 if part.done:
                     break
             else:
                 raise ollama_errors.not_done(self.host)
-        except BackendError as exc:
+        except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
         return self._response(answer, part, expected)
+
+    def phase(self) -> str:
+        """Tell loading from the rest by asking ``/api/ps``, which is silent during a load."""
+        from ore import ollama_api
+
+        try:
+            running = ollama_api.ps(self.host, seconds=_PHASE_SECONDS)
+        except BackendTimeoutError:
+            running = []
+        except OreError:
+            return super().phase()
+        if ollama_context.find_model(running, self.model_id) is None:
+            return f"loading {self.model_id}"
+        return self._doing
 
     def _turn(self):
         from ore.ollama_client import Turn
@@ -191,9 +216,9 @@ class AyaReasoner(Reasoner):
         metadata["context"] = context
         if self.strict_context and context["status"] == "truncated":
             raise ContextTruncatedError(
-                f"The prompt did not fit the context window of {context['window']} tokens, and "
-                f"the answer was made without a part of it: shorten the prompt, or give the model "
-                f"a larger window.",
+                f"The prompt and its answer did not fit the context window of {context['window']} "
+                f"tokens, and a part was left out: shorten the prompt, or give the model a larger "
+                f"window.",
                 host=self.host.url,
                 partial=answer.text,
             )
@@ -210,8 +235,10 @@ class AyaReasoner(Reasoner):
             return None
         return ollama_context.window_of(running, self.model_id)
 
-    def _explained(self, error: BackendError, answer: _Answer) -> BackendError:
+    def _explained(self, error: BackendError | TooLarge, answer: _Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""
+        if isinstance(error, TooLarge):
+            error = ollama_errors.too_large(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
             from ore import ollama_api
 
@@ -228,22 +255,25 @@ class _Answer:
     """The text of an answer as it comes: what the model says, and what it thinks."""
 
     def __init__(self) -> None:
-        self.size = 0
         self._text = io.StringIO()
         self._thinking = io.StringIO()
 
     def add(self, message) -> str:
-        """Take in a part and return its text."""
-        text = message.content or ""
+        """Take in a part and return its text.
+
+        Raises:
+            TooLarge: There is more than ``REPLY_LIMIT`` of it by now.
+        """
+        if message.thinking:
+            self._thinking.write(_writable(message.thinking))
+        text = message.content
         if text:
             if not text.isascii():
                 text = _writable(text)
             self._text.write(text)
-            self.size += len(text)
-        if message.thinking:
-            self._thinking.write(_writable(message.thinking))
-            self.size += len(message.thinking)
-        return text
+        if self._text.tell() + self._thinking.tell() > REPLY_LIMIT:
+            raise TooLarge("an answer", REPLY_LIMIT)
+        return text or ""
 
     @property
     def text(self) -> str:
