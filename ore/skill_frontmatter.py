@@ -7,8 +7,6 @@ the end of a sentence ("it is not UTF-8 at byte 12").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 MAX_FRONTMATTER_BYTES = 64 * 1024
@@ -69,7 +67,7 @@ def parse(text: str) -> tuple[dict[Any, Any], bool]:
     """Return the frontmatter's mapping, and whether texts had to be quoted to read it.
 
     Only plain YAML data is read: no tags, no anchors or aliases (so nothing can be larger than it
-    looks), no key twice in one mapping, at most ``MAX_DEPTH`` levels. Skills are often written as
+    looks), no two values for one key, at most ``MAX_DEPTH`` levels. Skills are often written as
     ``description: Use when: ...``, which is no YAML; such a text is read as if it were quoted.
 
     Raises:
@@ -92,55 +90,70 @@ def parse(text: str) -> tuple[dict[Any, Any], bool]:
         raise ValueError(f"its frontmatter is not valid YAML{where}: {problem}") from exc
 
 
+class _Pairs(list):
+    """The keys and values of a mapping that is not finished, in turns."""
+
+
 def _mapping(text: str) -> dict[Any, Any]:
+    """Build the mapping from the parser's events.
+
+    PyYAML's own builder would recurse as deep as the text does, follow aliases, and take the last
+    of two values for one key.
+    """
     import yaml
 
-    loader = _loader()
-    _check_events(yaml.parse(text, Loader=loader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    stack: list[list[Any]] = [[]]
+    while loader.check_event():
+        event = loader.get_event()
+        if isinstance(event, yaml.NodeEvent):
+            _refuse_anchors_and_tags(event)
+            if isinstance(event, yaml.ScalarEvent):
+                stack[-1].append(_scalar(loader, event))
+                continue
+            if len(stack) > MAX_DEPTH:
+                raise ValueError(f"its frontmatter is nested deeper than {MAX_DEPTH} levels")
+            stack.append(_Pairs() if isinstance(event, yaml.MappingStartEvent) else [])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = stack.pop()
+            stack[-1].append(_dict(done) if isinstance(done, _Pairs) else done)
+    documents = stack[0]
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise ValueError("its frontmatter is not one mapping of 'field: value' lines")
+    return documents[0]
+
+
+def _refuse_anchors_and_tags(event: Any) -> None:
+    if event.anchor is not None:
+        raise ValueError("its frontmatter has an anchor or an alias (& or *): quote the text")
+    if event.tag is not None:
+        raise ValueError("its frontmatter has a YAML tag (!): quote the text")
+
+
+def _scalar(loader: Any, event: Any) -> Any:
+    import yaml
+
+    if not event.implicit[0]:  # quoted, or a block: text in any case
+        return event.value
+    tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+    if tag == "tag:yaml.org,2002:str":
+        return event.value
+    node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
     try:
-        value = yaml.load(text, Loader=loader)
+        return loader.construct_object(node)
     except (ValueError, OverflowError) as exc:  # a date or a number that Python can't hold
         raise ValueError(f"its frontmatter holds a value that can't be read: {exc}") from exc
-    if not isinstance(value, dict):
-        raise ValueError("its frontmatter is not a mapping of 'field: value' lines")
-    return value
 
 
-def _check_events(events: Iterable[Any]) -> None:
-    # Before anything is built: the builder of the fast loader recurses in C without a limit.
-    import yaml
-
-    depth = 0
-    for event in events:
-        if getattr(event, "anchor", None) is not None:
-            raise ValueError("its frontmatter has an anchor or an alias (& or *): quote the text")
-        if getattr(event, "tag", None) is not None:
-            raise ValueError("its frontmatter has a YAML tag (!): quote the text")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise ValueError(f"its frontmatter is nested deeper than {MAX_DEPTH} levels")
-
-
-@cache
-def _loader() -> type:
-    """PyYAML's fastest safe loader, made to refuse a key that stands twice in one mapping."""
-    import yaml
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            seen: set[str] = set()
-            for key in keys:
-                if key.value in seen:
-                    problem = f"the key '{key.value[:40]}' stands there twice"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    return Loader
+def _dict(pairs: _Pairs) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in zip(pairs[::2], pairs[1::2]):
+        if isinstance(key, (dict, list)):
+            raise ValueError("its frontmatter has a key that is no text")
+        if key in found and found[key] != value:
+            raise ValueError(f"its frontmatter has two values for the key '{str(key)[:40]}'")
+        found[key] = value
+    return found
 
 
 def _quote(field: re.Match[str]) -> str:

@@ -128,7 +128,7 @@ def test_texts_that_had_to_be_quoted_are_said(tmp_path):
         ('name: "a\\e[31m"\ndescription: d', "its name 'a^[[31m' has characters that can't be shown"),
         ('name: "a\\nb"\ndescription: d', "its name 'a^Jb' has characters that can't be shown"),
         ('name: "a\\u202eb"\ndescription: d', "its name 'a\\u202eb' has characters that can't be shown"),
-        ("- pdf", "its frontmatter is not a mapping of 'field: value' lines"),
+        ("- pdf", "its frontmatter is not one mapping of 'field: value' lines"),
         ("name: *pdf", "its frontmatter has an anchor or an alias (& or *): quote the text"),
     ],
 )  # fmt: skip
