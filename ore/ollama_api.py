@@ -27,6 +27,8 @@ from ore.ollama_wire import (
 ANSWER_SECONDS = 10.0
 """How long a question may take, unless its function says otherwise."""
 
+_CUT = "the connection ended within it"
+
 
 def tags(host: Host, *, seconds: float = ANSWER_SECONDS) -> list[dict[str, Any]]:
     """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more.
@@ -137,6 +139,9 @@ def _value(
 ) -> dict[str, Any]:
     with _asked(host, method, path, document, model=model, seconds=seconds) as response:
         body = response.read(REPLY_LIMIT + 1)
+        missing = response.length  # reading up to a limit does not notice that a body was cut
+    if missing and len(body) <= REPLY_LIMIT:
+        raise ollama_errors.broken_off(host, _CUT)
     if len(body) > REPLY_LIMIT:
         raise ollama_errors.too_large(host, "an answer", REPLY_LIMIT)
     return _object(body, host)
@@ -188,7 +193,9 @@ def _asked(
     except (OSError, http.client.HTTPException, ValueError) as exc:
         if watchdog.fired:
             raise ollama_errors.silent(host, seconds) from exc
-        if isinstance(exc, OSError) or isinstance(exc, http.client.IncompleteRead):
+        if isinstance(exc, http.client.IncompleteRead):
+            raise ollama_errors.broken_off(host, _CUT) from exc
+        if isinstance(exc, OSError):
             raise ollama_errors.broken_off(host, _reason(exc)) from exc
         raise ollama_errors.not_understood(host, _reason(exc)) from exc
     finally:
