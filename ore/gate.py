@@ -1,0 +1,81 @@
+"""The gate: the one place where a tool runs, and only with every permission that it needs.
+
+Nothing is allowed that was not granted. Knows nothing about flags, prompts or what tools do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ore.errors import GateError, OreError, Terminated
+from ore.tools import Permission, Tool
+from ore.types import ToolResult
+
+__all__ = ["Gate", "GateError", "Permission"]
+
+_MOST_SHOWN = 500  # characters of a tool's own error
+
+
+class Gate:
+    """Runs tools with the permissions that were granted, and no others.
+
+    Args:
+        allowed: The permissions; none by default.
+    """
+
+    def __init__(self, allowed: Iterable[Permission] = ()) -> None:
+        self.allowed = frozenset(Permission(item) for item in allowed)
+
+    def check(self, tool: Tool) -> None:
+        """Return where ``tool`` may run; nothing of it runs here.
+
+        Raises:
+            GateError: Permissions are missing; ``missing`` holds them.
+        """
+        self._permitted(tool)
+
+    def run(self, tool: Tool, args: Mapping[str, str]) -> ToolResult:
+        """Run ``tool`` if it may run, and return its result.
+
+        The result's metadata get ``execution_time_ms`` (milliseconds) and ``checked_permissions``
+        (the sorted names of what the tool needed and had). A tool that raises, or returns something
+        else than a result, gives a result of status ``"error"`` with one line.
+
+        Raises:
+            GateError: Permissions are missing; the tool did not run.
+        """
+        permitted = self._permitted(tool)
+        started = time.perf_counter()
+        try:
+            result = _judged(tool.name, tool.run(dict(args)))
+        except (KeyboardInterrupt, Terminated):
+            raise
+        except BaseException as exc:  # a tool is anyone's code; not even its exit ends the process
+            result = ToolResult(tool.name, _one_line(exc), "error")
+        elapsed = (time.perf_counter() - started) * 1000
+        checked = sorted(permission.value for permission in permitted)
+        added = {"execution_time_ms": round(elapsed, 3), "checked_permissions": checked}
+        return replace(result, metadata={**result.metadata, **added})
+
+    def _permitted(self, tool: Tool) -> frozenset[Permission]:
+        required = frozenset(tool.required_permissions)
+        if not required <= self.allowed:
+            raise GateError(tool.name, required - self.allowed)
+        return required
+
+
+def _judged(name: str, result: object) -> ToolResult:
+    if not isinstance(result, ToolResult):
+        raise TypeError(f"{name} returned {type(result).__name__}, not a ToolResult")
+    if result.status not in ("ok", "error") or not isinstance(result.output, str):
+        raise TypeError(f"{name} returned a result that has no text, or no status ok or error")
+    return result
+
+
+def _one_line(exc: BaseException) -> str:
+    said = " ".join(str(exc).split())[:_MOST_SHOWN]
+    if isinstance(exc, OreError) and said:
+        return said
+    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__

@@ -1,0 +1,193 @@
+"""Routing: choosing one tool or skill for a prompt, by rule and without a model.
+
+Targets are data; what they stand for is never called, so a decision for a tool has no arguments
+yet: the caller asks the tool. Knows nothing about tools, skills, grants or terminals.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ore.errors import UsageError
+from ore.types import RoutingDecision, RoutingTarget
+
+DEFAULT_CONFIDENCE_THRESHOLD = 0.5
+
+TEST_ROUTING_TARGET = RoutingTarget(
+    name="test",
+    target_type="tool",
+    description="Stands for any tool where routing itself is tried out; it is in no registry.",
+    hints=("test", "test routing", "try the test route"),
+)
+"""A target for trying a router without installing anything."""
+
+_MISS = 0.6  # what each word of a hint leaves of the doubt
+_BONUS = 0.2  # for a prompt that begins with the hint
+_SHOWN = 80  # characters of a hint or name in a reasoning
+
+# Scripts that put no space between words: here every character is a word of its own.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+).match
+
+
+class Router(ABC):
+    """What chooses a target for a prompt."""
+
+    @abstractmethod
+    def route(self, prompt: str, targets: Iterable[RoutingTarget]) -> RoutingDecision:
+        """Return the decision for ``prompt``; ``targets`` are never changed."""
+
+
+class _Candidate(NamedTuple):
+    confidence: float
+    words: int
+    length: int  # of the hint as it is compared: case folded, white space collapsed
+    hint: str
+    target: RoutingTarget
+
+
+class RuleRouter(Router):
+    """Chooses by hints: the same prompt and targets always give the same decision.
+
+    A hint matches as whole words, whatever the case and the white space between them. The longest
+    matching hint of a target, of n words, gives the confidence ``1 - 0.6**n``, plus 0.2 where the
+    prompt begins with it, at most 1: it depends on no other target. The most confident target
+    wins; then the longer hint, the name, and a tool before a skill.
+
+    Args:
+        confidence_threshold: The least confidence that routes, 0 to 1.
+
+    Raises:
+        UsageError: The threshold is no such number.
+    """
+
+    def __init__(self, confidence_threshold: float = DEFAULT_CONFIDENCE_THRESHOLD) -> None:
+        if not 0 <= confidence_threshold <= 1:  # NaN is not, either
+            raise UsageError(
+                f"The threshold of a route must be from 0 to 1, not {confidence_threshold}."
+            )
+        self.confidence_threshold = confidence_threshold
+
+    def route(self, prompt: str, targets: Iterable[RoutingTarget]) -> RoutingDecision:
+        """Return the decision for ``prompt``, with a reasoning of one printable line.
+
+        A decision for a tool has empty ``args``: whoever has the tool fills them with
+        ``dataclasses.replace(decision, args=tool.extract_args(prompt))``. A fallback names the best
+        candidate below the threshold, if there is one.
+        """
+        targets = list(targets)
+        if not prompt.strip():
+            return _fallback("The prompt is blank")
+        if not targets:
+            return _fallback("There are no targets to choose from")
+        text = _folded(prompt)
+        found = (_candidate(text, target) for target in targets)
+        best = min(filter(None, found), key=_rank, default=None)
+        if best is None:
+            return _fallback(f"The prompt has no hint of any of the {len(targets)} targets")
+        target = best.target
+        reasoning = f'"{_shown(best.hint)}" matches the {target.target_type} {_shown(target.name)}'
+        if best.confidence >= self.confidence_threshold:
+            return RoutingDecision(target.name, target.target_type, best.confidence, {}, reasoning)
+        reasoning += (
+            f", but its confidence {best.confidence:g} is below threshold "
+            f"{self.confidence_threshold:g}"
+        )
+        return RoutingDecision(target.name, "fallback", best.confidence, {}, reasoning)
+
+
+def build_targets_from_registry(registry: Mapping[str, Any]) -> list[RoutingTarget]:
+    """Return a target for each tool of a registry, sorted by name.
+
+    Args:
+        registry: Tools by name; of a tool its ``description`` and ``routing_hints()`` are used.
+    """
+    return [
+        RoutingTarget(name, "tool", tool.description, tuple(tool.routing_hints()))
+        for name, tool in sorted(registry.items())
+    ]
+
+
+def _candidate(text: str, target: RoutingTarget) -> _Candidate | None:
+    """Return what speaks for ``target`` in a folded text, or None when none of its hints is there."""
+    found = [
+        (folded.count(" ") + 1, at == 0, len(folded), hint)
+        for hint in target.hints
+        if (folded := _folded(hint)) and (at := _find_whole(text, folded)) >= 0
+    ]
+    if not found:
+        return None
+    words, begins, length, hint = max(found)
+    return _Candidate(confidence(words, begins), words, length, hint, target)
+
+
+def _find_whole(text: str, hint: str) -> int:
+    """Return where ``hint`` first stands in ``text`` as whole words, or -1."""
+    at = text.find(hint)
+    while at >= 0:
+        end = at + len(hint)
+        begins = at == 0 or not _is_within_word(text[at - 1], text[at])
+        if begins and (end == len(text) or not _is_within_word(text[end - 1], text[end])):
+            return at
+        at = text.find(hint, at + 1)
+    return -1
+
+
+def _is_within_word(left: str, right: str) -> bool:
+    """Return whether two neighbouring characters belong to one word."""
+    if _is_mark(right):
+        return _is_wordly(left) or _is_mark(left)
+    if not _is_wordly(right) or _UNSPACED(right):
+        return False
+    return _is_mark(left) or (_is_wordly(left) and not _UNSPACED(left))
+
+
+def _is_wordly(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _is_mark(character: str) -> bool:
+    # Vowel signs and accents, and what joins letters in Persian and the scripts of India.
+    return character in "\u200c\u200d" or unicodedata.category(character)[0] == "M"
+
+
+def confidence(words: int, begins: bool) -> float:
+    """Return the confidence of a matching hint of ``words`` words, 0 to 1.
+
+    It is rounded to ten digits, so that a threshold can be met exactly.
+    """
+    return min(1.0, round(1 - _MISS**words + (_BONUS if begins else 0), 10))
+
+
+def _rank(candidate: _Candidate) -> tuple:
+    target = candidate.target
+    return (
+        -candidate.confidence,
+        -candidate.words,
+        -candidate.length,
+        target.name,
+        target.target_type != "tool",
+        candidate.hint,
+    )
+
+
+def _fallback(reasoning: str) -> RoutingDecision:
+    return RoutingDecision(None, "fallback", 0.0, {}, reasoning)
+
+
+def _folded(text: str) -> str:
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFC", folded)
+    return " ".join(folded.split())
+
+
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return (line if line.isprintable() else repr(line)[1:-1])[:_SHOWN]

@@ -1,0 +1,251 @@
+"""Tools: what a turn can be given besides its prompt, each with the permissions that it needs.
+
+A tool gets text arguments and returns one result. Knows nothing about grants, flags, routing rules
+or terminals.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+
+from ore.errors import FileAccessError, UnknownToolError, UsageError
+from ore.files import read_confined
+from ore.prompt_path import find_path
+from ore.types import ToolResult
+
+MAX_FILE_BYTES = 1 << 20
+"""The most bytes of a file that ``read-file`` reads: 1 MiB."""
+
+_MAX_PATH = 4096  # characters; more is no path on any system
+_SHOWN = 200  # characters of a text from outside that a sentence repeats
+
+
+class Permission(Enum):
+    """What a tool may be allowed to do; there are exactly these four."""
+
+    FILESYSTEM_READ = "filesystem-read"
+    FILESYSTEM_WRITE = "filesystem-write"
+    SHELL = "shell"
+    NETWORK = "network"
+
+
+def parse_permission(text: str) -> Permission:
+    """Return the permission that is called ``text``.
+
+    Raises:
+        UsageError: There is none; the message names the four.
+    """
+    try:
+        return Permission(text)
+    except ValueError:
+        names = ", ".join(permission.value for permission in Permission)
+        raise UsageError(
+            f"There is no permission {text[:_SHOWN]!r} to grant: use one of {names}."
+        ) from None
+
+
+class Tool(ABC):
+    """What every tool is; a tool runs through a gate only, which checks its permissions first.
+
+    Attributes:
+        name: What it is called on the command line and in a route.
+        description: One line for people.
+        required_permissions: All of them must be granted. There is no default: a tool that
+            forgets to say what it needs can't run.
+        required_args: The arguments without which it can't run.
+    """
+
+    name: str
+    description: str
+    required_permissions: frozenset[Permission]
+    required_args: tuple[str, ...] = ()
+
+    @abstractmethod
+    def run(self, args: dict[str, str]) -> ToolResult:
+        """Do the work and return what came of it; a failure is a result of status ``"error"``."""
+
+    def routing_hints(self) -> tuple[str, ...]:
+        """Return the words that a prompt for this tool has; none means it is never routed to."""
+        return ()
+
+    def extract_args(self, prompt: str) -> dict[str, str]:
+        """Return the arguments that a routed prompt holds; a missing one is left out."""
+        return {}
+
+
+class EchoTool(Tool):
+    """Gives its arguments back: a way to see what a tool's message looks like."""
+
+    name = "echo"
+    description = "Give the arguments back, one key=value a line."
+    required_permissions: frozenset[Permission] = frozenset()
+
+    def run(self, args: dict[str, str]) -> ToolResult:
+        """Return the arguments sorted by key."""
+        lines = [f"{key}={value}" for key, value in sorted(args.items())]
+        return ToolResult(self.name, "\n".join(lines) or "(no arguments)", "ok")
+
+    def routing_hints(self) -> tuple[str, ...]:
+        """Return the phrases that ask for an echo."""
+        return ("echo", "echo back", "repeat this line", "repeat after me")
+
+    def extract_args(self, prompt: str) -> dict[str, str]:
+        """Return the whole prompt as ``msg``."""
+        return {"msg": prompt}
+
+
+class ReadFileTool(Tool):
+    """Reads one text file of the current folder, or of the folder that ``root`` names.
+
+    No symbolic link is followed below that folder, and only the opened file is judged, so nothing
+    that changes meanwhile leads elsewhere. A hard link can't be told from the file itself.
+    """
+
+    name = "read-file"
+    description = "Read a text file in the current folder, or in root=DIR: path=PATH."
+    required_permissions = frozenset({Permission.FILESYSTEM_READ})
+    required_args = ("path",)
+
+    def run(self, args: dict[str, str]) -> ToolResult:
+        """Return the text of the file ``path``: UTF-8, at most 1 MiB.
+
+        A relative path starts at the current folder or, where that leads out of ``root`` or to
+        nothing, at ``root``. ``~`` is the home folder in both. The metadata's ``path`` is the file
+        that was read.
+        """
+        unknown = sorted(set(args) - {"path", "root"})
+        if unknown:
+            return self._error(
+                f"read-file has no argument {unknown[0][:_SHOWN]!r}: it takes path, root."
+            )
+        if not args.get("path", "").strip():
+            return self._error("read-file needs --tool-arg path=PATH.")
+        try:
+            text, source = _read_text(args["path"], args.get("root"))
+        except FileAccessError as exc:
+            return self._error(str(exc))
+        return ToolResult(self.name, text, "ok", metadata={"path": source})
+
+    def routing_hints(self) -> tuple[str, ...]:
+        """Return the phrases that ask for a file."""
+        return (
+            "read the file",
+            "read file",
+            "show the file",
+            "show file",
+            "open the file",
+            "open file",
+            "cat",
+        )
+
+    def extract_args(self, prompt: str) -> dict[str, str]:
+        """Return the ``path`` that the prompt names, if it names one."""
+        path = find_path(prompt)
+        return {} if path is None else {"path": path}
+
+    def _error(self, sentence: str) -> ToolResult:
+        return ToolResult(self.name, sentence, "error")
+
+
+def _read_text(path: str, root: str | None) -> tuple[str, str]:
+    """Return the text of a file and the path that it was read from."""
+    folder, where = os.curdir, "the current folder"
+    if root is not None:
+        folder, where = os.path.expanduser(root), f"the folder {root[:_SHOWN]!r}"
+        if not os.path.isdir(folder):
+            raise FileAccessError(f"There is no folder {root[:_SHOWN]!r} for root=DIR: check it.")
+    shown = repr(path[:_SHOWN])
+    if "\0" in path or len(path) > _MAX_PATH:
+        raise FileAccessError(f"{shown} can't be read: no file can have that name.")
+    found = _paths_below(folder, os.path.expanduser(path))
+    if not found:
+        raise FileAccessError(
+            f"{shown} leads out of {where}: name the folder to read in with --tool-arg root=DIR."
+        )
+    for relative in found:
+        try:
+            data = _read_below(folder, relative, shown)
+        except FileNotFoundError:
+            continue
+        return _decoded(data, shown), str(Path(folder, relative))
+    raise FileAccessError(f"There is no file {shown} in {where}: check the path.")
+
+
+def _paths_below(folder: str, path: str) -> list[str]:
+    """Return what ``path`` may be as seen from ``folder``, without ``..``; none leads out.
+
+    Only names are compared here; whoever opens a result must follow no link.
+    """
+    found = (_path_below(folder, os.path.join(start, path)) for start in (os.curdir, folder))
+    return list(dict.fromkeys(relative for relative in found if relative is not None))
+
+
+def _path_below(folder: str, path: str) -> str | None:
+    path = os.path.normpath(path)
+    if folder == os.curdir and not os.path.isabs(path) and os.pardir not in Path(path).parts:
+        return path
+    try:
+        path = os.path.abspath(path)
+    except OSError:  # the current folder has been removed
+        return None
+    # The topmost first: a link further down that leads back to the folder is still a link.
+    for parent in [*reversed(Path(path).parents), path]:
+        if _is_same(parent, folder):
+            return os.path.relpath(path, parent)
+    return None
+
+
+def _read_below(folder: str, relative: str, shown: str) -> bytes:
+    if relative == os.curdir:
+        raise FileAccessError(f"{shown} is a folder: name a text file in it.")
+    try:
+        return read_confined(folder, relative, MAX_FILE_BYTES)
+    except PermissionError as exc:
+        raise FileAccessError(
+            f"{shown} leads through a symbolic link: name the file that it leads to, with "
+            f"--tool-arg root=DIR if that is elsewhere."
+        ) from exc
+    except FileAccessError as exc:
+        why = str(exc).rstrip(".")
+        raise FileAccessError(f"{why}; name another text file, of at most 1 MiB.") from exc
+
+
+def _is_same(path: Path | str, folder: str) -> bool:
+    try:
+        return os.path.samefile(path, folder)
+    except (OSError, ValueError):
+        return False
+
+
+def _decoded(data: bytes, shown: str) -> str:
+    if b"\0" in data:
+        raise FileAccessError(
+            f"{shown} is no text: it has a NUL at byte {data.index(0)}; name a text file."
+        )
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as exc:
+        raise FileAccessError(
+            f"{shown} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first."
+        ) from exc
+
+
+TOOL_REGISTRY: dict[str, Tool] = {tool.name: tool for tool in (EchoTool(), ReadFileTool())}
+"""The tools that come with ORE, by name; a program may add its own."""
+
+
+def find_tool(name: str, registry: Mapping[str, Tool] = TOOL_REGISTRY) -> Tool:
+    """Return the tool of that name.
+
+    Raises:
+        UnknownToolError: There is none; the message names those there are.
+    """
+    tool = registry.get(name)
+    if tool is None:
+        names = ", ".join(sorted(registry)) or "none"
+        raise UnknownToolError(f"There is no tool {name[:_SHOWN]!r}; there are: {names}.", name)
+    return tool

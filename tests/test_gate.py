@@ -1,0 +1,162 @@
+"""The gate: what is not granted never runs, and whatever a tool does ends in a result."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.errors import FileAccessError, GateError, Terminated
+from ore.gate import Gate, Permission
+from ore.tools import TOOL_REGISTRY, Tool
+from ore.types import ToolResult
+
+ALL = frozenset(Permission)
+
+
+class Recorder(Tool):
+    """A tool that needs what it is told to need, and counts its runs."""
+
+    name = "recorder"
+    description = "Count."
+
+    def __init__(self, needs=frozenset(), behave=None) -> None:
+        self.required_permissions = needs
+        self.runs = 0
+        self._behave = behave
+
+    def run(self, args):
+        self.runs += 1
+        if self._behave is not None:
+            return self._behave(args)
+        return ToolResult(self.name, "done", "ok", metadata={"mine": 1})
+
+
+PERMISSIONS = st.frozensets(st.sampled_from(Permission))
+
+
+@pytest.mark.invariant
+@given(needs=PERMISSIONS, allowed=PERMISSIONS)
+def test_a_denied_tool_never_runs_and_an_allowed_one_runs_once(needs, allowed):
+    tool, gate = Recorder(needs), Gate(allowed)
+    if needs <= allowed:
+        gate.check(tool)
+        assert tool.runs == 0
+        result = gate.run(tool, {})
+        assert (tool.runs, result.status) == (1, "ok")
+        assert result.metadata["checked_permissions"] == sorted(item.value for item in needs)
+        return
+    for attempt in (lambda: gate.check(tool), lambda: gate.run(tool, {})):
+        with pytest.raises(GateError) as caught:
+            attempt()
+        assert caught.value.tool_name == "recorder"
+        assert caught.value.missing == needs - allowed
+    assert tool.runs == 0
+
+
+@pytest.mark.invariant
+def test_a_gate_without_grants_denies_every_permission():
+    for permission in Permission:
+        with pytest.raises(PermissionError):
+            Gate().check(Recorder(frozenset({permission})))
+
+
+def test_a_denial_says_every_grant_that_is_missing():
+    needs = frozenset({Permission.SHELL, Permission.NETWORK, Permission.FILESYSTEM_READ})
+    with pytest.raises(GateError) as caught:
+        Gate({Permission.NETWORK}).check(Recorder(needs))
+    assert str(caught.value) == (
+        "The tool 'recorder' was not run: allow it with --grant filesystem-read --grant shell."
+    )
+
+
+@pytest.mark.parametrize("needs", ["shell", ["shell"], {"no such permission"}])
+def test_a_tool_that_declares_no_permission_values_never_runs(needs):
+    tool = Recorder(needs)
+    with pytest.raises(GateError):
+        Gate(ALL).run(tool, {})
+    assert tool.runs == 0
+
+
+def test_a_tool_that_does_not_say_what_it_needs_never_runs():
+    class Silent(Tool):
+        name = "silent"
+        description = "Says nothing of permissions."
+
+        def run(self, args):
+            return ToolResult(self.name, "ran", "ok")
+
+    with pytest.raises(AttributeError):
+        Gate(ALL).run(Silent(), {})
+
+
+def test_grants_are_permissions_or_their_names_and_nothing_else():
+    assert Gate(["shell"]).allowed == Gate({Permission.SHELL}).allowed == {Permission.SHELL}
+    with pytest.raises(ValueError):
+        Gate(["everything"])
+
+
+def test_what_ran_is_said_beside_what_the_tool_said():
+    result = Gate(ALL).run(Recorder(frozenset({Permission.SHELL, Permission.NETWORK})), {})
+    assert (result.tool_name, result.output, result.status) == ("recorder", "done", "ok")
+    assert result.metadata.pop("execution_time_ms") >= 0
+    assert result.metadata == {"mine": 1, "checked_permissions": ["network", "shell"]}
+
+
+def test_a_tool_can_not_change_its_callers_arguments():
+    args = {"a": "1"}
+    Gate().run(Recorder(behave=lambda given: given.clear()), args)
+    assert args == {"a": "1"}
+
+
+def raising(error: BaseException):
+    def behave(args):
+        raise error
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("behave", "output"),
+    [
+        (raising(ValueError("two\nlines\r\n\x85here")), "ValueError: two lines here"),
+        (raising(KeyError()), "KeyError"),
+        (raising(RecursionError("deep")), "RecursionError: deep"),
+        (raising(SystemExit(3)), "SystemExit: 3"),
+        (raising(FileAccessError("It can't be read.")), "It can't be read."),
+        (raising(ValueError("x" * 9999)), "ValueError: " + "x" * 500),
+        (lambda args: None, "TypeError: recorder returned NoneType, not a ToolResult"),
+        (lambda args: "text", "TypeError: recorder returned str, not a ToolResult"),
+        (
+            lambda args: ToolResult("recorder", "out", "fine"),
+            "TypeError: recorder returned a result that has no text, or no status ok or error",
+        ),
+        (
+            lambda args: ToolResult("recorder", b"out", "ok"),
+            "TypeError: recorder returned a result that has no text, or no status ok or error",
+        ),
+    ],
+)
+def test_a_tool_that_breaks_gives_a_result_of_one_line(behave, output):
+    result = Gate().run(Recorder(behave=behave), {})
+    assert (result.tool_name, result.output, result.status) == ("recorder", output, "error")
+    assert set(result.metadata) == {"execution_time_ms", "checked_permissions"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
+def test_an_interrupt_goes_through(error):
+    with pytest.raises(error):
+        Gate().run(Recorder(behave=raising(error())), {})
+
+
+def test_a_tool_that_reports_an_error_is_left_as_it_is():
+    result = Gate().run(Recorder(behave=lambda args: ToolResult("recorder", "no", "error")), {})
+    assert (result.output, result.status) == ("no", "error")
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("echo", ()), ("read-file", ["filesystem-read"])])
+def test_the_tools_that_come_with_ore_need_just_this(name, allowed):
+    Gate(allowed).check(TOOL_REGISTRY[name])
+    if allowed:
+        with pytest.raises(GateError):
+            Gate(ALL - Gate(allowed).allowed).check(TOOL_REGISTRY[name])

@@ -1,0 +1,266 @@
+"""Routing by rule: what matches, how sure that is, and what wins."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.errors import UsageError
+from ore.router import (
+    DEFAULT_CONFIDENCE_THRESHOLD,
+    TEST_ROUTING_TARGET,
+    Router,
+    RuleRouter,
+    build_targets_from_registry,
+)
+from ore.tools import TOOL_REGISTRY
+from ore.types import RoutingDecision, RoutingTarget
+
+
+def target(*hints: str, name: str = "it", kind: str = "skill") -> RoutingTarget:
+    return RoutingTarget(name, kind, "about", hints)
+
+
+def route(prompt: str, *targets: RoutingTarget, threshold: float = 0.0) -> RoutingDecision:
+    return RuleRouter(threshold).route(prompt, targets)
+
+
+@pytest.mark.parametrize(
+    ("hint", "prompt"),
+    [
+        ("read the file", "please READ  the\n\tFile now"),
+        ("  Read\tthe file ", "read the file"),
+        ("cat", "use cat, please"),
+        ("cat", "(cat)"),
+        ("file", "my-file.txt"),
+        ("c++", "teach me C++."),
+        ("c++", "c++"),
+        (".net", "a .NET thing"),
+        ("c#", "is c# fun?"),
+        ("don't", "I DON'T know"),
+        ("straße", "die STRASSE dort"),
+        ("ΣΊΣΥΦΟΣ", "ο σίσυφος εδώ"),
+        ("привет", "Ну ПРИВЕТ!"),
+        ("caf\u00e9", "the Cafe\u0301 here"),
+        ("हिन्दी", "यह हिन्दी है"),
+        ("天气", "今天天气怎么样"),
+        ("ファイル", "このファイルを読んで"),
+        ("ไฟล์", "อ่านไฟล์นี้"),
+        ("قرأ", "قرأ الملف"),
+    ],
+)
+def test_a_hint_matches_as_whole_words_in_any_case_and_script(hint, prompt):
+    assert route(prompt, target(hint)).target == "it"
+
+
+@pytest.mark.parametrize(
+    ("hint", "prompt"),
+    [
+        ("cat", "concatenate the category, bobcat, cats and cat_5"),
+        ("read file", "read, file"),
+        ("read file", "read the file"),
+        ("read the file", "read the files"),
+        ("c++", "c+"),
+        ("cafe", "caf\u00e9"),
+        ("cafe", "cafe\u0301"),
+        ("हिन", "हिन्दी"),
+        ("ไฟล", "ไฟล์"),
+        ("मी", "می\u200cخواهم"),
+        ("می", "می\u200cخواهم"),
+        ("ファイ", "ファイル"),
+        ("at", "cat"),
+        ("a b", "ab"),
+    ],
+)
+def test_a_part_of_a_word_is_no_match(hint, prompt):
+    assert route(prompt, target(hint)).target is None
+
+
+@pytest.mark.parametrize(
+    ("hints", "prompt", "confidence"),
+    [
+        (["one"], "has one", 0.4),
+        (["one two"], "has one two", 0.64),
+        (["one two three"], "has one two three", 0.784),
+        (["one"], "One has", 0.6),
+        (["one two"], "  one two", 0.84),
+        (["one two three"], "one two three", 0.984),
+        (["one two three four"], "one two three four", 1.0),
+        (["one two", "has"], "has one two", 0.64),
+        (["has", "one two"], "has one two", 0.64),
+        (["has one", "one two"], "has one two", 0.84),
+        (["one two", "has one"], "has one two", 0.84),
+        (["one", "absent words here"], "has one", 0.4),
+        (["", "  ", "one"], "has one", 0.4),
+        (["one"], "none one", 0.4),
+    ],
+)
+def test_the_longest_matching_hint_decides_the_confidence(hints, prompt, confidence):
+    assert route(prompt, target(*hints)).confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("prompt", "targets", "winner"),
+    [
+        ("one two three", [target("one", name="a"), target("two three", name="b")], ("b", "skill")),
+        ("one", [target("one", name="b"), target("one", name="a")], ("a", "skill")),
+        ("one", [target("one"), target("one", kind="tool")], ("it", "tool")),
+        ("one", [target("one", name="b", kind="tool"), target("one", name="a")], ("a", "skill")),
+        ("x six three", [target("six", name="a"), target("three", name="b")], ("b", "skill")),
+        (
+            "a b c d e",
+            [target("a b c d", name="a"), target("a b c d e", name="b")],
+            ("b", "skill"),
+        ),
+    ],
+)
+def test_the_best_target_wins_whatever_the_order(prompt, targets, winner):
+    for order in (targets, targets[::-1]):
+        decision = route(prompt, *order)
+        assert (decision.target, decision.target_type) == winner
+
+
+@pytest.mark.parametrize("threshold", [0.4, 0.6, 0.64, 0.784, 0.84, 0.984, 1.0])
+def test_a_confidence_that_equals_the_threshold_routes(threshold):
+    prompts = {0.4: "x a", 0.6: "a", 0.64: "x a b", 0.784: "x a b c", 0.84: "a b", 0.984: "a b c"}
+    prompt = prompts.get(threshold, "a b c d")
+    everything = target("a", "a b", "a b c", "a b c d")
+    assert route(prompt, everything, threshold=threshold).target_type == "skill"
+    if threshold < 1:
+        above = math.nextafter(threshold, 1)
+        assert route(prompt, everything, threshold=above).target_type == "fallback"
+
+
+def test_a_hit_says_the_hint_the_type_and_the_name():
+    decision = RuleRouter().route("now Read the\nfile x", [target("Read  the File", kind="tool")])
+    assert decision.reasoning == '"Read the File" matches the tool it'
+    assert (decision.confidence, decision.args) == (0.784, {})
+
+
+@pytest.mark.parametrize(
+    ("prompt", "targets", "name", "confidence", "reasoning"),
+    [
+        ("hello", [], None, 0.0, "There are no targets to choose from"),
+        (" \n", [target("one")], None, 0.0, "The prompt is blank"),
+        ("", [], None, 0.0, "The prompt is blank"),
+        (
+            "hello",
+            [target("one"), target()],
+            None,
+            0.0,
+            "The prompt has no hint of any of the 2 targets",
+        ),
+        (
+            "has one",
+            [target("one", name="a"), target("one", name="b")],
+            "a",
+            0.4,
+            '"one" matches the skill a, but its confidence 0.4 is below threshold 0.5',
+        ),
+    ],
+)
+def test_without_a_hit_the_fallback_says_why(prompt, targets, name, confidence, reasoning):
+    decision = RuleRouter().route(prompt, targets)
+    assert decision.target_type == "fallback"
+    assert (decision.target, decision.confidence, decision.args) == (name, confidence, {})
+    assert decision.reasoning == reasoning
+
+
+def test_a_reasoning_is_one_short_printable_line():
+    hostile = target("\x1b[2J evil\u202e", name="n\n\x07" + "x" * 500)
+    reasoning = route("\x1b[2J evil\u202e", hostile).reasoning
+    assert reasoning.isprintable() and len(reasoning) < 250
+    assert "\\x1b[2J evil\\u202e" in reasoning
+
+
+@pytest.mark.parametrize("threshold", [-0.01, 1.01, math.nan, math.inf, -math.inf])
+def test_a_threshold_that_is_not_between_0_and_1_is_refused(threshold):
+    with pytest.raises(UsageError, match="must be from 0 to 1, not "):
+        RuleRouter(threshold)
+
+
+def test_the_default_threshold_is_a_half():
+    assert RuleRouter().confidence_threshold == DEFAULT_CONFIDENCE_THRESHOLD == 0.5
+    assert issubclass(RuleRouter, Router)
+
+
+def test_the_test_target_routes_by_its_hints_and_is_no_tool():
+    assert RuleRouter().route("test routing", [TEST_ROUTING_TARGET]).target == "test"
+    assert TEST_ROUTING_TARGET.name not in TOOL_REGISTRY
+
+
+def test_targets_are_made_of_the_tools_in_the_order_of_their_names():
+    targets = build_targets_from_registry(dict(reversed(TOOL_REGISTRY.items())))
+    assert [(item.name, item.target_type) for item in targets] == [
+        ("echo", "tool"),
+        ("read-file", "tool"),
+    ]
+    assert targets[0].hints == ("echo", "echo back", "repeat this line", "repeat after me")
+    assert targets[1].description == TOOL_REGISTRY["read-file"].description
+
+
+def test_the_page_about_routing_is_true():
+    page = Path(__file__).parent.parent / "docs" / "routing.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert (failed, tried > 3) == (0, True)
+
+
+WORDS = st.lists(st.sampled_from(["a", "bc", "Ä", "c++", "天", "हि", "x"]), min_size=1, max_size=5)
+TEXTS = WORDS.map(" ".join) | st.text(max_size=30)
+TARGETS = st.lists(
+    st.builds(
+        RoutingTarget,
+        st.sampled_from("pqr"),
+        st.sampled_from(["tool", "skill"]),
+        st.just("about"),
+        st.lists(TEXTS, max_size=3).map(tuple),
+    ),
+    max_size=5,
+)
+
+
+def content(decision: RoutingDecision) -> tuple:
+    return (decision.target, decision.target_type, decision.confidence, decision.reasoning)
+
+
+@pytest.mark.invariant
+@given(TEXTS, TARGETS, st.randoms(use_true_random=False))
+def test_the_same_targets_in_any_order_decide_the_same_and_are_not_changed(prompt, targets, dice):
+    before = copy.deepcopy(targets)
+    decision = route(prompt, *targets)
+    assert targets == before
+    shuffled = list(targets)
+    dice.shuffle(shuffled)
+    assert content(route(prompt, *shuffled)) == content(decision)
+    assert decision.reasoning.isprintable() and 0 <= decision.confidence <= 1
+
+
+@given(TEXTS, TARGETS)
+def test_a_targets_confidence_does_not_depend_on_the_others(prompt, targets):
+    alone = [route(prompt, item).confidence for item in targets]
+    assert route(prompt, *targets).confidence == max(alone, default=0.0)
+
+
+@given(WORDS, st.sampled_from(["", "first "]))
+def test_a_longer_hint_is_never_less_sure(words, before):
+    prompt = before + " ".join(words)
+    sure = [
+        route(prompt, target(" ".join(words[:count]))).confidence
+        for count in range(1, len(words) + 1)
+    ]
+    assert sure == sorted(sure) and sure[0] > 0
+
+
+@given(TEXTS, TARGETS, st.floats(0, 1))
+def test_a_threshold_only_turns_hits_into_fallbacks(prompt, targets, threshold):
+    open_to_all = route(prompt, *targets)
+    decision = route(prompt, *targets, threshold=threshold)
+    assert (decision.target, decision.confidence) == (open_to_all.target, open_to_all.confidence)
+    hit = open_to_all.target_type != "fallback" and open_to_all.confidence >= threshold
+    assert (decision.target_type != "fallback") == hit
