@@ -19,6 +19,7 @@ except ImportError:  # Windows
     fcntl = None
     import msvcrt
 
+_TAKEN = (errno.EWOULDBLOCK,) if fcntl is not None else (errno.EACCES, errno.EDEADLK)
 _SIGNATURE_BYTES = 20
 _LOCKED_BYTE = 1 << 30
 """On Windows a locked byte can't be read, so it is one far behind the process id."""
@@ -108,7 +109,7 @@ def _lock(descriptor: int) -> bool:
             os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     except OSError as exc:
-        if exc.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+        if exc.errno not in _TAKEN:
             raise
         return False
     return True

@@ -33,9 +33,6 @@ __all__ = [
     "check_name",
 ]
 
-LOCK_WAIT = 10.0
-"""How long a save waits for another process that is just saving the same session, in seconds."""
-
 
 class SessionStore(ABC):
     """Where sessions are kept, each under a name."""
@@ -62,16 +59,22 @@ class FileSessionStore(SessionStore):
         root: The folder; None is ``sessions`` in ORE's home, looked up now.
         report: Called with one sentence for what did not stop an operation but should be known: a
             file that a list leaves out, a save that a power cut may undo.
+        wait: How long a save that does not hold the lock waits for another process, in seconds.
 
     Raises:
         HomeError: No absolute home is known.
     """
 
     def __init__(
-        self, root: Path | str | None = None, *, report: Callable[[str], None] | None = None
+        self,
+        root: Path | str | None = None,
+        *,
+        report: Callable[[str], None] | None = None,
+        wait: float = 10.0,
     ) -> None:
         self.root = ore_home() / "sessions" if root is None else Path(root).absolute()
         self._report = report or (lambda sentence: None)
+        self._wait = wait
         self._files = SessionFiles(self.root)
         self._locks = SessionLocks(self.root)
 
@@ -79,14 +82,14 @@ class FileSessionStore(SessionStore):
         """Write the whole session; when this returns, it is on disk.
 
         The file is made, or replaced if the session continues what it holds; nothing else is ever
-        overwritten. SIGINT and SIGTERM wait for the milliseconds that this takes. A save without
-        the lock takes it for the moment, and waits 10 seconds for it at most.
+        overwritten. SIGINT and SIGTERM wait for the milliseconds that this takes. A save that
+        does not hold the lock takes it for the moment.
 
         Raises:
             SessionNameError: The name is illegal.
             SessionChangedError: The file holds what the session does not continue.
             InvalidSessionError: The file can't be read, or the session could not be read again.
-            SessionInUseError: Another process has it open for saving.
+            SessionInUseError: Another process has it open for saving, and did not end in time.
             SessionNotSavedError: It could not be written; the file is as it was.
         """
         self._write(session, name, is_new=False)
@@ -241,7 +244,7 @@ class FileSessionStore(SessionStore):
 
     def _write(self, session: Session, name: str, *, is_new: bool) -> None:
         name = check_name(name)
-        with saving(name), self._locks.folder(name, LOCK_WAIT) as folder:
+        with saving(name), self._locks.folder(name, self._wait) as folder:
             if is_new and folder.has(f"{name}.json"):
                 raise _taken(name)
             is_confirmed = self._files.write(folder, session, name)

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,19 +18,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ore.errors import InvalidSessionError
+from ore.errors import InvalidSessionError, SessionNotSavedError
 from ore.store import FileSessionStore
 from ore.types import Message, Session
 from tests.faults import Intercepted, in_child, kill_after, kill_before, kill_within
+from tests.mutations import mutated
+from tests.sessions import turn
 
 NAME = "talk"
 TURNS_PER_SESSION = 12
 ALLOWED_FILES = {f"{NAME}.json", f".{NAME}.lock", f".{NAME}.tmp"}
-
-
-def turn(number: int) -> list[Message]:
-    """Return one whole turn; its text says which."""
-    return [Message("user", f"question {number}: naïve?"), Message("assistant", f"answer {number}")]
 
 
 def continue_session(root: Path, new: list[Message], is_held: bool) -> None:
@@ -149,7 +147,7 @@ def concurrency(root: Path, processes: int, turns: int, kills_per_second: float 
     stored = FileSessionStore(root).load(NAME).messages
     questions, answers = stored[::2], stored[1::2]
     assert [message.content for message in questions] == [
-        message.content.replace("answer", "question") for message in answers
+        message.content.replace("answer", "question") + ": naïve?" for message in answers
     ]
     noted = {line for file in acknowledged.iterdir() for line in file.read_text().splitlines()}
     assert len(noted) == processes * turns
@@ -180,10 +178,7 @@ def _work(root: Path, noted: Path, turns: int) -> None:
             with store.lock(NAME, wait=300):
                 session = store.load(NAME) if store.exists(NAME) else Session()
                 label = f"{noted.name}.{number}"
-                new = [
-                    Message("user", f"question {label}"),
-                    Message("assistant", f"answer {label}"),
-                ]
+                new = turn(label)
                 session.messages += new
                 store.save(session, NAME)
             notes.write(new[1].id + "\n")
@@ -225,65 +220,45 @@ def fuzz(root: Path, files: int, seed: int = 1) -> tuple[int, int]:
     return clean, refused
 
 
-PIECES = (
-    *(
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b'"',
-        b",",
-        b":",
-        b"\\",
-        b"\0",
-        b"\n",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"true",
-    ),
-    *(
-        b"NaN",
-        b"-Infinity",
-        b"1e999",
-        b"9" * 5000,
-        b"[" * 2000,
-        b'{"a":' * 2000,
-        b'"\\ud800"',
-        b"null",
-    ),
-    *(
-        b'"role": "system",',
-        b'"id": 1,',
-        b'"messages": [],',
-        b"\xef\xbb\xbf",
-        b"\xe2\x80\xa8",
-        b"{}",
-    ),
-)
+def fill(root: Path, make_room: Callable[[], object]) -> int:
+    """Save turns until one is not saved, and all of them when there is room; return how many fit.
+
+    Raises:
+        AssertionError: What was acknowledged is not what is stored, or something else is left.
+    """
+    store, session = FileSessionStore(root), Session()
+    for number in range(10_000):
+        session.messages += turn(number)
+        try:
+            store.save(session, NAME)
+        except SessionNotSavedError as exc:
+            assert "too large" in str(exc) or "no space left" in str(exc)
+            break
+    else:
+        raise AssertionError("nothing was full")
+    assert FileSessionStore(root).load(NAME).messages == session.messages[:-2]
+    assert set(os.listdir(root)) <= ALLOWED_FILES - {f".{NAME}.tmp"}
+    session.messages += turn(number + 1)
+    make_room()
+    store.save(session, NAME)
+    assert FileSessionStore(root).load(NAME) == session
+    return number
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """Return ``data`` with one to three changes: bytes, pieces of JSON, cuts and copies."""
-    for _ in range(rng.randint(1, 3)):
-        start = rng.randrange(len(data) + 1)
-        end = min(len(data), start + rng.choice((0, 1, 2, 10, 100, len(data))))
-        kind = rng.randrange(6)
-        if kind == 0:
-            middle = rng.choice(PIECES)
-        elif kind == 1:
-            middle = bytes(rng.randrange(256) for _ in range(rng.randint(1, 4)))
-        elif kind == 2:
-            middle = b""
-        elif kind == 3:
-            middle = data[start:end] * 2
-        elif kind == 4:
-            start, end, middle = 0, len(data), data[:start]
-        else:
-            tokens = (b'"user"', b'"assistant"', b'"content"', b'"id"', b'"timestamp"', b'"role"')
-            old, new = rng.sample(tokens, 2)
-            start, end, middle = 0, len(data), data.replace(old, new, rng.randint(1, 3))
-        data = data[:start] + middle + data[end:]
-    return data
+def fill_disk(root: Path) -> str:
+    """Do ``fill`` on a disk of 64 KiB that only a child process sees, where that is allowed."""
+    root.mkdir(parents=True)
+    run = f"from tests.sweeps import *; print(fill_mounted(Path({str(root)!r})))"
+    mounted = f"mount -t tmpfs -o size=64k none '{root}' && exec '{sys.executable}' -c \"{run}\""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True, text=True)
+    return done.stdout.strip() or f"not run: {done.stderr.strip().splitlines()[-1]}"
+
+
+def fill_mounted(disk: Path) -> int:
+    """Do ``fill`` on a small disk; removing another file makes room."""
+    ballast = disk / "ballast"
+    ballast.write_bytes(b"x" * 40_960)
+    return fill(disk / "sessions", ballast.unlink)
 
 
 def main(points: int = 10_000) -> None:
@@ -295,6 +270,7 @@ def main(points: int = 10_000) -> None:
             "8 processes, killed at random, kills fired": lambda root: concurrency(
                 root, 8, 200, 20
             ),
+            "turns on a disk of 64 KiB": fill_disk,
             "fuzzed files (clean, refused)": lambda root: fuzz(root, 10 * points),
         }.items():
             start = time.monotonic()

@@ -9,6 +9,7 @@ import pytest
 
 from ore.errors import FileAccessError
 from ore.folder import open_folder
+from tests.sessions import SPECIAL, make_special
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions or files")
 
@@ -75,20 +76,10 @@ def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
     assert kind == "link" or not target.exists()
 
 
-def special(path, kind) -> None:
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "fifo":
-        os.mkfifo(path)
-    else:
-        (path.parent / "elsewhere").write_bytes(b"private")
-        path.symlink_to(path.parent / "elsewhere")
-
-
 @posix
-@pytest.mark.parametrize("kind", ["folder", "fifo", "link"])
+@pytest.mark.parametrize("kind", SPECIAL)
 def test_only_a_regular_file_is_read(folder, kind):
-    special(folder.path / "x", kind)
+    make_special(folder.path / "x", kind)
     with pytest.raises(ValueError, match="^it is no regular file$"):
         folder.read("x", 100)
 
@@ -102,7 +93,7 @@ def test_a_file_larger_than_the_limit_is_refused_and_not_cut(folder):
 
 @posix
 def test_writing_never_follows_a_link(folder):
-    special(folder.path / "x", "link")
+    make_special(folder.path / "x", "link")
     with pytest.raises(OSError):
         folder.open("x", os.O_WRONLY)
     (folder.path / ".tmp").symlink_to(folder.path / "elsewhere")

@@ -11,6 +11,7 @@ import pytest
 from ore.folder import open_folder
 from ore.locks import holder, try_lock
 from tests.faults import in_child
+from tests.sessions import SPECIAL, make_special
 
 NAME = ".talk.lock"
 
@@ -105,16 +106,11 @@ def test_who_removes_locks_and_who_waits_for_them_never_hold_one_together(folder
     assert counter.read_text() == "400"
 
 
-@pytest.mark.parametrize("kind", ["link", "folder", "fifo"])
-def test_an_odd_lock_file_is_an_error_and_left_as_it_is(folder, kind, tmp_path):
-    path = folder.path / NAME
-    if kind == "link":
-        path.symlink_to(tmp_path / "victim")
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        os.mkfifo(path)
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_an_odd_lock_file_is_an_error_and_left_as_it_is(folder, kind):
+    make_special(folder.path / NAME, kind)
+    before = set(folder.names())
     with pytest.raises(OSError):
         try_lock(folder, NAME)
-    assert not (tmp_path / "victim").exists()
-    assert path.is_symlink() or path.is_dir() or path.is_fifo()
+    assert set(folder.names()) == before
+    assert kind != "link" or (folder.path / "elsewhere").read_bytes() == b"private"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ore.session_json import SessionText, decode, is_continuation
 from ore.types import Message, Session
+from tests.sessions import plain
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**30), 10**30)
 MESSAGES = st.builds(
@@ -26,19 +27,6 @@ SESSIONS = st.builds(
 USER = {"role": "user", "content": "q", "id": "1", "timestamp": 1.5}
 ANSWER = {"role": "assistant", "content": "a", "id": "2", "timestamp": 2}
 WHOLE = {"id": "s", "created_at": 1.0, "messages": [USER, ANSWER]}
-
-
-def plain(session: Session) -> bytes:
-    """The session as the standard library writes it."""
-    document = {
-        "id": session.id,
-        "created_at": session.created_at,
-        "messages": [
-            {"role": m.role, "content": m.content, "id": m.id, "timestamp": m.timestamp}
-            for m in session.messages
-        ],
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False).encode()
 
 
 def encoded(session: Session) -> bytes:
