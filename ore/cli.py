@@ -138,9 +138,20 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
             conversation=options.is_repl and options.has_session,
         )
         with closing(backend.reasoner(model_id, settings)) as reasoner:
-            run = modes.Run(options, console, ORE(reasoner), model_id, source, conversation)
+            run = modes.Run(
+                options=options,
+                console=console,
+                backend=backend,
+                settings=settings,
+                engine=ORE(reasoner),
+                model_id=model_id,
+                context=source,
+                conversation=conversation,
+            )
             if options.is_repl:
-                return modes.run_repl(run, options.prompt)
+                from ore.repl import run_repl
+
+                return run_repl(run, options.prompt)
             modes.run_once(run, options.prompt)
             return 0
 

@@ -1,4 +1,4 @@
-"""The modes: one turn, a REPL of turns, and the lists; one way to take a turn in all of them.
+"""The modes: one turn, and the lists; and one way to take a turn, which the REPL uses too.
 
 Knows nothing about the parser, or about what a backend is made of.
 """
@@ -9,27 +9,27 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ore.backends import Backend
+from ore.backends import Backend, Settings
 from ore.console import Console
 from ore.context import Context, ContextSource
 from ore.conversation import Conversation
 from ore.core import ORE
-from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
-from ore.input import decode_line
+from ore.errors import OutputError, ReaderGoneError
 from ore.options import Options
 from ore.types import Response
 
-LEAVE = ("quit", "exit")
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a mode works with."""
+    """What a mode works with; ``backend`` and ``settings`` are what made the engine's reasoner."""
 
     options: Options
     console: Console
+    backend: Backend
+    settings: Settings
     engine: ORE
     model_id: str
     context: ContextSource
@@ -137,77 +137,6 @@ def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) 
         run.console.document(encode_artifact(artifact))
     else:
         write_artifact(artifact, run.options.artifact_out)
-
-
-def run_repl(run: Run, first: str | None) -> int:
-    """Take turns until the input ends or says so; return the exit code.
-
-    A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
-    if any turn failed. It is 1 wherever turns were never saved.
-    """
-    console, conversation = run.console, run.conversation
-    _greet(run)
-    failed = first is not None and not _repl_turn(run, first)
-    while (prompt := _next_prompt(console)) is not None:
-        if prompt.strip():
-            failed |= not _repl_turn(run, prompt)
-    if conversation.unsaved and (error := conversation.keep()):
-        console.error(str(error))
-    return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
-
-
-def _repl_turn(run: Run, prompt: str) -> bool:
-    """Take one turn of a REPL; report a failure, or that it was dropped, and say whether it held."""
-    console, before = run.console, run.conversation.length
-    try:
-        take_turn(run, prompt, run.context.gather(prompt))
-        return True
-    except (OutputError, ReaderGoneError):
-        raise
-    except OreError as exc:
-        console.error(str(exc))
-    except KeyboardInterrupt:
-        if not console.stdin_is_terminal:
-            raise
-        if run.conversation.length > before and (error := run.conversation.keep()):
-            console.error(str(error))
-        elif run.conversation.length == before:
-            console.notice("Stopped: the turn was dropped.")
-    return False
-
-
-def _next_prompt(console: Console) -> str | None:
-    """Return what is typed or piped next; None when the input ends or says so."""
-    while True:
-        try:
-            line = console.ask()
-            if line is None:
-                return None
-            text = decode_line(line)
-        except KeyboardInterrupt:
-            if not console.stdin_is_terminal:
-                raise
-            console.end_line()
-            console.notice("Ctrl-D or quit leaves.")
-        except UsageError as exc:
-            if not console.stdin_is_terminal:
-                raise
-            console.error(str(exc))
-        else:
-            return None if text.strip().lower() in LEAVE else text
-
-
-def _greet(run: Run) -> None:
-    if not run.console.stdin_is_terminal:
-        return
-    kind = "a conversation" if run.conversation.session is not None else "every turn on its own"
-    if run.conversation.name:
-        kind = f"session '{run.conversation.name}', saved after each turn"
-    run.console.notice(f"ORE: {kind}. quit, exit or Ctrl-D leaves.")
-    if run.conversation.length:
-        from ore.session_verbs import last_exchange
-
-        run.console.notice(last_exchange(run.conversation.session))
 
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:

@@ -68,9 +68,10 @@ LAYERS = {
     "ore.modes": 7,
     "ore.session_verbs": 6,
     "ore.parser": 7,
-    "ore.cli": 8,
-    "ore.__main__": 9,
-    "main": 10,
+    "ore.repl": 8,
+    "ore.cli": 9,
+    "ore.__main__": 10,
+    "main": 11,
 }
 CORE_MAY_IMPORT = {"ore.errors", "ore.reasoner", "ore.types"}
 MOST_LINES_OF_A_FILE = 320
