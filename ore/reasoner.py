@@ -152,7 +152,7 @@ class AyaReasoner(Reasoner):
                 text = answer.add(part.message)
                 if text:
                     yield text
-                else:
+                elif part.message.thinking:
                     self._doing = "thinking"
                 if part.done:
                     break

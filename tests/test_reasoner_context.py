@@ -1,0 +1,111 @@
+"""Whether the prompt fitted: windows that are known or not, prompts that are cut, strict or not."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from ore.errors import ContextTruncatedError
+from ore.reasoner import AyaReasoner
+from ore.types import Message
+from tests.fake_ollama import FakeOllama
+from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
+
+
+@both_ways
+def test_the_window_is_asked_for_after_the_answer_and_never_waited_for(streams):
+    with FakeOllama(scenario="silent", on="/api/ps") as server:
+        stream = AyaReasoner("llama3.2", server.url).stream_reason(HELLO)
+        started = time.monotonic()
+        assert next(stream) == "Paris."
+        assert time.monotonic() - started < 0.4
+        assert [seen.path for seen in server.requests] == ["/api/chat"]
+        stream.close()
+
+        started = time.monotonic()
+        response = answer(AyaReasoner("llama3.2", server.url), HELLO, streams)
+        assert time.monotonic() - started < 1.2
+    assert response.metadata["context"] == {
+        "status": "unknown",
+        "window": None,
+        "prompt_tokens": response.metadata["prompt_eval_count"],
+    }
+
+
+def conversation(turns: int, words: int) -> list[Message]:
+    text = "word " * words
+    pairs = [[Message("user", text), Message("assistant", text)] for _ in range(turns)]
+    return [Message("system", "Be brief."), *sum(pairs, []), Message("user", "And now?")]
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "overflow, messages, status",
+    [
+        ("old", HELLO, "complete"),
+        ("old", [Message("user", "word " * 5_000)], "truncated"),
+        ("rendered", [Message("user", "word " * 5_000)], "truncated"),
+        ("rendered", conversation(20, 40), "complete"),
+        ("rendered", conversation(20, 200), "truncated"),
+        ("rendered", conversation(2, 1_600), "truncated"),
+    ],
+)
+def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages, status, streams):
+    with FakeOllama(overflow=overflow, num_ctx=4096) as server:
+        response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
+        assert server.chats[0].json.get("truncate") is None
+        cut = len(server.chats[0].kept) < len(messages)
+    assert response.metadata["context"] == {
+        "status": status,
+        "window": 4096,
+        "prompt_tokens": response.metadata["prompt_eval_count"],
+    }
+    assert status == "truncated" or not cut
+
+
+@both_ways
+def test_with_strict_context_the_server_refuses_what_does_not_fit(streams):
+    with FakeOllama(num_ctx=4096) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, strict_context=True)
+        assert answer(reasoner, HELLO, streams).content == "Paris."
+        with pytest.raises(ContextTruncatedError) as caught:
+            answer(reasoner, conversation(20, 200), streams)
+        assert [seen.json["truncate"] for seen in server.chats] == [False, False]
+    assert caught.value.exit_code == 3
+    assert "tokens for a window of 4096" in str(caught.value)
+
+
+@both_ways
+def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
+    def body(text: str, **more) -> bytes:
+        message = {"role": "assistant", "content": text}
+        return json.dumps({"model": "m", "message": message, **more}).encode() + b"\n"
+
+    last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=4096, eval_count=2)
+    with FakeOllama(scenario="body", body=last) as server:
+        options = {"num_ctx": 4096}
+        reasoner = AyaReasoner("llama3.2", server.url, strict_context=True, options=options)
+        with pytest.raises(ContextTruncatedError) as caught:
+            answer(reasoner, HELLO, streams)
+    assert (caught.value.partial, caught.value.exit_code) == ("Yes.", 3)
+
+
+# What it says that it is doing
+
+
+def test_the_phase_is_loading_until_the_model_is_loaded():
+    with FakeOllama(scenario="loading", seconds=1.0) as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        assert reasoner.phase() == "loading llama3.2"
+        answer(reasoner, HELLO, STREAMED)
+        assert reasoner.phase() == "reading the prompt"
+        answer(reasoner, HELLO, WHOLE)
+        assert reasoner.phase() == "reading the prompt and answering"
+    assert reasoner.phase() == "waiting"
+
+
+def test_the_phase_is_loading_while_the_server_is_silent_about_it():
+    with FakeOllama(scenario="silent", on="/api/ps") as server:
+        assert AyaReasoner("llama3.2", server.url).phase() == "loading llama3.2"
