@@ -1,0 +1,104 @@
+"""Which models there are, and which one answers when none is named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.backends import Settings
+from ore.backends.ollama import OllamaBackend
+from ore.errors import ServerUnreachableError, UsageError
+from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
+from ore.ollama_host import Host
+from tests.fake_ollama import FakeOllama
+
+
+@pytest.mark.parametrize(
+    "names, chosen",
+    [
+        ([], None),
+        (["phi:latest", "gemma"], "phi:latest"),
+        (["qwen2.5", "llama2", "mistral", "llama3", "llama3.1", "llama3.2"], "llama3.2"),
+        (["qwen2.5", "llama2:7b"], "llama2:7b"),
+        (["phi", "qwen2.5:0.5b"], "qwen2.5:0.5b"),
+        (["llama3.2:1b", "llama3.2:latest"], "llama3.2:latest"),
+        (["llama3.2:1b", "llama3.2"], "llama3.2"),
+        (["llama3.2:1b", "llama3.2:3b"], "llama3.2:1b"),
+        (["mistral:latest", "llama3.2:1b"], "llama3.2:1b"),
+        (["llama3.2-vision:latest", "mistral"], "mistral"),
+        (["me/llama3.2:latest", "mistral"], "mistral"),
+        (["hf.co/x/llama3.2"], "hf.co/x/llama3.2"),
+    ],
+)
+def test_the_default_is_the_first_preferred_model_that_is_there(names, chosen):
+    assert choose_default(names) == chosen
+
+
+@pytest.mark.invariant
+def test_the_preferred_models_and_their_order_are_fixed():
+    assert PREFERRED_MODELS == ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
+
+
+NAMES = st.sampled_from(PREFERRED_MODELS) | st.text("abc:", max_size=5)
+TAGS = st.sampled_from(["", ":latest", ":1b"])
+
+
+@given(st.lists(st.tuples(NAMES, TAGS).map("".join)))
+def test_the_default_is_always_one_of_the_names(names):
+    assert choose_default(names) in (names or [None])
+
+
+def test_names_come_as_the_server_gives_them_and_in_its_order():
+    with FakeOllama(models=("b:1", "A:latest", "c:Q4")) as server:
+        assert fetch_models(server.url) == ["b:1", "A:latest", "c:Q4"]
+        assert default_model(server.url) == "b:1"
+
+
+def test_the_host_may_come_from_the_environment(monkeypatch):
+    with FakeOllama(models=("mistral:latest",)) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        assert fetch_models() == ["mistral:latest"]
+        assert default_model() == "mistral:latest"
+
+
+def test_a_named_default_is_taken_without_asking_anybody(monkeypatch):
+    monkeypatch.setenv("ORE_MODEL", " mine:1 ")
+    with FakeOllama() as server:
+        assert default_model(server.url) == "mine:1"
+        assert server.requests == []
+
+
+def test_a_blank_named_default_counts_as_none(monkeypatch):
+    monkeypatch.setenv("ORE_MODEL", " ")
+    with FakeOllama(scenario="tags-empty") as server:
+        assert default_model(server.url) is None
+
+
+def test_a_server_that_is_down_or_a_host_that_is_none_is_said():
+    with FakeOllama() as server:
+        url = server.url
+    with pytest.raises(ServerUnreachableError):
+        fetch_models(url)
+    with pytest.raises(UsageError):
+        default_model("not:an:address")
+
+
+def test_the_backend_is_the_server_as_the_command_line_sees_it():
+    with FakeOllama(models=("mistral:latest",)) as server:
+        backend = OllamaBackend(Host(server.url, "--host"))
+        assert (backend.name, backend.host) == ("ollama", server.url)
+        assert backend.answers() is True
+        assert backend.models() == ["mistral:latest"]
+        assert backend.default_model() == "mistral:latest"
+        steps = []
+        backend.pull("new", lambda *step: steps.append(step))
+        assert steps and backend.models() == ["new:latest", "mistral:latest"]
+    assert backend.answers() is False
+
+
+def test_the_backend_hands_its_settings_to_the_reasoner():
+    settings = Settings(timeout=3, deadline=9.5, strict_context=True, conversation=True)
+    reasoner = OllamaBackend("box:1").reasoner("m", settings)
+    assert (reasoner.model_id, str(reasoner.host)) == ("m", "http://box:1")
+    assert (reasoner.timeout, reasoner.deadline, reasoner.strict_context) == (3.0, 9.5, True)
