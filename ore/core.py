@@ -5,7 +5,7 @@ Knows nothing about backends, files, flags or terminals. A session is an argumen
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -38,11 +38,13 @@ def build_messages(
     session: Session | None = None,
     tool_results: list[ToolResult] | None = None,
     skill_context: list[str] | None = None,
+    images: Sequence[bytes] | None = None,
 ) -> list[Message]:
     """Return ``[system] + skills + tools + session + [user]``; nothing that is passed in changes.
 
     An empty ``system_prompt`` sends no system message. Skills are sent as they are given, with the
-    role ``system``; a tool result with the role ``user``, prefixed ``[Tool:name]``.
+    role ``system``; a tool result with the role ``user``, prefixed ``[Tool:name]``; the images with
+    the prompt.
     """
     messages = [Message("system", system_prompt)] if system_prompt else []
     messages += [Message("system", text) for text in skill_context or ()]
@@ -51,7 +53,7 @@ def build_messages(
         for result in tool_results or ()
     ]
     messages += session.messages if session is not None else ()
-    messages.append(Message("user", prompt))
+    messages.append(Message("user", prompt, images=tuple(images or ())))
     return messages
 
 
@@ -73,17 +75,22 @@ class ORE:
         session: Session | None = None,
         tool_results: list[ToolResult] | None = None,
         skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
     ) -> Response:
         """Take one turn: exactly one call of ``reasoner.reason``.
 
         On success the session, if one is given, gets the user message that was sent and one
         assistant message. On any failure it is left as it was.
 
+        Args:
+            images: The bytes of images (PNG, JPEG or WebP) that belong to the prompt.
+
         Raises:
             ReasonerContractError: The reasoner returned something else than a ``Response``.
             OreError: Whatever the reasoner raises goes through.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context)
+        messages = self._messages(prompt, session, tool_results, skill_context, images)
         user = messages[-1]
         response = self.reasoner.reason(messages)
         return self._finish(response, user, session)
@@ -94,25 +101,28 @@ class ORE:
         session: Session | None = None,
         tool_results: list[ToolResult] | None = None,
         skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
     ) -> Generator[str, None, Response]:
         """Take one turn like ``execute``, yielding the answer's text as it arrives.
 
         The generator's return value is the ``Response``. The session is extended only once the
         generator is exhausted; closing it earlier stops the model and changes nothing.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context)
+        messages = self._messages(prompt, session, tool_results, skill_context, images)
         user = messages[-1]
         with closing(self.reasoner.stream_reason(messages)) as chunks:
             response = yield from chunks
         return self._finish(response, user, session)
 
-    def _messages(self, prompt, session, tool_results, skill_context) -> list[Message]:
+    def _messages(self, prompt, session, tool_results, skill_context, images) -> list[Message]:
         return build_messages(
             prompt,
             system_prompt=self.system_prompt,
             session=session,
             tool_results=tool_results,
             skill_context=skill_context,
+            images=images,
         )
 
     @staticmethod

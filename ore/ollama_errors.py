@@ -104,6 +104,16 @@ def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFound
     )
 
 
+def not_able(host, model: str, ability: str) -> CapabilityError:
+    """The server says of ``model`` that it lacks ``"thinking"`` or ``"vision"``."""
+    what = {"thinking": "think first", "vision": "look at images"}[ability]
+    way = {"thinking": "leave --think out, or say --think off", "vision": "leave --image out"}
+    return CapabilityError(
+        f"The model '{shorten(model)}' at {host} can't {what}: {way[ability]}, or use another one.",
+        host=host.url,
+    )
+
+
 def said(host, model: str, text: str, *, strict: bool = False) -> BackendError:
     """The server reported an error in words, before or within its answer.
 

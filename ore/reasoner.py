@@ -5,12 +5,13 @@ Knows nothing about personas, sessions, flags or terminals.
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
+from copy import deepcopy
 from typing import Any
 
-from ore import ollama_context, ollama_errors
+from ore import images, ollama_context, ollama_errors
+from ore.answer import Answer, OnThinking
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -20,7 +21,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.ollama_host import Host, as_host
-from ore.ollama_wire import REPLY_LIMIT, TooLarge
+from ore.ollama_wire import TooLarge
 from ore.types import Message, Response
 
 _MOST_SECONDS = 366 * 24 * 3600
@@ -69,7 +70,8 @@ class AyaReasoner(Reasoner):
     Making one touches no network. No turn leaves anything behind for the next, so one may serve
     several threads. The metadata of a response holds, besides the four counts, what the server
     said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
-    ``thinking`` if it came apart from the answer, and ``context``: see ``ore.ollama_context``.
+    ``thinking`` if there was any, ``context`` (see ``ore.ollama_context``), what was set of
+    ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
 
     Args:
         model_id: The model's name on the server.
@@ -83,6 +85,7 @@ class AyaReasoner(Reasoner):
         think: Whether, or how much, the model thinks first; None leaves it to the server.
         format: ``"json"`` or a JSON schema for the answer.
         keep_alive: How long the server keeps the model loaded: seconds, or text like ``"5m"``.
+        on_thinking: Called with the model's thinking as it arrives.
 
     Raises:
         UsageError: An argument has no meaning.
@@ -100,6 +103,7 @@ class AyaReasoner(Reasoner):
         think: bool | str | None = None,
         format: str | Mapping[str, Any] | None = None,
         keep_alive: float | str | None = None,
+        on_thinking: OnThinking | None = None,
     ) -> None:
         if not isinstance(model_id, str) or not model_id.strip():
             raise UsageError("No model was named: give one with --model NAME.")
@@ -108,6 +112,7 @@ class AyaReasoner(Reasoner):
         self.timeout = _seconds("timeout", timeout)
         self.deadline = _seconds("deadline", deadline)
         self.strict_context = strict_context
+        self.on_thinking = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._num_ctx = (options or {}).get("num_ctx")
@@ -121,18 +126,20 @@ class AyaReasoner(Reasoner):
             BackendError: There is no complete answer.
         """
         request, expected = self._request(messages)
-        answer, turn = _Answer(), self._turn()
+        self._check_abilities(messages)
+        answer, turn = Answer(self.on_thinking), self._turn()
         self._doing = "reading the prompt and answering"
         try:
             reply = turn.ask(request)
-            answer.add(reply.message)
+            _take(answer, reply.message)
+            answer.end()
             if not reply.done:
                 raise ollama_errors.not_done(self.host)
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
-        return self._response(answer, reply, expected)
+        return self._response(answer, reply, expected, messages)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.
@@ -144,12 +151,13 @@ class AyaReasoner(Reasoner):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         request, expected = self._request(messages)
-        answer, turn = _Answer(), self._turn()
+        self._check_abilities(messages)
+        answer, turn = Answer(self.on_thinking), self._turn()
         self._doing = "reading the prompt"
         try:
             turn.begin(request)
             while (part := turn.receive()) is not None:
-                text = answer.add(part.message)
+                text = _take(answer, part.message)
                 if text:
                     yield text
                 elif part.message.thinking:
@@ -158,11 +166,13 @@ class AyaReasoner(Reasoner):
                     break
             else:
                 raise ollama_errors.not_done(self.host)
+            if text := answer.end():
+                yield text
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
-        return self._response(answer, part, expected)
+        return self._response(answer, part, expected, messages)
 
     def phase(self) -> str:
         """Tell loading from the rest by asking ``/api/ps``, which is silent during a load."""
@@ -199,17 +209,37 @@ class AyaReasoner(Reasoner):
                     f"A message of the role '{message.role}' holds half a character (a lone "
                     f"surrogate at position {exc.start}), which can't be sent: take it out."
                 ) from exc
-        sent = [{"role": message.role, "content": message.content} for message in messages]
+        sent = [
+            {"role": message.role, "content": message.content}
+            | ({"images": list(message.images)} if message.images else {})
+            for message in messages
+        ]
         request = {"model": self.model_id, "messages": sent, **self._asked}
         return request, ollama_context.estimate(texts)
 
-    def _response(self, answer: _Answer, last, expected: ollama_context.Estimate) -> Response:
+    def _check_abilities(self, messages: list[Message]) -> None:
+        """Refuse what the model can't do; of an image the server would say nothing."""
+        looks = any(message.images for message in messages)
+        wanted = {"thinking": self._asked.get("think"), "vision": looks}
+        if not any(wanted.values()):
+            return
+        from ore import ollama_api
+
+        able = ollama_api.show(self.host, self.model_id).get("capabilities")
+        for ability, asked in wanted.items():
+            if asked and isinstance(able, list) and ability not in able:
+                raise ollama_errors.not_able(self.host, self.model_id, ability)
+
+    def _response(
+        self, answer: Answer, last, expected: ollama_context.Estimate, messages: list[Message]
+    ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata = {name: getattr(last, name) or 0 for name in _COUNTS}
         also = {name: getattr(last, name) for name in _ALSO}
         metadata.update({name: value for name, value in also.items() if value is not None})
-        if answer.thinking:
-            metadata["thinking"] = answer.thinking
+        also = {"thinking": answer.thinking, "images": images.hashes(messages)}
+        metadata.update({name: value for name, value in also.items() if value})
+        metadata.update(deepcopy(self._asked))
         context = ollama_context.outcome(
             expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
         )
@@ -235,7 +265,7 @@ class AyaReasoner(Reasoner):
             return None
         return ollama_context.window_of(running, self.model_id)
 
-    def _explained(self, error: BackendError | TooLarge, answer: _Answer) -> BackendError:
+    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""
         if isinstance(error, TooLarge):
             error = ollama_errors.too_large(self.host, error.what, error.limit)
@@ -251,46 +281,11 @@ class AyaReasoner(Reasoner):
         return error
 
 
-class _Answer:
-    """The text of an answer as it comes: what the model says, and what it thinks."""
-
-    def __init__(self) -> None:
-        self._text = io.StringIO()
-        self._thinking = io.StringIO()
-
-    def add(self, message) -> str:
-        """Take in a part and return its text.
-
-        Raises:
-            TooLarge: There is more than ``REPLY_LIMIT`` of it by now.
-        """
-        if message.thinking:
-            self._thinking.write(_writable(message.thinking))
-        text = message.content
-        if text:
-            if not text.isascii():
-                text = _writable(text)
-            self._text.write(text)
-        if self._text.tell() + self._thinking.tell() > REPLY_LIMIT:
-            raise TooLarge("an answer", REPLY_LIMIT)
-        return text or ""
-
-    @property
-    def text(self) -> str:
-        return self._text.getvalue()
-
-    @property
-    def thinking(self) -> str:
-        return self._thinking.getvalue()
-
-
-def _writable(text: str) -> str:
-    """Return ``text`` with U+FFFD for half characters, which JSON can carry and no file can."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+def _take(answer: Answer, message) -> str:
+    """Take in a part of an answer as the server's client gives it; return its text."""
+    if message.thinking:
+        answer.think(message.thinking)
+    return answer.say(message.content) if message.content else ""
 
 
 def _seconds(name: str, value: float | None) -> float | None:

@@ -48,12 +48,14 @@ class Message:
         content: The text, verbatim.
         id: A UUID4 as text; it stays with the message when a session is saved or forked.
         timestamp: When the message was made, in Unix seconds.
+        images: The bytes of the images that belong to it. A store keeps none of them.
     """
 
     role: str
     content: str
     id: str = field(default_factory=_new_id)
     timestamp: float = field(default_factory=time.time)
+    images: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

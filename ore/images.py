@@ -1,0 +1,49 @@
+"""Images that a prompt is asked with: read from files, told by their bytes, named by their hash.
+
+Knows nothing about models or about how a backend wants images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ore.errors import UsageError
+from ore.files import read_regular
+from ore.types import Message
+
+LARGEST = 20 << 20
+"""The most bytes of one image."""
+
+
+def read_image(path: str) -> bytes:
+    """Return the bytes of an image file: PNG, JPEG or WebP, of at most ``LARGEST`` bytes.
+
+    Raises:
+        FileAccessError: It can't be read, is no regular file, or is too large.
+        UsageError: It is no such image; the bytes decide, not the name.
+    """
+    data = read_regular(path, LARGEST)
+    media_type(data, path)
+    return data
+
+
+def media_type(data: bytes, what: str = "An image") -> str:
+    """Return the media type that an image's first bytes tell.
+
+    Raises:
+        UsageError: It is no PNG, JPEG or WebP.
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    raise UsageError(f"{what} is no image that models read: give a PNG, JPEG or WebP.")
+
+
+def hashes(messages: Iterable[Message]) -> list[str]:
+    """Return the SHA-256 of every image in the messages, in hexadecimal, in their order."""
+    from hashlib import sha256
+
+    return [sha256(data).hexdigest() for message in messages for data in message.images]

@@ -1,0 +1,127 @@
+"""The options of a model, as Ollama names them: which there are, and what values they take.
+
+Reads ``KEY=VALUE`` texts. Knows nothing about which backend has which option.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ore.errors import UsageError
+
+_LEAST, _MOST = -(2**31), 2**32 - 1
+"""What a whole number may be: a server counts in 32 bits, a seed without a sign."""
+
+_UNITS = r"(?:ns|us|µs|ms|s|m|h)"
+_DURATION = re.compile(rf"-?(?:(?:\d+\.?\d*|\.\d+){_UNITS})+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_MOST_DIGITS = 40
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,20}", text, re.ASCII) or not _LEAST <= int(text) <= _MOST:
+        raise ValueError(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if len(text) > _MOST_DIGITS or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+        raise ValueError(text)
+    return float(text)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+_WHOLE = ("a whole number", _whole)
+_FLOAT = ("a number", _number)
+_TRUE_OR_FALSE = ("true or false", _boolean)
+_TEXTS = ("a text", str)
+
+OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "draft_num_predict": _WHOLE,
+    "frequency_penalty": _FLOAT,
+    "main_gpu": _WHOLE,
+    "min_p": _FLOAT,
+    "num_batch": _WHOLE,
+    "num_ctx": _WHOLE,
+    "num_gpu": _WHOLE,
+    "num_keep": _WHOLE,
+    "num_predict": _WHOLE,
+    "num_thread": _WHOLE,
+    "presence_penalty": _FLOAT,
+    "repeat_last_n": _WHOLE,
+    "repeat_penalty": _FLOAT,
+    "seed": _WHOLE,
+    "stop": _TEXTS,
+    "temperature": _FLOAT,
+    "top_k": _WHOLE,
+    "top_p": _FLOAT,
+    "typical_p": _FLOAT,
+    "use_mmap": _TRUE_OR_FALSE,
+}
+"""Every option: what its value is, in words, and how it is read. ``stop`` may be given again."""
+
+
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Return ``KEY=VALUE`` texts as options with typed values; ``stop`` becomes a list of texts.
+
+    Raises:
+        UsageError: A text has no ``=``, names no option (the nearest one is said), has a value of
+            another type, or gives an option twice.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--option takes KEY=VALUE, as in temperature=0.2, not '{pair}'.")
+        if key not in OPTIONS:
+            raise UsageError(f"There is no option '{key}'{_nearest(key)}.")
+        value = _parsed(key, text)
+        if key == "stop":
+            options.setdefault(key, []).append(value)
+        elif key in options:
+            raise UsageError(f"--option gives '{key}' twice: leave one of them out.")
+        else:
+            options[key] = value
+    return options
+
+
+def parse_keep_alive(text: str) -> float | str:
+    """Return how long a model stays loaded: a number of seconds, or a duration such as ``1h30m``.
+
+    A negative value keeps it for ever, 0 unloads it at once.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    try:
+        return _number(text)
+    except ValueError:
+        if len(text) <= _MOST_DIGITS and _DURATION.fullmatch(text):
+            return text
+    raise UsageError(
+        f"--keep-alive takes seconds, or a duration such as 5m or 1h30m, not '{text}'."
+    )
+
+
+def _parsed(key: str, text: str) -> Any:
+    kind, read = OPTIONS[key]
+    try:
+        value = read(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"The option '{key}' is {kind}, and '{text}' is none.") from None
+    if value == "":
+        raise UsageError(f"The option '{key}' needs a value: it is empty.")
+    return value
+
+
+def _nearest(key: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key.lower(), OPTIONS, n=1, cutoff=0.5)
+    return f"; the nearest is '{near[0]}'" if near else f": there are {', '.join(OPTIONS)}"
