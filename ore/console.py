@@ -1,35 +1,39 @@
 """The only writer: the answer to stdout, everything else to stderr.
 
-What reaches a terminal is neutralised; what goes to a pipe or a file is verbatim. Knows nothing
-about flags, sessions or backends.
+What reaches a terminal is neutralised, and only ORE's own words are coloured; what goes to a pipe
+or a file is verbatim. Knows nothing about flags, sessions or backends.
 """
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ore.errors import OreError, OutputError, ReaderGoneError
+from ore import style
+from ore.errors import OutputError
 from ore.neutral import neutralise
+from ore.streams import Streams
 
 LABEL = "[AYA]: "
 PROMPT = "You: "
+MORE = "...  "
+"""The prompt inside a text of several lines."""
 
 
-class Console:
+class Console(Streams):
     """The three standard streams, and what may be written to them.
 
     Args:
         stdin: Bytes, or None when it is closed.
         stdout: Text, or None when it is closed.
         stderr: Text, or None when it is closed.
+        environ: What says whether ORE's words may be coloured; None is not.
 
     Attributes:
-        quiet: Whether stderr carries errors only.
+        markdown: Whether answers on a terminal are shown as Markdown.
     """
 
     def __init__(
@@ -37,18 +41,15 @@ class Console:
         stdin: io.BufferedIOBase | None,
         stdout: io.TextIOBase | None,
         stderr: io.TextIOBase | None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
-        self.quiet = False
-        self.stdin_is_terminal = _is_terminal(stdin)
-        self.stdout_is_terminal = _is_terminal(stdout)
-        self.stderr_is_terminal = _is_terminal(stderr)
+        super().__init__(stdin, stdout, stderr, environ)
+        self.markdown = False
         self._line_is_open = False
         self._label_is_due = False
+        self._shown = None
+        self._editor = None
         self._progress = ("", 0.0, 0)
-        self._waiting = None
 
     @classmethod
     def from_system(cls) -> Console:
@@ -57,32 +58,53 @@ class Console:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-        return cls(stdin, sys.stdout, sys.stderr)
+        if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+        return cls(stdin, sys.stdout, sys.stderr, os.environ)
 
     # The answer
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
         self._label_is_due = self.stdout_is_terminal
+        if not self.stdout_is_terminal:
+            return
+        if self.markdown:
+            from ore.rendering import Markdown
+
+            self._shown = Markdown(self._columns() or 80, self.stdout_has_colour)
+        else:
+            from ore.answer_text import AnswerText
+
+            self._shown = AnswerText(self._columns(), len(LABEL))
 
     def chunk(self, text: str) -> None:
-        """Write a part of the answer at once."""
+        """Write a part of the answer at once; on a terminal, as far as its words are complete."""
         if not text:
             return
         self._line_is_open = True
-        if self.stdout_is_terminal:
-            text = self._label() + neutralise(text)
-        self._write(text, flush=True)
+        if self._shown is not None:
+            self._shown.width = self._columns() or self._shown.width
+            text = self._label() + self._shown.feed(text)
+        if text:
+            self._write(text, flush=True)
 
     def end_answer(self) -> None:
-        """Write the newline after the answer."""
-        self._write(self._label() + "\n", flush=True)
+        """Write what is left of the answer, and the newline after it."""
+        rest = self._shown.end() if self._shown is not None else ""
+        self._shown = None
+        self._write(f"{self._label()}{rest}\n", flush=True)
         self._line_is_open = False
 
     def _label(self) -> str:
-        label = LABEL if self._label_is_due else ""
+        label = self._painted(LABEL, style.LABEL) if self._label_is_due else ""
         self._label_is_due = False
         return label
+
+    def _painted(self, label: str, how: str) -> str:
+        if not self.stdout_has_colour:
+            return label
+        return style.paint(label.rstrip(), how) + label[len(label.rstrip()) :]
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: begin a new line, if one is open."""
@@ -92,7 +114,9 @@ class Console:
     # Documents and lists
 
     def document(self, text: str) -> None:
-        """Write a whole document that ORE made, ending in one newline."""
+        """Write a whole document, ending in one newline."""
+        if self.stdout_is_terminal:
+            text = neutralise(text)
         self._write(text if text.endswith("\n") else text + "\n", flush=True)
 
     def json(self, value: object) -> None:
@@ -106,13 +130,29 @@ class Console:
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
+        rows = [[" ".join(cell.split()) for cell in row] for row in rows]
         if self.stdout_is_terminal:
-            rows = [[neutralise(cell) for cell in row] for row in rows]
-            widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-            lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+            from ore.answer_text import columns
+
+            lines = columns([[neutralise(cell) for cell in row] for row in rows])
         else:
-            lines = ["\t".join(" ".join(cell.split()) for cell in row).rstrip() for row in rows]
+            lines = ["\t".join(row).rstrip() for row in rows]
         self._write("".join(f"{line}\n" for line in lines), flush=True)
+
+    def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
+        """Write a conversation: a line about it, then each text after the label of who said it."""
+        if self.stdout_is_terminal:
+            head = neutralise(head)
+            parts = [self._said(label, text) for label, text in parts]
+        paragraphs = [head, *(label + text for label, text in parts)]
+        self._write("\n\n".join(paragraphs) + "\n", flush=True)
+
+    def _said(self, label: str, text: str) -> tuple[str, str]:
+        from ore.answer_text import AnswerText
+
+        lines = AnswerText(self._columns(), len(label))
+        how = style.PROMPT if label == PROMPT else style.LABEL
+        return self._painted(label, how), lines.feed(text) + lines.end()
 
     # Everything else
 
@@ -121,18 +161,29 @@ class Console:
         if not self.quiet:
             self._tell(text)
 
+    def reply(self, text: str) -> None:
+        """Write what was asked for in a REPL to stderr, also when ORE is to be quiet."""
+        self._tell(text)
+
     def error(self, text: str) -> None:
         """Write one error to stderr."""
-        self._tell(f"ore: {text}")
+        self._tell(text, label="ore: ", how=style.ERROR)
 
     def usage(self, text: str) -> None:
         """Write the usage line to stderr."""
         self._tell(text.rstrip())
 
     def metadata(self, response_id: str, model_id: str, values: Mapping[str, object]) -> None:
-        """Write ``[Metadata]:`` with durations in readable units."""
-        pairs = [("id", response_id), ("model", model_id), *_flat(values)]
-        self.notice("[Metadata]: " + " ".join(f"{key}={_shown(key, v)}" for key, v in pairs))
+        """Write ``[Metadata]:``, for a person on a terminal and as ``key=value`` elsewhere."""
+        if self.quiet:
+            return
+        from ore.measures import pairs, summary
+
+        if self.stderr_is_terminal:
+            text = summary(model_id, values)
+        else:
+            text = pairs(response_id, model_id, values)
+        self._tell(text, label="[Metadata]: ")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far something is, in bytes: a bar on a terminal, a line per step elsewhere."""
@@ -140,7 +191,9 @@ class Console:
         now = time.monotonic()
         if self.quiet or (what == doing and (now - shown_at < 0.1 or not self.stderr_is_terminal)):
             return
-        line = f"{what}: {_amount(done, total)}"
+        from ore.measures import amount
+
+        line = f"{what}: {amount(done, total)}"
         if self.stderr_is_terminal:
             self._tell(line.ljust(width), end="\r")
         else:
@@ -154,50 +207,55 @@ class Console:
             self._tell(" " * width, end="\r")
         self._progress = ("", 0.0, 0)
 
-    def begin_waiting(self, phase: Callable[[], str]) -> None:
-        """Count the seconds on stderr until something is written, and while nothing comes.
-
-        Only where stderr is a terminal that understands how to take a line away.
-
-        Args:
-            phase: What is being waited for, in a few words; asked from another thread.
-        """
-        if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
-            return
-        from ore.waiting import Waiting
-
-        self._waiting = Waiting(self._draw, phase)
-
-    def end_waiting(self) -> None:
-        """Count no more; may be called twice."""
-        if self._waiting is not None:
-            self._waiting.stop()
-            self._waiting = None
-
-    def _draw(self, text: str) -> None:
-        # Kept: the cursor (7, 8); off meanwhile: wrapping, so that the text can't make a new line.
-        drawn = f"\x1b7\x1b[?7l{neutralise(text)}\x1b[?7h\x1b8" if text else ""
-        self._put("\x1b[K" + drawn)
-
     # The terminal's prompt
 
-    def ask(self) -> bytes | None:
+    def edit_lines(self, complete: Callable[[str], list[str]]) -> None:
+        """Read lines through an editor with history from here on, where that is possible.
+
+        That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
+
+        Args:
+            complete: Given the line up to the cursor, returns the words that can end it.
+        """
+        ours = sys.stdin is not None and self.stdin is sys.stdin.buffer
+        ours = ours and self.stdout is sys.stdout
+        if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
+            return
+        from ore import line_editor
+        from ore.history import History
+
+        if line_editor.IS_AVAILABLE:
+            self._editor = line_editor.LineEditor(History(os.environ), complete)
+
+    def ask(self, prompt: str = PROMPT) -> bytes | None:
         """Return the next line of stdin with its line end, or None at its end.
 
-        ``You: `` goes to the terminal when stdin is one: to stdout, or to stderr when stdout is
+        The prompt goes to the terminal when stdin is one: to stdout, or to stderr when stdout is
         redirected.
         """
         if self.stdin is None:
             return None
-        if self.stdin_is_terminal:
-            if self.stdout_is_terminal:
-                self._write(PROMPT, flush=True)
-            elif self.stderr is not None:
-                self._tell(PROMPT, end="")
-        line = self.stdin.readline()
+        if self._editor is not None:
+            line = self._editor.read(prompt, lambda label: self._painted(label, style.PROMPT))
+        else:
+            if self.stdin_is_terminal and self.stdout_is_terminal:
+                self._write(self._painted(prompt, style.PROMPT), flush=True)
+            elif self.stdin_is_terminal and self.stderr is not None:
+                self._tell(prompt, end="")
+            line = self.stdin.readline()
         if not line and self.stdin_is_terminal:
             self.end_line()
         return line or None
+
+    def remember(self, entry: str) -> None:
+        """Keep what was typed for the next time, where lines are edited."""
+        if self._editor is not None:
+            self._editor.remember(entry)
+
+    @property
+    def typed(self) -> str:
+        """What an interrupted line held, as far as that is known."""
+        return self._editor.typed if self._editor is not None else ""
 
     @property
     def can_confirm(self) -> bool:
@@ -206,6 +264,9 @@ class Console:
 
     def confirm(self, question: str) -> bool:
         """Ask a question on the terminal; anything but ``y`` or ``yes`` is no."""
+        from ore.line_editor import forget_typed
+
+        forget_typed(self.stdin)  # what was typed before the question is no answer to it
         self._tell(f"{question} [y/N] ", end="")
         return self.stdin.readline().strip().lower() in (b"y", b"yes")
 
@@ -215,90 +276,25 @@ class Console:
 
     # Below: the streams themselves
 
-    def flush(self) -> None:
-        """Put everything that was written where it belongs.
-
-        Raises:
-            OutputError: It could not be written.
-            ReaderGoneError: Nobody reads stdout any more.
-        """
-        if self.stdout is not None:
-            self._write("", flush=True)
-
     def abandon_stdout(self) -> None:
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""
         if self.stdout is not None and self.stdout is sys.stdout:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
         self.stdout = None
 
-    def _write(self, text: str, flush: bool = False) -> None:
-        if self.stdout is None:
-            raise OutputError("The answer can't be written: stdout is closed.")
-        if self._waiting is not None:
-            self._waiting.output(lambda: self._write_now(text, flush))
-        else:
-            self._write_now(text, flush)
-
-    def _write_now(self, text: str, flush: bool) -> None:
-        try:
-            self.stdout.write(text)
-            if flush:
-                self.stdout.flush()
-        except OSError as exc:
-            raise _output_error(exc) from exc
-
-    def _tell(self, text: str, end: str = "\n") -> None:
+    def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:
         if self.stderr_is_terminal:
-            text = neutralise(text)
+            text = _shown(text) if "\n" in text else neutralise(text)
+        if self.stderr_has_colour and label:
+            label = style.paint(label.rstrip(), how) + " "
         if self._waiting is not None:
-            self._waiting.output(lambda: self._put(text + end))
+            self._waiting.output(lambda: self._put(label + text + end))
         else:
-            self._put(text + end)
-
-    def _put(self, text: str) -> None:
-        if self.stderr is None:
-            return
-        try:
-            self.stderr.write(text)
-            self.stderr.flush()
-        except (OSError, ValueError):
-            self.stderr = None  # nobody can be told that nobody can be told
+            self._put(label + text + end)
 
 
-def _is_terminal(stream: object) -> bool:
-    try:
-        return stream is not None and stream.isatty()
-    except (OSError, ValueError):
-        return False
+def _shown(text: str) -> str:
+    from ore.answer_text import AnswerText
 
-
-def _output_error(exc: OSError) -> OreError:
-    broken = exc.errno == errno.EPIPE or (os.name == "nt" and exc.errno == errno.EINVAL)
-    if broken:
-        return ReaderGoneError("Nobody reads the answer any more.")
-    return OutputError(f"The answer can't be written: {exc.strerror or exc}.")
-
-
-def _amount(done: int, total: int) -> str:
-    if total <= 0:
-        return f"{done / 1e6:.1f} MB"
-    part = min(done / total, 1.0)
-    bar = ("#" * round(part * 30)).ljust(30, ".")
-    return f"[{bar}] {part:4.0%} of {total / 1e6:.1f} MB"
-
-
-def _flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
-    pairs: list[tuple[str, object]] = []
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            pairs += _flat(value, f"{prefix}{key}.")
-        else:
-            pairs.append((f"{prefix}{key}", value))
-    return pairs
-
-
-def _shown(key: str, value: object) -> str:
-    if key.endswith("_duration") and isinstance(value, (int, float)):
-        return f"{value / 1e9:.2f}s" if value >= 1e9 else f"{value / 1e6:.1f}ms"
-    text = str(value)
-    return repr(text) if not text or any(c.isspace() for c in text) else text
+    lines = AnswerText(column=1)  # the first line is ORE's own
+    return lines.feed(text) + lines.end()

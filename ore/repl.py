@@ -81,4 +81,5 @@ def _greet(run: Run) -> None:
     if run.conversation.length:
         from ore.session_verbs import last_exchange
 
-        run.console.notice(last_exchange(run.conversation.session))
+        for text in last_exchange(run.conversation.session):
+            run.console.notice(text)

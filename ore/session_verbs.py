@@ -56,8 +56,7 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
         console.json(asdict(session))
         return
     head = f"{options.show_session}: {_turns(_count(session))}, begun {_when(session.created_at)}"
-    parts = [_labelled(message) for message in session.messages]
-    console.document("\n\n".join([head, *parts]))
+    console.transcript(head, [(_label(message), message.content) for message in session.messages])
 
 
 def _search(options: Options, console: Console, store: FileSessionStore) -> None:
@@ -133,13 +132,13 @@ _VERBS: dict[str, Callable[[Options, Console, FileSessionStore], None]] = {
 }
 
 
-def last_exchange(session: Session) -> str:
-    """Return the last turn as the two labelled texts that a person saw, or ``""``."""
-    return "\n".join(_labelled(message) for message in session.messages[-2:])
+def last_exchange(session: Session) -> list[str]:
+    """Return the last turn as the two labelled texts that a person saw."""
+    return [_label(message) + message.content for message in session.messages[-2:]]
 
 
-def _labelled(message: Message) -> str:
-    return (PROMPT if message.role == "user" else LABEL) + message.content
+def _label(message: Message) -> str:
+    return PROMPT if message.role == "user" else LABEL
 
 
 def _count(session: Session) -> int:

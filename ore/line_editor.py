@@ -1,0 +1,120 @@
+"""Editing a line on the process's terminal through ``readline``, with history and completion.
+
+Where there is no ``readline`` the terminal's own editing has to do. Knows nothing about what the
+lines mean.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ore.history import History
+
+try:
+    import readline
+    import termios
+except ImportError:  # Windows, or a Python that was built without it
+    readline = termios = None
+
+IS_AVAILABLE = readline is not None
+
+
+class LineEditor:
+    """Reads lines from the terminal that is the process's stdin and stdout.
+
+    Args:
+        history: Where entries come from and go to.
+        complete: Given the line up to the cursor, returns the words that can stand in the place
+            of its last word.
+    """
+
+    def __init__(self, history: History, complete: Callable[[str], list[str]]) -> None:
+        self._history = history
+        self._complete = complete
+        self._words: list[str] = []
+        readline.set_auto_history(False)
+        readline.clear_history()
+        for entry in history.entries():
+            readline.add_history(entry)
+        readline.set_completer_delims(" ")
+        readline.set_completer(self._completion)
+        is_libedit = "libedit" in (readline.__doc__ or "")
+        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+
+    def read(self, prompt: str, colour: Callable[[str], str]) -> bytes | None:
+        """Return the next line with its line end, or None at the end of the input.
+
+        A line may hold further line ends: a paste of several lines is one line.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; ``typed`` says what the line held.
+        """
+        # \x01 and \x02 keep what is between them out of the prompt's width.
+        label = prompt.rstrip()
+        painted = colour(label)
+        if painted != label:
+            painted = painted.replace(label, f"\x02{label}\x01").join("\x01\x02")
+        try:
+            with _stops_cleanly():
+                text = input(painted + prompt[len(label) :])
+        except EOFError:
+            return None
+        return text.encode("utf-8", "surrogateescape") + b"\n"
+
+    @property
+    def typed(self) -> str:
+        """What the line held when it was interrupted."""
+        return readline.get_line_buffer()
+
+    def remember(self, entry: str) -> None:
+        """Keep an entry, unless it is the last one again."""
+        length = readline.get_current_history_length()
+        if length and readline.get_history_item(length) == entry:
+            return
+        readline.add_history(entry)
+        self._history.add(entry)
+
+    def _completion(self, word: str, number: int) -> str | None:
+        if number == 0:
+            self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
+        return self._words[number] if number < len(self._words) else None
+
+
+@contextmanager
+def _stops_cleanly() -> Iterator[None]:
+    """Give the terminal back while the process is stopped (Ctrl-Z), and draw the line afterwards."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
+        yield
+        return
+    before = termios.tcgetattr(0)
+
+    def stop(*_: object) -> None:
+        editing = termios.tcgetattr(0)
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, stop)
+        termios.tcsetattr(0, termios.TCSADRAIN, editing)
+        os.kill(os.getpid(), signal.SIGWINCH)  # readline draws its line again
+
+    signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+
+def forget_typed(stdin: io.BufferedIOBase) -> None:
+    """Throw away what was typed and not read yet, where stdin is a terminal."""
+    if termios is None:
+        return
+    try:
+        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+    except (OSError, ValueError, termios.error):
+        pass  # in memory

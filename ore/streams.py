@@ -1,0 +1,129 @@
+"""The three standard streams: what they are, what they can show, and what goes wrong with them.
+
+Knows nothing about what is written, or when.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable, Mapping
+
+from ore.errors import OreError, OutputError, ReaderGoneError
+from ore.neutral import neutralise
+from ore.style import allows_colour
+
+
+class Streams:
+    """Writes to stdout, where a failure is an error, and to stderr, where it is survived.
+
+    Args:
+        stdin: Bytes, or None when it is closed.
+        stdout: Text, or None when it is closed.
+        stderr: Text, or None when it is closed.
+        environ: What says whether ORE's words may be coloured; None is not.
+
+    Attributes:
+        quiet: Whether stderr carries errors only.
+    """
+
+    def __init__(
+        self,
+        stdin: io.BufferedIOBase | None,
+        stdout: io.TextIOBase | None,
+        stderr: io.TextIOBase | None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.quiet = False
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.stdin_is_terminal = _is_terminal(stdin)
+        self.stdout_is_terminal = _is_terminal(stdout)
+        self.stderr_is_terminal = _is_terminal(stderr)
+        environ = {"NO_COLOR": "1"} if environ is None else environ
+        self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
+        self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
+        self._waiting = None
+
+    def _columns(self) -> int:
+        """The width of the terminal that stdout is, or 0 where it has none."""
+        try:
+            return os.get_terminal_size(self.stdout.fileno()).columns
+        except (OSError, ValueError):
+            return 0
+
+    def begin_waiting(self, phase: Callable[[], str]) -> None:
+        """Count the seconds on stderr until something is written, and while nothing comes.
+
+        Only where stderr is a terminal that understands how to take a line away.
+
+        Args:
+            phase: What is being waited for, in a few words; asked from another thread.
+        """
+        if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
+            return
+        from ore.waiting import Waiting
+
+        self._waiting = Waiting(self._draw, phase)
+
+    def end_waiting(self) -> None:
+        """Count no more; may be called twice."""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+
+    def _draw(self, text: str) -> None:
+        # Kept: the cursor (7, 8); off meanwhile: wrapping, so that the text can't make a new line.
+        drawn = f"\x1b7\x1b[?7l{neutralise(text)}\x1b[?7h\x1b8" if text else ""
+        self._put("\x1b[K" + drawn)
+
+    def flush(self) -> None:
+        """Put everything that was written where it belongs.
+
+        Raises:
+            OutputError: It could not be written.
+            ReaderGoneError: Nobody reads stdout any more.
+        """
+        if self.stdout is not None:
+            self._write("", flush=True)
+
+    def _write(self, text: str, flush: bool = False) -> None:
+        if self.stdout is None:
+            raise OutputError("The answer can't be written: stdout is closed.")
+        if self._waiting is not None:
+            self._waiting.output(lambda: self._write_now(text, flush))
+        else:
+            self._write_now(text, flush)
+
+    def _write_now(self, text: str, flush: bool) -> None:
+        try:
+            self.stdout.write(text)
+            if flush:
+                self.stdout.flush()
+        except OSError as exc:
+            raise _output_error(exc) from exc
+
+    def _put(self, text: str) -> None:
+        if self.stderr is None:
+            return
+        try:
+            self.stderr.write(text)
+            self.stderr.flush()
+        except (OSError, ValueError):
+            self.stderr = None  # nobody can be told that nobody can be told
+
+
+def _is_terminal(stream: object) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+def _output_error(exc: OSError) -> OreError:
+    broken = exc.errno == errno.EPIPE or (os.name == "nt" and exc.errno == errno.EINVAL)
+    if broken:
+        return ReaderGoneError("Nobody reads the answer any more.")
+    return OutputError(f"The answer can't be written: {exc.strerror or exc}.")
