@@ -16,6 +16,7 @@ LAYERS = {
     "ore": 1,
     "ore._version": 0,
     "ore.artifact_schema": 0,
+    "ore.canonical": 0,
     "ore.errors": 0,
     "ore.skill_frontmatter": 0,
     "ore.skill_mentions": 0,
