@@ -38,6 +38,7 @@ class Turn:
         timeout: The longest silence to accept, in seconds; None waits.
         deadline: The longest all of it may take, in seconds; None waits.
         strict: The server is told not to shorten the prompt.
+        transport: An ``httpx`` transport that takes the place of the network; None is the network.
 
     Attributes:
         sent: Whether the request was about to go out when something happened.
@@ -59,6 +60,7 @@ class Turn:
         timeout: float | None = None,
         deadline: float | None = None,
         strict: bool = False,
+        transport: Any = None,
     ) -> None:
         ollama = import_ollama()
         self.host = host
@@ -73,7 +75,7 @@ class Turn:
         self.lines: Lines | None = None
         self._parts: Iterator[Any] = iter(())
         self._failures = _failures(ollama)
-        self._client = self._new_client(ollama)
+        self._client = self._new_client(ollama, transport)
         self.watchdog = Watchdog(deadline)
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -118,7 +120,7 @@ class Turn:
             close_parts()
         self._client.close()
 
-    def _new_client(self, ollama):
+    def _new_client(self, ollama, transport):
         import httpx
 
         url = self.host.url
@@ -133,6 +135,7 @@ class Turn:
                     timeout=httpx.Timeout(self.timeout, connect=connect),
                     headers={"accept-encoding": "identity", "authorization": key},
                     verify=tls_context() if url.startswith("https:") else False,
+                    transport=transport,
                     trust_env=not is_loopback(url),
                     event_hooks={"request": [self._before], "response": [self._after]},
                 )

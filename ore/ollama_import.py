@@ -55,7 +55,7 @@ def import_ollama():
 def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None]:
     """Take the variables that match ``names`` out of the environment, and put them back after."""
     with _lock:
-        hidden = {name: value for name, value in os.environ.items() if names.fullmatch(name)}
+        hidden = {name: os.environ[name] for name in list(os.environ) if names.fullmatch(name)}
         for name in hidden:
             del os.environ[name]
         os.environ.update(instead)
