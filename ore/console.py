@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ore import style
@@ -49,7 +48,7 @@ class Console(Streams):
         self._label_is_due = False
         self._shown = None
         self._editor = None
-        self._progress = ("", 0.0, 0)
+        self._progress = None
 
     @classmethod
     def from_system(cls) -> Console:
@@ -187,25 +186,18 @@ class Console(Streams):
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far something is, in bytes: a bar on a terminal, a line per step elsewhere."""
-        doing, shown_at, width = self._progress
-        now = time.monotonic()
-        if self.quiet or (what == doing and (now - shown_at < 0.1 or not self.stderr_is_terminal)):
+        if self.quiet:
             return
-        from ore.measures import amount
+        if self._progress is None:
+            from ore.progress import Progress
 
-        line = f"{what}: {amount(done, total)}"
-        if self.stderr_is_terminal:
-            self._tell(line.ljust(width), end="\r")
-        else:
-            self._tell(what)
-        self._progress = (what, now, len(line))
+            self._progress = Progress(self._tell, self.stderr_is_terminal)
+        self._progress.show(what, done, total)
 
     def end_progress(self) -> None:
         """Take the bar away, if one is shown."""
-        _, _, width = self._progress
-        if width and self.stderr_is_terminal:
-            self._tell(" " * width, end="\r")
-        self._progress = ("", 0.0, 0)
+        if self._progress is not None:
+            self._progress.end()
 
     # The terminal's prompt
 
@@ -270,6 +262,11 @@ class Console(Streams):
         self._tell(f"{question} [y/N] ", end="")
         return self.stdin.readline().strip().lower() in (b"y", b"yes")
 
+    def clear_line(self) -> None:
+        """Take away what the terminal itself put into the line, such as ``^C``."""
+        if self.stderr_is_terminal and os.environ.get("TERM") != "dumb":
+            self._put("\r\x1b[K")
+
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""
         self._tell("")
@@ -283,14 +280,12 @@ class Console(Streams):
         self.stdout = None
 
     def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:
+        self.end_thinking()
         if self.stderr_is_terminal:
             text = _shown(text) if "\n" in text else neutralise(text)
         if self.stderr_has_colour and label:
             label = style.paint(label.rstrip(), how) + " "
-        if self._waiting is not None:
-            self._waiting.output(lambda: self._put(label + text + end))
-        else:
-            self._put(label + text + end)
+        self._put_apart(label + text + end)
 
 
 def _shown(text: str) -> str:

@@ -5,36 +5,48 @@ Knows nothing about the parser, or about how a turn is taken.
 
 from __future__ import annotations
 
-from ore.console import Console
+from ore.commands import Talk, complete, perform
+from ore.console import MORE, Console
 from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
 from ore.input import decode_line
 from ore.modes import Run, take_turn
 
 LEAVE = ("quit", "exit")
+QUOTES = '"""'
 
 
 def run_repl(run: Run, first: str | None) -> int:
     """Take turns until the input ends or says so; return the exit code.
 
     A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
-    if any turn failed. It is 1 wherever turns were never saved.
+    if any turn failed. It is 1 wherever turns were never saved. Commands and texts in quotes are
+    for a terminal: a line on a pipe is a prompt as it is.
     """
     console, conversation = run.console, run.conversation
+    talk = Talk(run)
+    if console.stdin_is_terminal:
+        console.edit_lines(lambda line: complete(talk, line))
     _greet(run)
-    failed = first is not None and not _repl_turn(run, first)
-    while (prompt := _next_prompt(console)) is not None:
-        if prompt.strip():
-            failed |= not _repl_turn(run, prompt)
+    try:
+        failed = first is not None and not _turn(talk, first)
+        while not talk.is_over and (prompt := _next_prompt(talk)) is not None:
+            if prompt.strip():
+                failed |= not _turn(talk, prompt)
+    finally:
+        talk.run.engine.reasoner.close()
     if conversation.unsaved and (error := conversation.keep()):
         console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
 
 
-def _repl_turn(run: Run, prompt: str) -> bool:
+def _turn(talk: Talk, prompt: str) -> bool:
     """Take one turn of a REPL; report a failure, or that it was dropped, and say whether it held."""
+    run = talk.run
     console, before = run.console, run.conversation.length
+    talk.asked = prompt
     try:
-        take_turn(run, prompt, run.context.gather(prompt))
+        talk.answered = take_turn(run, prompt, run.context.gather(prompt))
+        talk.turns += 1
         return True
     except (OutputError, ReaderGoneError):
         raise
@@ -43,6 +55,7 @@ def _repl_turn(run: Run, prompt: str) -> bool:
     except KeyboardInterrupt:
         if not console.stdin_is_terminal:
             raise
+        console.clear_line()
         if run.conversation.length > before and (error := run.conversation.keep()):
             console.error(str(error))
         elif run.conversation.length == before:
@@ -50,25 +63,57 @@ def _repl_turn(run: Run, prompt: str) -> bool:
     return False
 
 
-def _next_prompt(console: Console) -> str | None:
-    """Return what is typed or piped next; None when the input ends or says so."""
-    while True:
+def _next_prompt(talk: Talk) -> str | None:
+    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so."""
+    console = talk.run.console
+    if not console.stdin_is_terminal:
+        line = console.ask()
+        text = None if line is None else decode_line(line)
+        return None if text is None or _leaves(text) else text
+    try:
+        line = console.ask()
+        if line is None:
+            return None
+        text = decode_line(line)
+        if text.lstrip().startswith(QUOTES):
+            return _quoted(console, text)
+        if text.strip():
+            console.remember(text)
+        if _leaves(text):
+            return None
+        if text.startswith("/") and "\n" not in text:
+            return perform(talk, text) or ""
+        return text
+    except KeyboardInterrupt:
+        console.end_line()
+        if not console.typed.strip():
+            console.notice("Ctrl-D or /bye leaves.")
+    except (OutputError, ReaderGoneError):
+        raise
+    except OreError as exc:
+        console.error(str(exc))
+    return ""
+
+
+def _leaves(text: str) -> bool:
+    return text.strip().lower() in LEAVE
+
+
+def _quoted(console: Console, text: str) -> str | None:
+    """Return the text of several lines that begins with a line, or None where the input ends in it."""
+    text = text.lstrip()
+    while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:
-            line = console.ask()
-            if line is None:
-                return None
-            text = decode_line(line)
+            line = console.ask(MORE)
         except KeyboardInterrupt:
-            if not console.stdin_is_terminal:
-                raise
             console.end_line()
-            console.notice("Ctrl-D or quit leaves.")
-        except UsageError as exc:
-            if not console.stdin_is_terminal:
-                raise
-            console.error(str(exc))
-        else:
-            return None if text.strip().lower() in LEAVE else text
+            console.notice("The text was dropped.")
+            return ""
+        if line is None:
+            raise UsageError(f"The text was dropped: {QUOTES} was missing at its end.")
+        text += "\n" + decode_line(line)
+    console.remember(text)
+    return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")
 
 
 def _greet(run: Run) -> None:
@@ -77,7 +122,7 @@ def _greet(run: Run) -> None:
     kind = "a conversation" if run.conversation.session is not None else "every turn on its own"
     if run.conversation.name:
         kind = f"session '{run.conversation.name}', saved after each turn"
-    run.console.notice(f"ORE: {kind}. quit, exit or Ctrl-D leaves.")
+    run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
     if run.conversation.length:
         from ore.session_verbs import last_exchange
 

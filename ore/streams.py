@@ -46,6 +46,7 @@ class Streams:
         self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
         self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
         self._waiting = None
+        self._trace = None
 
     def _columns(self) -> int:
         """The width of the terminal that stdout is, or 0 where it has none."""
@@ -79,6 +80,20 @@ class Streams:
         drawn = f"\x1b7\x1b[?7l{neutralise(text)}\x1b[?7h\x1b8" if text else ""
         self._put("\x1b[K" + drawn)
 
+    def thinking(self, text: str) -> None:
+        """Write a part of the model's thinking to stderr; whatever else is written ends it."""
+        if self._trace is None:
+            from ore.trace import Trace
+
+            self._trace = Trace(self.stderr_is_terminal, self.stderr_has_colour)
+        self._put_apart(self._trace.feed(text))
+
+    def end_thinking(self) -> None:
+        """End the model's thinking, if any was written; may be called twice."""
+        trace, self._trace = self._trace, None
+        if trace is not None:
+            self._put_apart(trace.end())
+
     def flush(self) -> None:
         """Put everything that was written where it belongs.
 
@@ -90,6 +105,7 @@ class Streams:
             self._write("", flush=True)
 
     def _write(self, text: str, flush: bool = False) -> None:
+        self.end_thinking()
         if self.stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
         if self._waiting is not None:
@@ -104,6 +120,13 @@ class Streams:
                 self.stdout.flush()
         except OSError as exc:
             raise _output_error(exc) from exc
+
+    def _put_apart(self, text: str) -> None:
+        """Write to stderr where the waiting indicator is not."""
+        if self._waiting is not None:
+            self._waiting.output(lambda: self._put(text))
+        else:
+            self._put(text)
 
     def _put(self, text: str) -> None:
         if self.stderr is None:

@@ -36,6 +36,8 @@ LAYERS = {
     "ore.ollama_import": 1,
     "ore.ollama_wire": 1,
     "ore.types": 1,
+    "ore.progress": 1,
+    "ore.text_editor": 2,
     "ore.answer_text": 2,
     "ore.history": 2,
     "ore.line_editor": 3,
@@ -79,10 +81,15 @@ LAYERS = {
     "ore.modes": 7,
     "ore.session_verbs": 6,
     "ore.parser": 7,
-    "ore.repl": 8,
-    "ore.cli": 9,
-    "ore.__main__": 10,
-    "main": 11,
+    "ore.persona": 6,
+    "ore.request": 6,
+    "ore.schema": 5,
+    "ore.trace": 3,
+    "ore.commands": 8,
+    "ore.repl": 9,
+    "ore.cli": 10,
+    "ore.__main__": 11,
+    "main": 12,
 }
 CORE_MAY_IMPORT = {"ore.errors", "ore.reasoner", "ore.types"}
 MOST_LINES_OF_A_FILE = 320
