@@ -56,6 +56,7 @@ _EXPORTS = {
         "PersonaError",
         "ReaderGoneError",
         "ReasonerContractError",
+        "SchemaMismatchError",
         "ServerUnreachableError",
         "SessionChangedError",
         "SessionError",

@@ -28,6 +28,7 @@ __all__ = [
     "PersonaError",
     "ReaderGoneError",
     "ReasonerContractError",
+    "SchemaMismatchError",
     "ServerUnreachableError",
     "SessionChangedError",
     "SessionError",
@@ -63,6 +64,18 @@ class CheckFailedError(OreError):
     """A check that the user asked for did not hold."""
 
     exit_code = 3
+
+
+class SchemaMismatchError(CheckFailedError):
+    """An answer is not what ``--schema`` asks for; ``reason`` says why, ``text`` is the answer."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(
+            f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, "
+            f"or change the schema. The answer was:\n{text}"
+        )
+        self.reason = reason
+        self.text = text
 
 
 class HomeError(OreError):

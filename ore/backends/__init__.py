@@ -7,8 +7,10 @@ sessions or terminals.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
 
 from ore.reasoner import Reasoner
 
@@ -25,19 +27,39 @@ class Settings:
         deadline: The longest a whole turn may take, in seconds; None waits.
         strict_context: A prompt that does not fit the context window is an error.
         conversation: Turns of one conversation follow each other, so a prompt cache pays.
+        options: The model's options as Ollama names them: see ``ore.model_options``.
+        think: Whether, or how much (``"low"``, ``"medium"``, ``"high"``), the model thinks first;
+            None leaves it to the model.
+        format: A JSON schema for the answer.
+        keep_alive: How long a server keeps the model loaded: seconds, or text like ``"5m"``.
+        on_thinking: Called with the model's thinking as it arrives.
     """
 
     timeout: float | None = None
     deadline: float | None = None
     strict_context: bool = False
     conversation: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    think: bool | str | None = None
+    format: Mapping[str, Any] | None = None
+    keep_alive: float | str | None = None
+    on_thinking: Callable[[str], None] | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``.
+
+        A response's metadata says it under the same names.
+        """
+        asked = {name: getattr(self, name) for name in ("think", "format", "keep_alive")}
+        asked["options"] = dict(self.options) or None
+        return {name: deepcopy(value) for name, value in asked.items() if value is not None}
 
 
 class Backend(ABC):
     """A place where models run.
 
     Attributes:
-        name: ``"ollama"``, ``"embedded"``, as ``--backend`` says it.
+        name: ``"ollama"``, ``"embedded"``, ``"openai"``, as ``--backend`` says it.
         host: The address of the server, or None for a model in this process.
     """
 
@@ -59,6 +81,13 @@ class Backend(ABC):
     @abstractmethod
     def pull(self, name: str, progress: Progress) -> None:
         """Fetch a model, saying how far it is; on any failure nothing is left behind."""
+
+    def provenance(self, model_id: str) -> dict[str, str | None]:
+        """Return ``server_version`` and ``model_digest``, the model's SHA-256, None where not known.
+
+        May ask the server; asked for artifacts and replays only. Never raises.
+        """
+        return {"server_version": None, "model_digest": None}
 
     @abstractmethod
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
