@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from typing import Any
 
 from ore.types import Message, Session
@@ -28,7 +29,7 @@ class SessionText:
     """
 
     def __init__(self) -> None:
-        self._identity: tuple[str, float] | None = None
+        self._head = b""
         self._messages: list[Message] = []
         self._ids: set[str] = set()
         self._text = bytearray()
@@ -40,17 +41,20 @@ class SessionText:
             ValueError: The session is none that could be read again; the reason, as the end of a
                 sentence.
         """
-        identity = (session.id, session.created_at)
+        _require(identity_problem(session.id, session.created_at))
+        head = _head(session.id, session.created_at)
         known = len(self._messages)
-        if identity != self._identity or session.messages[:known] != self._messages:
-            _require(identity_problem(*identity))
-            self._identity, self._text = identity, bytearray(_head(*identity))
+        # The same objects: equal ones may be spelled in another way, as 1 and 1.0 are.
+        is_grown = known <= len(session.messages) and all(
+            map(operator.is_, session.messages, self._messages)
+        )
+        if head != self._head or not is_grown:
+            self._head, self._text = head, bytearray(head)
             self._messages, self._ids, known = [], set(), 0
         new = session.messages[known:]
         ids = _new_ids(new, self._ids, known)
-        pieces = b",\n".join(map(_message_text, new))
-        if pieces:
-            self._text += (b",\n" if known else b"\n") + pieces
+        if new:
+            self._text += (b",\n" if known else b"\n") + b",\n".join(map(_message_text, new))
             self._messages += new
             self._ids |= ids
         return self._text, b"\n  ]\n}" if self._messages else b"]\n}"

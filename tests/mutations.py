@@ -5,39 +5,10 @@ from __future__ import annotations
 import random
 
 PIECES = (
-    *(
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b'"',
-        b",",
-        b":",
-        b"\\",
-        b"\0",
-        b"\n",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"true",
-    ),
-    *(
-        b"NaN",
-        b"-Infinity",
-        b"1e999",
-        b"9" * 5000,
-        b"[" * 2000,
-        b'{"a":' * 2000,
-        b'"\\ud800"',
-        b"null",
-    ),
-    *(
-        b'"role": "system",',
-        b'"id": 1,',
-        b'"messages": [],',
-        b"\xef\xbb\xbf",
-        b"\xe2\x80\xa8",
-        b"{}",
-    ),
+    *(bytes([byte]) for byte in b'{}[]",:\\\0\n\xff'),
+    *b'true null {} NaN -Infinity 1e999 "\\ud800" "id":1, "role":"system", "messages":[],'.split(),
+    *(b"9" * 5000, b"[" * 2000, b'{"a":' * 2000),
+    *(b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8"),
 )
 
 

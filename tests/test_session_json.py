@@ -67,6 +67,13 @@ def test_a_session_that_grows_is_written_like_one_that_is_written_at_once(sessio
     assert b"".join(text.encode(other)) == plain(other)
 
 
+def test_an_equal_message_that_is_spelled_in_another_way_is_written_anew():
+    text = SessionText()
+    for number in (1, 1.0, 0.0, -0.0):
+        session = Session([Message("user", "x", "1", number)], "s", number)
+        assert b"".join(text.encode(session)) == plain(session)
+
+
 @pytest.mark.parametrize("content", ["\ud800", "x\udfffé", "\udc80"])
 def test_a_message_with_a_lone_surrogate_is_escaped_and_the_others_are_not(content):
     session = Session([Message("user", "é"), Message("assistant", content)])
@@ -79,6 +86,13 @@ def test_surrogates_that_make_a_pair_come_back_as_the_character_and_still_contin
     session = Session([Message("user", "\ud83d\ude00")])
     stored = decode(encoded(session))
     assert stored.messages[0].content == "😀"
+    assert is_continuation(session, stored)
+
+
+def test_images_are_not_kept_and_do_not_keep_a_session_from_being_continued():
+    session = Session([Message("user", "what is this?", images=(b"png",))])
+    stored = decode(encoded(session))
+    assert encoded(session) == plain(session) and stored.messages[0].images == ()
     assert is_continuation(session, stored)
 
 
@@ -152,7 +166,7 @@ def test_a_session_in_any_layout_is_read(data):
     expected = json.loads(data.decode("utf-8-sig"))
     session = decode(data)
     assert (session.id, session.created_at) == (expected["id"], expected["created_at"])
-    assert [vars(message) for message in session.messages] == expected["messages"]
+    assert session.messages == [Message(**message) for message in expected["messages"]]
 
 
 def test_an_empty_list_of_messages_is_a_session():
