@@ -133,8 +133,6 @@ def _refuse_anchors_and_tags(event: Any) -> None:
 def _scalar(loader: Any, event: Any) -> Any:
     import yaml
 
-    if not event.implicit[0]:  # quoted, or a block: text in any case
-        return event.value
     tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
     if tag == "tag:yaml.org,2002:str":
         return event.value

@@ -139,6 +139,8 @@ REFUSED = [
     ("a: b\n--- {a: b}", "not one mapping"),
     ("a: b\n--- c", "not one mapping"),
     ("a: 'b", "not valid YAML at line 2"),
+    ("a: b: c\nd: [", "at line 2: mapping values are not allowed"),
+    ("a: b: c\nd: &x 1", "at line 2: mapping values are not allowed"),
     ("a: [b", "not valid YAML at line"),
     ("a: 'b': c", "not valid YAML at line 2"),
     ("a: \x1b[31m", "not valid YAML"),
