@@ -115,12 +115,22 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
     from contextlib import closing
 
     from ore import modes
-    from ore.backends import Settings
     from ore.context import ContextSource
     from ore.conversation import open_conversation
     from ore.core import ORE
+    from ore.persona import system_prompt_of
+    from ore.request import checked, images_of, settings_of
 
-    options = _with_input(options, console)
+    if options.render:
+        from ore.rendering import check_rich
+
+        check_rich()
+        console.markdown = True
+    system_prompt = system_prompt_of(options)
+    settings = settings_of(options, console.thinking)
+    images = images_of(options)
+    given = options
+    options, parent = _with_input(options, console)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
         if options.artifact_out not in (None, "-"):
@@ -131,23 +141,24 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
         model_id = _model(options, backend)
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
-        settings = Settings(
-            timeout=options.timeout,
-            deadline=options.deadline,
-            strict_context=options.strict_context,
-            conversation=options.is_repl and options.has_session,
-        )
-        with closing(backend.reasoner(model_id, settings)) as reasoner:
+        with closing(checked(backend.reasoner(model_id, settings), settings)) as reasoner:
             run = modes.Run(
                 options=options,
                 console=console,
                 backend=backend,
                 settings=settings,
-                engine=ORE(reasoner),
+                engine=ORE(reasoner, system_prompt),
                 model_id=model_id,
                 context=source,
                 conversation=conversation,
+                images=images,
+                origin=_origin(given, options, conversation.name, parent),
             )
+            if options.dry_run:
+                from ore.plan import plan_of
+
+                console.json(plan_of(run, options.prompt))
+                return 0
             if options.is_repl:
                 from ore.repl import run_repl
 
@@ -156,23 +167,41 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
             return 0
 
 
+def _origin(given, options, session: str | None, parent: dict[str, str] | None):
+    """Return where the turn's parts came from; ``given`` has the prompt as it was written."""
+    from ore.modes import Origin
+
+    prompt = "prompt" if given.prompt in (options.prompt, None) else "prompt+stdin"
+    if given.prompt is None and parent is None:
+        prompt = "stdin"
+    return Origin(
+        system="persona" if options.system is None else "system",
+        persona=options.persona,
+        session=options.resume_session or session,
+        prompt=prompt,
+        parent=parent,
+    )
+
+
 def _with_input(options, console: Console):
-    """Return the options with the prompt that argv, stdin or an artifact make."""
+    """Return the options with the prompt that argv, stdin or an artifact make, and the parent."""
     if options.is_repl:
-        return options
+        return options, None
     if options.artifact_in is None:
         from ore.input import read_prompt
 
-        return options.with_prompt(_prompt(options, console, read_prompt))
-    from ore.artifact import read_artifact
+        return options.with_prompt(_prompt(options, console, read_prompt)), None
+    from ore.artifact import parse_artifact, read_bytes
     from ore.neutral import one_line
+    from ore.provenance import parent_of
 
-    artifact = read_artifact(options.artifact_in, console.stdin)
+    data = read_bytes(options.artifact_in, console.stdin)
+    artifact = parse_artifact(data, "stdin" if options.artifact_in == "-" else options.artifact_in)
     model = options.model or artifact.input.model_id
     _check_artifact(options, artifact.input.prompt, model)
     run = one_line(artifact.execution_id)
     console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
-    return options.with_prompt(artifact.input.prompt, model)
+    return options.with_prompt(artifact.input.prompt, model), parent_of(artifact, data)
 
 
 def _check_artifact(options, prompt: str, model: str) -> None:

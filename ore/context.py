@@ -43,6 +43,7 @@ class ContextSource:
     What can be wrong whatever the prompt is found out on construction.
 
     Raises:
+        FileAccessError: A file that is named can't be read.
         UsageError: An unknown permission, or an argument without ``=``.
         UnknownToolError, SkillError: There is no such tool or skill.
     """
@@ -52,6 +53,7 @@ class ContextSource:
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
         self._skills: dict[str, SkillMetadata] = {}
+        self._files()
         self._gate = None
         if options.grant or options.tool or options.route:
             from ore.gate import Gate
@@ -75,7 +77,7 @@ class ContextSource:
         options = self._options
         decision = self._route(prompt) if options.route else None
         chosen = [self._skill.name] if options.skill else []
-        results = []
+        results = self._files()
         if options.tool:
             results.append(self._run(self._tool, self._arguments))
         if decision is not None and decision.target_type == "tool":
@@ -90,6 +92,14 @@ class ContextSource:
             decision=decision,
             skills=chosen or None,
         )
+
+    def _files(self) -> list[ToolResult]:
+        """Read the files that are named, anew each turn; naming one is its own grant."""
+        if not self._options.file:
+            return []
+        from ore.named_files import read_named
+
+        return [read_named(path) for path in self._options.file]
 
     def _route(self, prompt: str) -> RoutingDecision:
         from ore.router import DEFAULT_CONFIDENCE_THRESHOLD, RuleRouter, build_targets_from_registry

@@ -21,10 +21,17 @@ SESSION_VERBS = (
     "--export-session",
     "--salvage-session",
 )
-VERBS = ("--list-models", "--list-tools", "--list-skills", "--pull", *SESSION_VERBS)
-"""Flags that do one thing without a turn."""
+ARTIFACT_VERBS = ("--verify", "--replay", "--diff")
+VERBS = (
+    *("--list-models", "--list-tools", "--list-skills", "--pull"),
+    *SESSION_VERBS,
+    *ARTIFACT_VERBS,
+)
+"""Flags that do one thing without a turn of the user's own."""
 
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
+BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
+"""What ``--replay`` takes besides: it calls a model."""
 
 NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 """How a field is written, where it is not its own name with dashes."""
@@ -52,6 +59,7 @@ CONFLICTS = (
     ("--artifact-in", "--session"),
     ("--artifact-in", "--continue"),
     ("--artifact-in", REPL),
+    ("--artifact-in", "--file"),
     ("--artifact-in", "--tool"),
     ("--artifact-in", "--route"),
     ("--artifact-in", "--skill"),
@@ -62,6 +70,16 @@ CONFLICTS = (
     ("--artifact-out", "--continue"),
     ("--artifact-out", REPL),
     (STDOUT_ARTIFACT, "--json"),
+    ("--render", "--json"),
+    ("--render", STDOUT_ARTIFACT),
+    ("--dry-run", "--artifact-out"),
+    ("--dry-run", REPL),
+    ("--system", "--no-system"),
+    ("--system", "--persona"),
+    ("--no-system", "--persona"),
+    ("--schema", "--stream"),
+    ("--schema", REPL),
+    ("--image", REPL),
 )
 
 
@@ -78,6 +96,14 @@ class Options:
     strict_context: bool = False
     list_models: bool = False
     pull: str | None = None
+    system: str | None = None
+    no_system: bool = False
+    persona: str | None = None
+    option: tuple[str, ...] = ()
+    think: str | None = None
+    schema: str | None = None
+    image: tuple[str, ...] = ()
+    keep_alive: str | None = None
     interactive: bool = False
     conversational: bool = False
     save_session: str | None = None
@@ -94,8 +120,10 @@ class Options:
     salvage_session: str | None = None
     stream: bool = False
     json: bool = False
+    render: bool = False
     verbose: bool = False
     quiet: bool = False
+    file: tuple[str, ...] = ()
     tool: str | None = None
     tool_arg: tuple[str, ...] = ()
     list_tools: bool = False
@@ -106,6 +134,11 @@ class Options:
     route_threshold: float | None = None
     artifact_out: str | None = None
     artifact_in: str | None = None
+    artifact_full: bool = False
+    dry_run: bool = False
+    verify: tuple[str, ...] = ()
+    replay: tuple[str, ...] = ()
+    diff: tuple[str, ...] = ()
 
     @classmethod
     def from_args(cls, args: Any) -> Options:
@@ -121,6 +154,8 @@ class Options:
         check_conflicts(options.given)
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        if options.artifact_full and options.artifact_out is None:
+            raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
         return options
 
     @property
@@ -180,8 +215,9 @@ class Options:
 
     def _check_verbs(self) -> None:
         verb = self.verb
+        beside = BESIDE_VERBS + (BESIDE_REPLAY if verb == "--replay" else ())
         for flag in self.given if verb else ():
-            if flag != verb and flag not in BESIDE_VERBS:
+            if flag != verb and flag not in beside:
                 raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
 
 

@@ -15,6 +15,7 @@ examples:
   cat notes.txt | ore "Summarise this"
   ore -c                                    talk; nothing is kept
   ore --session trip "Where should I go?"   one turn of a saved conversation
+  ore -f notes.txt -f plan.txt "What is missing in the plan?"
   ore --tool echo --tool-arg tone=dry "Tell me a joke"
   ore --artifact-out run.json "Draft a title"
   ore --artifact-in run.json --json
@@ -40,6 +41,13 @@ class _Version(argparse.Action):
         raise Answered(f"ore {__version__}\n")
 
 
+class _Completion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, _: object, shell: str, *more) -> None:
+        from ore.completion import completion_script
+
+        raise Answered(completion_script(parser, shell))
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises instead of writing and ending the process."""
 
@@ -62,10 +70,11 @@ def build_parser() -> Parser:
     )
     parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
     _add_model_flags(parser.add_argument_group("model"))
+    _add_request_flags(parser.add_argument_group("what is asked of the model"))
     _add_mode_flags(parser.add_argument_group("modes and sessions"))
     _add_session_verbs(parser.add_argument_group("saved sessions"))
     _add_output_flags(parser.add_argument_group("output"))
-    _add_context_flags(parser.add_argument_group("tools, skills and routes"))
+    _add_context_flags(parser.add_argument_group("files, tools, skills and routes"))
     _add_artifact_flags(parser.add_argument_group("artifacts"))
     return parser
 
@@ -91,6 +100,35 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--list-models", action="store_true", help="list the installed models")
     group.add_argument("--pull", metavar="NAME", help="fetch a model, showing how far it is")
+
+
+def _add_request_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--system", metavar="TEXT", help="the system prompt instead of Aya's; @FILE reads a file")
+    add("--no-system", action="store_true", help="send no system prompt")
+    add("--persona", metavar="NAME", help="a system prompt from ~/.ore/personas/NAME.md")
+    add(
+        "-o",
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of the model, as temperature=0; may be given again",
+    )
+    add(
+        "--think",
+        choices=("on", "off", "low", "medium", "high"),
+        help="whether, or how much, the model thinks first; default: its own",
+    )
+    add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
+    add(
+        "--image",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="an image (PNG, JPEG, WebP) for the prompt; may be given again",
+    )
+    add("--keep-alive", metavar="TIME", help="how long a server keeps the model: 5m, 0, -1")
 
 
 def _add_mode_flags(group: argparse._ArgumentGroup) -> None:
@@ -125,14 +163,29 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("-s", "--stream", action="store_true", help="show the answer as it is written")
     add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
+    add("--render", action="store_true", help="show Markdown on a terminal (needs rich)")
     add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
     add("-q", "--quiet", action="store_true", help="nothing but errors on stderr")
     add("-h", "--help", action=_Help, nargs=0, help="show this help and exit")
+    add(
+        "--print-completion",
+        action=_Completion,
+        choices=("bash", "zsh", "fish"),
+        help="write a shell's completion script and exit (needs shtab)",
+    )
     add("--version", action=_Version, nargs=0, help="show the version and exit")
 
 
 def _add_context_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
+    add(
+        "-f",
+        "--file",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a text file that the model reads first; may be given again",
+    )
     add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
     add(
         "--tool-arg",
@@ -169,3 +222,9 @@ def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
         help="write the run as one JSON file; bare or - is stdout",
     )
     group.add_argument("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
+    add = group.add_argument
+    add("--artifact-full", action="store_true", help="put the messages into the artifact, too")
+    add("--dry-run", action="store_true", help="show what would be sent, as JSON, and send nothing")
+    add("--verify", metavar="PATH", nargs="+", default=[], help="check artifacts and their chain")
+    add("--replay", metavar="PATH", nargs="+", default=[], help="run artifacts again and compare")
+    add("--diff", metavar=("A", "B"), nargs=2, default=[], help="compare two artifacts")
