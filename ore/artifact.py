@@ -40,9 +40,17 @@ def read_artifact(path: Path | str, stdin: BinaryIO | None = None) -> ExecutionA
         ArtifactError: It can't be read: missing, a folder, a device, a terminal.
         InvalidArtifactError: It was read, and is no artifact or larger than ``MAX_BYTES``.
     """
-    if str(path) == "-":
-        return parse_artifact(_read_stdin(stdin), "stdin")
-    return parse_artifact(_read_file(path), str(path))
+    source = "stdin" if str(path) == "-" else str(path)
+    return parse_artifact(read_bytes(path, stdin), source)
+
+
+def read_bytes(path: Path | str, stdin: BinaryIO | None = None) -> bytes:
+    """Return what ``read_artifact`` would parse, at most one byte more than ``MAX_BYTES``.
+
+    Raises:
+        ArtifactError: It can't be read: missing, a folder, a device, a terminal.
+    """
+    return _read_stdin(stdin) if str(path) == "-" else _read_file(path)
 
 
 def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:

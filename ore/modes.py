@@ -22,6 +22,29 @@ NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
 
+SAID_APART = ("format", "thinking")
+"""What ``--verbose`` does not repeat of the metadata: it is long, and the user has seen it."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the parts of a turn that the flags choose came from.
+
+    Attributes:
+        system: The source of the system message: ``"persona"`` or ``"system"``.
+        persona: The name of the persona that was asked for, or None.
+        session: The name of the session whose messages are sent, or None.
+        prompt: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
+        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
+    """
+
+    system: str = "persona"
+    persona: str | None = None
+    session: str | None = None
+    prompt: str = "prompt"
+    parent: dict[str, str] | None = None
+
+
 @dataclass(frozen=True)
 class Run:
     """What a mode works with; ``backend`` and ``settings`` are what made the engine's reasoner."""
@@ -34,6 +57,8 @@ class Run:
     model_id: str
     context: ContextSource
     conversation: Conversation
+    images: tuple[bytes, ...] = ()
+    origin: Origin = Origin()
 
 
 def take_turn(run: Run, prompt: str, context: Context) -> Response:
@@ -52,20 +77,30 @@ def take_turn(run: Run, prompt: str, context: Context) -> Response:
         response = answer(run, arguments)
     finally:
         console.end_waiting()
+        console.end_thinking()
     not_saved = run.conversation.keep()
     if not silent and not run.options.stream:
         console.begin_answer()
-        console.chunk(response.content)
+        console.chunk(_shown(run, response))
     if not silent:
         console.end_answer()
     if not response.content.strip():
         console.notice("The answer is empty.")
     _tell_context(console, response)
     if run.options.verbose:
-        console.metadata(response.id, response.model_id, response.metadata)
+        said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
+        console.metadata(response.id, response.model_id, said)
     if not_saved is not None:
         raise not_saved
     return response
+
+
+def _shown(run: Run, response: Response) -> str:
+    if run.options.schema is None:
+        return response.content
+    from ore.schema import as_document
+
+    return as_document(response.content)
 
 
 def _tell_context(console: Console, response: Response) -> None:
@@ -82,13 +117,13 @@ def _tell_context(console: Console, response: Response) -> None:
 
 
 def _whole(run: Run, arguments: tuple) -> Response:
-    return run.engine.execute(*arguments)
+    return run.engine.execute(*arguments, images=run.images)
 
 
 def _stream(run: Run, arguments: tuple) -> Response:
     """Show the answer as it arrives; whatever happens, the model is told to stop."""
     console = run.console
-    with closing(run.engine.execute_stream(*arguments)) as chunks:
+    with closing(run.engine.execute_stream(*arguments, images=run.images)) as chunks:
         try:
             console.begin_answer()
             while True:
@@ -123,16 +158,9 @@ def _document(response: Response, context: Context) -> dict[str, Any]:
 
 def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) -> None:
     from ore.artifact import encode_artifact, write_artifact
-    from ore.types import ExecutionArtifact
+    from ore.provenance import artifact_of
 
-    artifact = ExecutionArtifact.from_response(
-        response,
-        prompt,
-        run.model_id,
-        routing=context.decision,
-        tools=context.tools,
-        skills=context.skills,
-    )
+    artifact = artifact_of(run, prompt, context, response)
     if run.options.artifact_out == "-":
         run.console.document(encode_artifact(artifact))
     else:

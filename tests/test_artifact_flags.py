@@ -17,6 +17,7 @@ def test_the_artifact_on_stdout_is_the_only_output(ore):
         "input",
         "output",
         "continuation",
+        "provenance",
     ]
     assert document["execution_id"] == document["output"]["id"]
     assert document["input"] == {

@@ -23,6 +23,8 @@ WRITTEN = {
     "--list-sessions": ["--list-sessions"],
     "--continue": ["--continue"],
     "--rename-session": ["--rename-session", "old", "new"],
+    "--diff": ["--diff", "a.json", "b.json"],
+    "--dry-run": ["--dry-run"],
 }
 
 
@@ -75,7 +77,7 @@ def test_what_is_allowed_together_parses(argv):
 @pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--session", "s"], ["-s"]])
 def test_a_verb_stands_alone(verb, other):
     with pytest.raises(UsageError, match=verb):
-        parse(*written(verb), *other)
+        parse(*other, *written(verb))
 
 
 def test_two_verbs_are_refused():

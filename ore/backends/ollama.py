@@ -6,9 +6,12 @@ Knows nothing about flags, sessions or terminals.
 from __future__ import annotations
 
 from ore.backends import Backend, Progress, Settings
+from ore.errors import OreError
 from ore.models import default_model, fetch_models
 from ore.ollama_host import Host, as_host
 from ore.reasoner import AyaReasoner, Reasoner
+
+_LOOK_UP_SECONDS = 2.0
 
 
 class OllamaBackend(Backend):
@@ -41,6 +44,19 @@ class OllamaBackend(Backend):
 
         ollama_api.pull(self.address, name, progress)
 
+    def provenance(self, model_id: str) -> dict[str, str | None]:
+        """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
+        from ore import ollama_api, ollama_context
+
+        known: dict[str, str | None] = {"server_version": None, "model_digest": None}
+        try:
+            known["server_version"] = ollama_api.version(self.address, seconds=_LOOK_UP_SECONDS)
+            tags = ollama_api.tags(self.address, seconds=_LOOK_UP_SECONDS)
+        except OreError:
+            return known
+        digest = (ollama_context.find_model(tags, model_id) or {}).get("digest")
+        return known | {"model_digest": digest if isinstance(digest, str) else None}
+
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it.
 
@@ -52,4 +68,6 @@ class OllamaBackend(Backend):
             timeout=settings.timeout,
             deadline=settings.deadline,
             strict_context=settings.strict_context,
+            on_thinking=settings.on_thinking,
+            **settings.asked(),
         )

@@ -1,0 +1,32 @@
+"""The dry run: what a turn would send, as one document, with the source of every message.
+
+Knows nothing about streams or exit codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ore.provenance import messages_digest, messages_of, options_of
+
+PLAN_VERSION = "ore.plan.v1"
+
+
+def plan_of(run, prompt: str) -> dict[str, Any]:
+    """Return the plan of the turn that ``run``, an ``ore.modes.Run``, would take.
+
+    Tools run and skills are read, as for the turn itself; the reasoner is not called.
+
+    Raises:
+        OreError: The turn would have been refused before the reasoner is called.
+    """
+    messages = messages_of(run, prompt, run.context.gather(prompt))
+    return {
+        "plan_version": PLAN_VERSION,
+        "backend": run.backend.name,
+        "model_id": run.model_id,
+        "options": options_of(run.settings),
+        "messages": [asdict(message) for message in messages],
+        "messages_sha256": messages_digest(messages),
+    }
