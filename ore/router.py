@@ -46,7 +46,6 @@ class Router(ABC):
 
 class _Candidate(NamedTuple):
     confidence: float
-    words: int
     length: int  # of the hint as it is compared: case folded, white space collapsed
     hint: str
     target: RoutingTarget
@@ -124,7 +123,7 @@ def _candidate(text: str, target: RoutingTarget) -> _Candidate | None:
     if not found:
         return None
     words, begins, length, hint = max(found)
-    return _Candidate(confidence(words, begins), words, length, hint, target)
+    return _Candidate(confidence(words, begins), length, hint, target)
 
 
 def _find_whole(text: str, hint: str) -> int:
@@ -169,7 +168,6 @@ def _rank(candidate: _Candidate) -> tuple:
     target = candidate.target
     return (
         -candidate.confidence,
-        -candidate.words,
         -candidate.length,
         target.name,
         target.target_type != "tool",

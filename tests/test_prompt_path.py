@@ -36,6 +36,9 @@ from ore.prompt_path import find_path, looks_like_path
         ('read a.txt and "b.txt"', "b.txt"),
         ('read the file "Makefile"', "Makefile"),
         ("don't read the file a.txt, it's old", "a.txt"),
+        ("don't cat docs/a.txt, it's old", "docs/a.txt"),
+        ("'tis in x/y or it's not: read a.txt", "a.txt"),
+        ('OPEN "Makefile"', "Makefile"),
         ("read the users' files in docs/x.md", "docs/x.md"),
     ],
 )
@@ -58,6 +61,8 @@ def test_a_named_path_is_found(prompt, path):
         'he said "stop", so read',
         "read it. Then stop",
         "read README",
+        'say "a/b\nc" twice',
+        '"' + "a long/short citation " * 100 + '"',
     ],
 )
 def test_without_a_path_there_is_none(prompt):

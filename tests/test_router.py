@@ -74,6 +74,8 @@ def test_a_hint_matches_as_whole_words_in_any_case_and_script(hint, prompt):
         ("मी", "می\u200cخواهم"),
         ("می", "می\u200cخواهم"),
         ("ファイ", "ファイル"),
+        ("दी", "हिन्दी"),
+        ("q\u0323", "q\u0323\u0307"),
         ("at", "cat"),
         ("a b", "ab"),
     ],
@@ -124,6 +126,11 @@ def test_the_best_target_wins_whatever_the_order(prompt, targets, winner):
     for order in (targets, targets[::-1]):
         decision = route(prompt, *order)
         assert (decision.target, decision.target_type) == winner
+
+
+def test_twins_that_differ_in_case_decide_the_same_in_any_order():
+    twins = [target("ONE"), target("one")]
+    assert route("one", *twins).reasoning == route("one", *twins[::-1]).reasoning
 
 
 @pytest.mark.parametrize("threshold", [0.4, 0.6, 0.64, 0.784, 0.84, 0.984, 1.0])
@@ -211,7 +218,9 @@ def test_the_page_about_routing_is_true():
     assert (failed, tried > 3) == (0, True)
 
 
-WORDS = st.lists(st.sampled_from(["a", "bc", "Ä", "c++", "天", "हि", "x"]), min_size=1, max_size=5)
+WORDS = st.lists(
+    st.sampled_from(["a", "bc", "Ä", "ä", "c++", "天", "हि", "x"]), min_size=1, max_size=5
+)
 TEXTS = WORDS.map(" ".join) | st.text(max_size=30)
 TARGETS = st.lists(
     st.builds(

@@ -205,6 +205,10 @@ def test_what_can_not_be_read_is_one_sentence_and_never_a_wait(folder, args, sen
     assert time.monotonic() - started < 1
 
 
+def test_a_full_path_that_comes_back_through_a_link_is_still_refused(folder):
+    assert read(path=f"{folder}/self/a.txt").output == f"'{folder}/self/a.txt' {LINK}"
+
+
 def test_a_path_of_any_length_is_refused_at_once(folder):
     started = time.monotonic()
     result = read(path="/a" * 1_000_000)
