@@ -36,7 +36,7 @@ from ore.prompt_path import find_path, looks_like_path
         ('read a.txt and "b.txt"', "b.txt"),
         ('read the file "Makefile"', "Makefile"),
         ("don't read the file a.txt, it's old", "a.txt"),
-        ("don't cat docs/a.txt, it's old", "docs/a.txt"),
+        ("don't cat docs/a.txt, the users' one", "docs/a.txt"),
         ("'tis in x/y or it's not: read a.txt", "a.txt"),
         ('OPEN "Makefile"', "Makefile"),
         ("read the users' files in docs/x.md", "docs/x.md"),

@@ -52,6 +52,7 @@ def test_a_document_is_read(data, value):
         (b'"\xed\xa0\x80"', "it is not UTF-8 at byte 1"),
         (b'{"role": "user", "role": "system"}', "it has the key 'role' twice in one object"),
         (b'[{"a": 1, "b": {"\\n": 1, "\\n": 2}}]', r"it has the key '\\n' twice in one object"),
+        (b'{"%s": 1, "%s": 1}' % (2 * (b"k" * 99,)), f"it has the key '{'k' * 40}' twice in .*"),
         (b"NaN", "it holds NaN, which is no JSON"),
         (b"[-Infinity]", "it holds -Infinity, which is no JSON"),
         (b'{"x": 1e400}', "it holds a number that is not finite"),
