@@ -7,6 +7,7 @@ chats, and needs no package.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from ore import ollama_errors, strictjson
 from ore.errors import BackendError, OreError
+from ore.ollama_context import trained_window, window_of
 from ore.ollama_host import Host, authorization, is_loopback
 from ore.ollama_wire import (
     CONNECT_SECONDS,
@@ -27,6 +29,7 @@ from ore.ollama_wire import (
 ANSWER_SECONDS = 10.0
 """How long a question may take, unless its function says otherwise."""
 
+_LEAST_TRAINED = 2048
 _CUT = "the connection ended within it"
 
 
@@ -68,6 +71,34 @@ def show(host: Host, model: str, *, seconds: float = ANSWER_SECONDS) -> dict[str
         BackendError: The server does not answer, or not as Ollama does.
     """
     return _value(host, "POST", "/api/show", {"model": model}, model=model, seconds=seconds)
+
+
+def window(
+    host: Host, model: str, *, num_ctx: int | None, tokens: int, seconds: float
+) -> int | None:
+    """Return the context window, in tokens, that ``model`` has just answered with, or None.
+
+    It is ``num_ctx`` if that was sent, else what ``/api/ps`` reports; the server takes both as they
+    are given, but never uses more than the model was trained with. That is asked of ``/api/show``
+    for a large prompt only.
+
+    Args:
+        num_ctx: What the request set, or None.
+        tokens: How large the prompt was, as an estimate.
+        seconds: How long all of it may take; what is not known by then is left out.
+    """
+    end = time.monotonic() + seconds
+    try:
+        found = num_ctx or window_of(ps(host, seconds=seconds), model)
+        if found is None or tokens < _LEAST_TRAINED // 2:
+            return found
+    except BackendError:
+        return None
+    try:
+        trained = trained_window(show(host, model, seconds=max(end - time.monotonic(), 0.01)))
+    except BackendError:
+        return found
+    return min(found, trained or found)
 
 
 def version(host: Host, *, seconds: float = ANSWER_SECONDS) -> str:

@@ -93,6 +93,15 @@ def window_of(running: Iterable[dict[str, Any]], model: str) -> int | None:
     return length if type(length) is int and length > 0 else None
 
 
+def trained_window(shown: dict[str, Any]) -> int | None:
+    """Return the largest context, in tokens, that a model knows, as ``/api/show`` reports it."""
+    facts = shown.get("model_info")
+    if not isinstance(facts, dict):
+        return None
+    length = facts.get(f"{facts.get('general.architecture')}.context_length")
+    return length if type(length) is int and length > 0 else None
+
+
 def _full_name(name: str) -> str:
     last = name.rpartition("/")[2]
     return name.lower() if ":" in last else f"{name.lower()}:latest"

@@ -15,7 +15,6 @@ from ore.answer import Answer, OnThinking
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
-    ContextTruncatedError,
     ModelNotFoundError,
     OreError,
     UsageError,
@@ -241,29 +240,23 @@ class AyaReasoner(Reasoner):
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(deepcopy(self._asked))
         context = ollama_context.outcome(
-            expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
+            expected, self._window(expected), metadata["prompt_eval_count"], metadata["eval_count"]
         )
         metadata["context"] = context
         if self.strict_context and context["status"] == "truncated":
-            raise ContextTruncatedError(
-                f"The prompt and its answer did not fit the context window of {context['window']} "
-                f"tokens, and a part was left out: shorten the prompt, or give the model a larger "
-                f"window.",
-                host=self.host.url,
-                partial=answer.text,
-            )
+            raise ollama_errors.truncated(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _window(self) -> int | None:
-        if type(self._num_ctx) is int and self._num_ctx > 0:
-            return self._num_ctx
+    def _window(self, expected: ollama_context.Estimate) -> int | None:
         from ore import ollama_api
 
-        try:
-            running = ollama_api.ps(self.host, seconds=_WINDOW_SECONDS)
-        except OreError:
-            return None
-        return ollama_context.window_of(running, self.model_id)
+        return ollama_api.window(
+            self.host,
+            self.model_id,
+            num_ctx=self._num_ctx if type(self._num_ctx) is int and self._num_ctx > 0 else None,
+            tokens=expected.likely,
+            seconds=_WINDOW_SECONDS,
+        )
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""

@@ -72,6 +72,15 @@ def test_a_healthy_server_is_asked_for_everything():
         ]
 
 
+def test_the_window_is_what_is_known_in_time():
+    ask = {"num_ctx": None, "tokens": 5_000, "seconds": 0.3}
+    with FakeOllama(scenario="silent", on="/api/ps") as server:
+        assert ollama_api.window(host_of(server), "mistral", **ask) is None
+        assert ollama_api.window(host_of(server), "mistral", **ask | {"num_ctx": 99}) == 99
+        server.use("silent", on="/api/show")
+        assert ollama_api.window(host_of(server), "mistral", **ask | {"num_ctx": 99}) == 99
+
+
 @pytest.mark.parametrize("scenario", ["tags-empty", "tags-null"])
 def test_a_server_without_models_has_no_names(scenario):
     with FakeOllama(scenario=scenario) as server:

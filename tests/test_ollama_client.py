@@ -276,3 +276,27 @@ def test_truncate_is_sent_only_with_strict_context(strict, sent, in_parts):
         assert asked.json.get("truncate") is sent
         assert asked.json["messages"] == request["messages"]
         assert int(asked.headers["content-length"]) == len(asked.body)
+
+
+def raw(body: bytes, *fields: str) -> bytes:
+    return "\r\n".join([fields[0], *fields[1:], "", ""]).encode() + body
+
+
+@both_ways
+def test_a_redirect_is_not_followed(in_parts):
+    with FakeOllama() as other, FakeOllama() as server:
+        location = f"Location: {other.url}/api/chat"
+        moved = raw(b"", "HTTP/1.1 307 Temporary Redirect", location, "Content-Length: 0")
+        server.use("raw", raw=moved)
+        with pytest.raises(BackendError, match=f"redirects to {other.url}/api/chat, and ORE"):
+            chat(server.url, in_parts)
+        assert other.requests == []
+
+
+@both_ways
+def test_an_answer_is_utf_8_whatever_its_head_says(in_parts):
+    line = '{"message":{"role":"assistant","content":"é\u20ac"},"done":true}\n'.encode()
+    field = "Content-Type: application/json; charset=latin-1"
+    with FakeOllama(scenario="raw", raw=raw(line, "HTTP/1.1 200 OK", field)) as server:
+        assert chat(server.url, in_parts) == "é\u20ac"
+        assert server.chats[0].headers["accept-encoding"] == "identity"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.ollama_context import Estimate, estimate, outcome, window_of
+from ore.ollama_context import Estimate, estimate, outcome, trained_window, window_of
 
 FITS, OVERFLOWS = Estimate(likely=100, least=60), Estimate(likely=5000, least=3000)
 
@@ -94,3 +94,18 @@ RUNNING = [
 )
 def test_the_window_is_the_one_of_the_model_that_answered(model, window):
     assert window_of(RUNNING, model) == window
+
+
+@pytest.mark.parametrize(
+    "shown, window",
+    [
+        ({"model_info": {"general.architecture": "llama", "llama.context_length": 8192}}, 8192),
+        ({"model_info": {"general.architecture": "qwen2", "llama.context_length": 8192}}, None),
+        ({"model_info": {"general.architecture": "llama", "llama.context_length": "8192"}}, None),
+        ({"model_info": {"general.architecture": [], "llama.context_length": 8192}}, None),
+        ({"model_info": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_trained_window_is_the_one_of_the_model_s_architecture(shown, window):
+    assert trained_window(shown) == window

@@ -66,6 +66,18 @@ def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages,
 
 
 @both_ways
+def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams):
+    prompt = [Message("user", "word " * 5_000)]
+    with FakeOllama(overflow="old") as server:
+        server.ollama.context_length = 4096
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 20_000})
+        response = answer(reasoner, prompt, streams)
+        assert [seen.path for seen in server.requests] == ["/api/chat", "/api/show"]
+    assert response.metadata["context"]["status"] == "truncated"
+    assert response.metadata["context"]["window"] == 4096
+
+
+@both_ways
 def test_with_strict_context_the_server_refuses_what_does_not_fit(streams):
     with FakeOllama(num_ctx=4096) as server:
         reasoner = AyaReasoner("llama3.2", server.url, strict_context=True)
