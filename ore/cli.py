@@ -96,6 +96,22 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
         from ore.session_verbs import run_session_verb
 
         run_session_verb(options, console)
+    elif options.verify:
+        from ore.verify import run_verify
+
+        run_verify(options.verify, console, options.json)
+    elif options.diff:
+        from ore.compare import run_diff
+
+        run_diff(options.diff, console, options.json)
+    elif options.replay:
+        from ore.replay import run_replay
+
+        run_replay(
+            options,
+            console,
+            lambda chosen: open_backend(chosen, os.environ, env_files, console.notice),
+        )
     elif options.list_tools:
         modes.list_tools(console, options.json)
     elif options.list_skills:

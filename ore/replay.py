@@ -1,0 +1,211 @@
+"""``--replay``: recorded runs run again, each with one model call, and compared with what they said.
+
+Knows nothing about the parser, or about what a backend is made of.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ore.artifact import read_artifact
+from ore.backends import Backend, Settings
+from ore.compare import Difference, differences, not_known, unified
+from ore.console import Console
+from ore.errors import ArtifactError, BackendError, CheckFailedError, OreError
+from ore.model_options import parse_options
+from ore.neutral import one_line
+from ore.options import Options
+from ore.provenance import Sent, facts
+from ore.reasoner import Reasoner
+from ore.rebuild import messages_of, settings_of
+from ore.types import ExecutionArtifact, Message
+
+COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
+"""Of what ``ore.compare`` compares, what a replay does."""
+
+RECORDED_BACKENDS = ("ollama", "embedded")
+"""Backends that an artifact may choose, where the user named none: they are on this machine."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one artifact: ``state`` is ``"same"``, ``"different"`` or ``"not run"``.
+
+    Attributes:
+        messages: ``"embedded"`` or ``"rebuilt"``.
+        on_purpose: What the flags changed, in a few words each.
+        unknown: What could not be compared.
+        reason: Why it was not run.
+    """
+
+    path: str
+    state: str
+    messages: str | None = None
+    differences: list[Difference] = field(default_factory=list)
+    on_purpose: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    reason: str | None = None
+
+
+def run_replay(
+    options: Options, console: Console, open_backend: Callable[[Options], Backend]
+) -> None:
+    """Run the artifacts that ``options.replay`` names again, and write what differs.
+
+    Args:
+        open_backend: Opens the backend that some options choose.
+
+    Raises:
+        CheckFailedError: A run is not the same, or could not be made again.
+        BackendError: The backend failed; what was done until then is written.
+    """
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        replay = _Replay(options, console, open_backend, stack)
+        try:
+            for number, path in enumerate(options.replay, 1):
+                if len(options.replay) > 1:
+                    console.notice(f"{number} of {len(options.replay)}: {one_line(path)}")
+                outcomes.append(replay.once(path))
+        finally:
+            _write(outcomes, console, options.json)
+    failed = sum(each.state != "same" for each in outcomes)
+    if failed:
+        raise CheckFailedError(
+            f"{failed} of {len(outcomes)} runs are not the same: what differs is above."
+        )
+
+
+class _Replay:
+    """The backends and reasoners of one ``--replay``, kept as long as they can serve the next."""
+
+    def __init__(self, options: Options, console: Console, open_backend, stack: ExitStack) -> None:
+        self._options = options
+        self._console = console
+        self._open_backend = open_backend
+        self._stack = stack
+        self._changed = parse_options(options.option)
+        self._backends: dict[str | None, Backend] = {}
+        self._last: tuple[tuple, Reasoner] | None = None
+
+    def once(self, path: str) -> Outcome:
+        """Run one artifact again; raises ``BackendError`` where that is nothing of the artifact's."""
+        try:
+            old = read_artifact(path, self._console.stdin)
+            model = self._model(old)
+            settings = settings_of(
+                old,
+                self._changed,
+                timeout=self._options.timeout,
+                deadline=self._options.deadline,
+                strict_context=self._options.strict_context,
+            )
+            how, messages = messages_of(old, self._console.notice)
+        except BackendError:
+            raise
+        except OreError as exc:
+            return Outcome(path, "not run", reason=str(exc))
+        backend = self._backend(old, model)
+        new = self._answered(old, backend, model, settings, messages)
+        return self._compared(path, how, old, new)
+
+    def _model(self, old: ExecutionArtifact) -> str:
+        model = self._options.model or old.input.model_id
+        if not model.strip():
+            raise ArtifactError("it names no model: name one with --model")
+        if self._options.model is None and model.lower().endswith(".gguf"):
+            raise ArtifactError(
+                "it names a file as its model: if you trust that file, name it with --model"
+            )
+        return model
+
+    def _backend(self, old: ExecutionArtifact, model: str) -> Backend:
+        """Return the backend that the user chose, else the one that the artifact was made with."""
+        options = replace(self._options, model=model)
+        recorded = (old.provenance or {}).get("backend")
+        chosen = options.backend or options.host or os.environ.get("ORE_BACKEND")
+        if not chosen and self._options.model is None and recorded in RECORDED_BACKENDS:
+            options = replace(options, backend=recorded)
+        if options.backend not in self._backends:
+            self._backends[options.backend] = self._open_backend(options)
+        return self._backends[options.backend]
+
+    def _answered(
+        self,
+        old: ExecutionArtifact,
+        backend: Backend,
+        model: str,
+        settings: Settings,
+        messages: Sequence[Sent],
+    ) -> ExecutionArtifact:
+        """Ask once, and return the artifact of it, as far as it is compared."""
+        reasoner = self._reasoner(backend, model, settings)
+        self._console.begin_waiting(reasoner.phase)
+        try:
+            response = reasoner.reason([Message(each.role, each.content) for each in messages])
+        finally:
+            self._console.end_waiting()
+        new = ExecutionArtifact.from_response(response, old.input.prompt, model)
+        known = facts(backend, settings, model, messages)
+        return replace(new, provenance=known | {"messages": [asdict(each) for each in messages]})
+
+    def _reasoner(self, backend: Backend, model: str, settings: Settings) -> Reasoner:
+        """Return the last reasoner where it fits, for loading a model may take long."""
+        key = (backend, model, settings)
+        if self._last is None or self._last[0] != key:
+            self._stack.close()
+            made = backend.reasoner(model, settings)
+            self._last = (key, self._stack.enter_context(closing(made)))
+        return self._last[1]
+
+    def _compared(
+        self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact
+    ) -> Outcome:
+        on_purpose = {}
+        if self._options.model not in (None, old.input.model_id):
+            model = f"model {old.input.model_id} -> {self._options.model}"
+            on_purpose = {"model_id": model, "model_digest": None}
+        if self._changed:
+            on_purpose["options"] = "options " + " ".join(self._options.option)
+        found = [
+            each
+            for each in differences(old, new)
+            if each.name in COMPARED and each.name not in on_purpose
+        ]
+        return Outcome(
+            path,
+            "different" if found else "same",
+            how,
+            found,
+            [text for text in on_purpose.values() if text],
+            [name for name in not_known(old, new) if name in COMPARED and name not in on_purpose],
+        )
+
+
+def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
+    """Write the differences, then a line for each artifact."""
+    if as_json:
+        console.json([_document(each) for each in outcomes])
+        return
+    for outcome in outcomes:
+        for difference in outcome.differences:
+            console.document(unified(difference, outcome.path, "replay"))
+    console.rows([(each.path, each.state, _details(each)) for each in outcomes])
+
+
+def _details(outcome: Outcome) -> str:
+    if outcome.reason is not None:
+        return outcome.reason
+    parts = [", ".join(each.name for each in outcome.differences)]
+    parts.append(f"messages {outcome.messages}")
+    parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
+    parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []
+    return "; ".join(part for part in parts if part)
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    return vars(outcome) | {"differences": [vars(each) for each in outcome.differences]}
