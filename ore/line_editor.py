@@ -59,12 +59,21 @@ class LineEditor:
         painted = colour(label)
         if painted != label:
             painted = painted.replace(label, f"\x02{label}\x01").join("\x01\x02")
-        try:
-            with _stops_cleanly():
-                text = input(painted + prompt[len(label) :])
-        except EOFError:
-            return None
-        return text.encode("utf-8", "surrogateescape") + b"\n"
+        held = ""
+        while True:
+            readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
+            try:
+                with _ctrl_z_raises():
+                    text = input(painted + prompt[len(label) :])
+            except EOFError:
+                return None
+            except _Stopped:
+                held = self.typed
+                os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
+            else:
+                return text.encode("utf-8", "surrogateescape") + b"\n"
+            finally:
+                readline.set_startup_hook(None)
 
     @property
     def typed(self) -> str:
@@ -85,23 +94,20 @@ class LineEditor:
         return self._words[number] if number < len(self._words) else None
 
 
+class _Stopped(Exception):
+    """Ctrl-Z was pressed in a line."""
+
+
 @contextmanager
-def _stops_cleanly() -> Iterator[None]:
-    """Give the terminal back while the process is stopped (Ctrl-Z), and draw the line afterwards."""
+def _ctrl_z_raises() -> Iterator[None]:
+    """Leave the line on Ctrl-Z, so that the terminal is as it was while the process is stopped."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
         yield
         return
-    before = termios.tcgetattr(0)
 
     def stop(*_: object) -> None:
-        editing = termios.tcgetattr(0)
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, stop)
-        termios.tcsetattr(0, termios.TCSADRAIN, editing)
-        os.kill(os.getpid(), signal.SIGWINCH)  # readline draws its line again
+        raise _Stopped
 
     signal.signal(signal.SIGTSTP, stop)
     try:

@@ -1,0 +1,34 @@
+"""ORE as a process with a scripted model: ``python -m tests.scripted REPLIES [arguments]``.
+
+REPLIES is a JSON list with one item per turn: a text, a list of chunks, or ``{"slow": TEXT}``, which
+comes and then goes on for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from ore.cli import main
+from tests.harness import ScriptedBackend
+
+
+class Endless(list):
+    """Chunks that do not end."""
+
+    def __iter__(self):
+        yield from super().__iter__()
+        while True:
+            time.sleep(0.02)
+            yield ""
+
+
+def replies(items: list) -> list:
+    """What the script of a reasoner holds for each item."""
+    return [Endless([item["slow"]]) if isinstance(item, dict) else item for item in items]
+
+
+if __name__ == "__main__":
+    backend = ScriptedBackend(replies(json.loads(sys.argv[1])), ("scripted", "second"))
+    sys.exit(main(sys.argv[2:], open_backend=lambda *_: backend))
