@@ -104,6 +104,16 @@ def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFound
     )
 
 
+def truncated(host, window: int | None, partial: str) -> ContextTruncatedError:
+    """With strict context: prompt and answer did not fit a window of so many tokens."""
+    return ContextTruncatedError(
+        f"The prompt and its answer did not fit the context window of {window} tokens, and a part "
+        f"was left out: shorten the prompt, or give the model a larger window.",
+        host=host.url,
+        partial=partial,
+    )
+
+
 def not_able(host, model: str, ability: str) -> CapabilityError:
     """The server says of ``model`` that it lacks ``"thinking"`` or ``"vision"``."""
     what = {"thinking": "think first", "vision": "look at images"}[ability]

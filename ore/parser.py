@@ -83,10 +83,14 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
     group.add_argument(
         "--backend",
-        choices=("auto", "ollama", "embedded"),
+        choices=("auto", "ollama", "embedded", "openai"),
         help="where models run; default: ORE_BACKEND, else auto",
     )
-    group.add_argument("--host", metavar="URL", help="the server's address; default: OLLAMA_HOST")
+    group.add_argument(
+        "--host",
+        metavar="URL",
+        help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
+    )
     group.add_argument(
         "--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none"
     )

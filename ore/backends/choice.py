@@ -12,7 +12,7 @@ from ore.backends import Backend
 from ore.errors import ModelNotFoundError, UsageError
 from ore.options import Options
 
-NAMES = ("auto", "ollama", "embedded")
+NAMES = ("auto", "ollama", "embedded", "openai")
 
 
 def open_backend(
@@ -36,6 +36,8 @@ def open_backend(
     name = options.backend or environ.get("ORE_BACKEND") or "auto"
     if name not in NAMES:
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
+    if name == "openai":
+        return _openai(options, environ, env_files, notice)
     if _names_a_file(options.model):
         if name == "ollama" or options.host is not None:
             named = "--backend ollama" if name == "ollama" else "--host"
@@ -63,6 +65,22 @@ def _embedded() -> Backend:
     from ore.backends.embedded import EmbeddedBackend
 
     return EmbeddedBackend()
+
+
+def _openai(options, environ, env_files, notice) -> Backend:
+    from dataclasses import replace
+
+    from ore.backends.openai import OpenAIBackend
+    from ore.backends.openai_server import key_for, resolve_server
+    from ore.ollama_host import is_loopback
+
+    host = resolve_server(options.host, environ)
+    file = env_files.get(host.source)
+    if file:
+        host = replace(host, source=f"{host.source} in {file}")
+        if not is_loopback(host.url):
+            notice(f"Prompts go to {host.url}, which {file} names.")
+    return OpenAIBackend(host, key_for(host.url, environ))
 
 
 def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:

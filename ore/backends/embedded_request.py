@@ -15,6 +15,8 @@ from ore.types import Message
 ROLES = ("system", "user", "assistant")
 LOADED_WITH = "num_ctx"
 """The one option that is given when a model is loaded."""
+LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
+"""The context window in tokens; the engine ends the process over one that holds no batch."""
 
 _SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
 _SAME_NAME = (
@@ -51,8 +53,10 @@ def check_settings(settings: Settings) -> None:
                 f"The embedded engine has no option '{name}': leave it out, or use Ollama."
             )
     window = settings.options.get(LOADED_WITH)
-    if window is not None and not 0 < window <= 1 << 20:
-        raise UsageError(f"The option 'num_ctx' is {window}: give 1 to {1 << 20} tokens.")
+    if window is not None and not LEAST_WINDOW <= window <= MOST_WINDOW:
+        raise UsageError(
+            f"The option 'num_ctx' is {window}: give {LEAST_WINDOW} to {MOST_WINDOW} tokens."
+        )
 
 
 def request_of(messages: list[Message], settings: Settings, longest: int) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""The openai backend: models on any server that speaks the OpenAI protocol.
+
+vLLM, SGLang, llama.cpp's server and hosted services do. Knows nothing about flags, sessions or
+terminals.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+from ore import images, ollama_context, ollama_errors
+from ore.answer import Answer
+from ore.backends import Backend, Progress, Settings, openai_errors
+from ore.backends.openai_client import Call, check_installed
+from ore.backends.openai_request import check_settings, request_of
+from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
+from ore.ollama_host import Host
+from ore.ollama_wire import TooLarge
+from ore.reasoner import Reasoner
+from ore.types import Message, Response
+
+_LOOK_UP_SECONDS = 10.0
+_WINDOW_SECONDS = 1.0
+
+
+class OpenAIBackend(Backend):
+    """The models of one server; making it touches no network.
+
+    Args:
+        host: The server.
+        key: The key to send, or None.
+
+    Raises:
+        ExtraNotInstalledError: The package is missing.
+    """
+
+    name = "openai"
+
+    def __init__(self, host: Host, key: str | None = None) -> None:
+        check_installed()
+        self.address = host
+        self.host = host.url
+        self._key = key
+
+    def models(self) -> list[str]:
+        """Return the names of the models that the server lists, in its order."""
+        with closing(Call(self.address, self._key, deadline=_LOOK_UP_SECONDS)) as call:
+            return [entry.id for entry in call.models()]
+
+    def default_model(self) -> str | None:
+        """Return ``ORE_MODEL`` if it is set, else the server's only model.
+
+        Raises:
+            ModelNotFoundError: The server has several models, or none.
+        """
+        if named := os.environ.get("ORE_MODEL", "").strip():
+            return named
+        names = self.models()
+        if len(names) == 1:
+            return names[0]
+        raise ModelNotFoundError(
+            f"The server at {self.address} has {len(names)} models: name one with --model.",
+            model="",
+            available=tuple(names),
+            host=self.host,
+        )
+
+    def pull(self, name: str, progress: Progress) -> None:
+        """Refuse: the protocol has no word for it."""
+        raise CapabilityError(
+            f"The server at {self.address} can't be told to fetch a model: start it with "
+            f"'{name}', as its own manual says.",
+            host=self.host,
+        )
+
+    def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
+        """Return a reasoner; only the server knows whether it has the model.
+
+        Raises:
+            CapabilityError: A setting that the protocol does not have.
+        """
+        return OpenAIReasoner(model_id, self.address, self._key, settings)
+
+
+class OpenAIReasoner(Reasoner):
+    """Asks a model on a server: one turn is one ``POST /chat/completions``, nothing is retried.
+
+    The metadata of a response has the keys of ``AyaReasoner``; durations are 0 unless the server
+    gives ``timings``, as llama.cpp's does.
+
+    Raises:
+        CapabilityError: A setting that the protocol does not have.
+    """
+
+    def __init__(
+        self, model_id: str, host: Host, key: str | None = None, settings: Settings | None = None
+    ) -> None:
+        self.model_id = model_id
+        self.host = host
+        self._key = key
+        self._settings = settings or Settings()
+        check_settings(self._settings)
+        self._doing = "waiting"
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one request; see ``stream_reason`` for what is raised."""
+        with closing(self.stream_reason(messages)) as chunks:
+            while True:
+                try:
+                    next(chunks)
+                except StopIteration as done:
+                    return done.value
+
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Yield the answer's text as it arrives; closing the generator closes the connection.
+
+        Raises:
+            UsageError: The messages can't be sent.
+            BackendError: There is no complete answer; ``partial`` is what was yielded.
+        """
+        started, settings = time.monotonic(), self._settings
+        request = request_of(self.model_id, messages, settings)
+        answer, last = Answer(settings.on_thinking), _Last()
+        self._doing = "reading the prompt"
+        call = Call(
+            self.host,
+            self._key,
+            timeout=settings.timeout,
+            deadline=settings.deadline,
+            strict=settings.strict_context,
+        )
+        try:
+            for part in call.chat(request):
+                if text := self._take(part, answer, last):
+                    yield text
+            if last.reason is None:
+                raise ollama_errors.not_done(self.host)
+            if text := answer.end():
+                yield text
+        except (BackendError, TooLarge) as exc:
+            raise self._explained(exc, answer) from exc.__cause__
+        finally:
+            call.close()
+            self._doing = "waiting"
+        metadata = last.metadata(int((time.monotonic() - started) * 1e9))
+        return self._response(answer, metadata, messages)
+
+    def phase(self) -> str:
+        return self._doing
+
+    def _take(self, part: Any, answer: Answer, last: _Last) -> str:
+        """Take in one part of the answer; return the text that it brings, which may be empty."""
+        try:
+            thinking, content = last.note(part)
+        except (AttributeError, TypeError, ValueError) as exc:
+            why = "a part of its answer is not of the right shape"
+            raise openai_errors.not_understood(self.host, why) from exc
+        if thinking:
+            self._doing = "thinking"
+            answer.think(thinking)
+        return answer.say(content) if content else ""
+
+    def _response(
+        self, answer: Answer, metadata: dict[str, Any], messages: list[Message]
+    ) -> Response:
+        expected = ollama_context.estimate(message.content.encode() for message in messages)
+        context = ollama_context.outcome(
+            expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
+        )
+        metadata["context"] = context
+        also = {"thinking": answer.thinking, "images": images.hashes(messages)}
+        metadata.update({name: value for name, value in also.items() if value})
+        metadata.update(self._settings.asked())
+        if self._settings.strict_context and context["status"] == "truncated":
+            raise ollama_errors.truncated(self.host, context["window"], answer.text)
+        return Response(answer.text, self.model_id, metadata=metadata)
+
+    def _window(self) -> int | None:
+        """Return the context window in tokens, where the server's list of models says it."""
+        try:
+            with closing(Call(self.host, self._key, deadline=_WINDOW_SECONDS)) as call:
+                entry = next((e for e in call.models() if e.id == self.model_id), None)
+        except OreError:
+            return None
+        about = getattr(entry, "meta", None)  # llama.cpp's; vLLM and SGLang say it themselves
+        length = about.get("n_ctx") if isinstance(about, dict) else None
+        length = length or getattr(entry, "max_model_len", None)
+        return length if type(length) is int and length > 0 else None
+
+    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
+        if isinstance(error, TooLarge):
+            error = ollama_errors.too_large(self.host, error.what, error.limit)
+        if isinstance(error, ModelNotFoundError):
+            try:
+                with closing(Call(self.host, self._key, deadline=_WINDOW_SECONDS)) as call:
+                    names = tuple(entry.id for entry in call.models())
+            except OreError:
+                names = ()
+            error = openai_errors.no_model(self.host, self.model_id, names)
+        error.partial = answer.text
+        return error
+
+
+class _Last:
+    """What the parts of an answer say besides its text.
+
+    Attributes:
+        reason: Why the answer ended; None as long as it has not.
+    """
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._usage: Any = None
+        self._timings: Any = None
+
+    def note(self, part: Any) -> tuple[str, str]:
+        """Take note of a part; return the thinking and the text that it brings.
+
+        Raises:
+            AttributeError, TypeError, ValueError: It is not of the protocol's shape.
+        """
+        self._usage = part.usage or self._usage
+        self._timings = getattr(part, "timings", None) or self._timings
+        thinking = text = ""
+        for choice in (part.choices or ())[:1]:
+            self.reason = choice.finish_reason or self.reason
+            if choice.delta is None:
+                continue
+            extra = choice.delta.model_extra or {}
+            thinking += extra.get("reasoning_content") or extra.get("reasoning") or ""
+            text += choice.delta.content or ""
+        return thinking, text
+
+    def metadata(self, total: int) -> dict[str, Any]:
+        """Return the counts (tokens) and durations (nanoseconds); 0 where the server said nothing.
+
+        Args:
+            total: How long the turn took.
+        """
+        details = getattr(self._usage, "prompt_tokens_details", None)
+        cached = _count(getattr(details, "cached_tokens", None))
+        timings = self._timings if isinstance(self._timings, dict) else {}
+        return {
+            "eval_count": _count(getattr(self._usage, "completion_tokens", None)),
+            "prompt_eval_count": _count(getattr(self._usage, "prompt_tokens", None)),
+            "eval_duration": _nanoseconds(timings.get("predicted_ms")),
+            "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
+            "total_duration": total,
+            "done_reason": str(self.reason),
+            **({"prompt_cached_count": cached} if cached else {}),
+        }
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 53 else 0
+
+
+def _nanoseconds(milliseconds: Any) -> int:
+    fits = type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12
+    return int(milliseconds * 1_000_000) if fits else 0

@@ -1,0 +1,284 @@
+"""One connection to an OpenAI-compatible server through the ``openai`` package.
+
+Turns whatever the package, and the HTTP library below it, raise into ORE's errors. Never retries,
+never follows a redirect. Knows nothing about personas, sessions or what an answer is for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ore import ollama_errors
+from ore.backends import openai_errors
+from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
+from ore.ollama_host import Host, is_loopback
+from ore.ollama_import import environment_without
+from ore.ollama_wire import (
+    CONNECT_SECONDS,
+    LINE_LIMIT,
+    TooLarge,
+    Watchdog,
+    first_bytes,
+    tls_context,
+    whole_body,
+)
+
+INSTALL = "pip install -r requirements-openai.txt"
+_OWN_VARIABLES = re.compile("openai_.*", re.IGNORECASE)  # what the package would read by itself
+_NO_KEY = "none"
+
+
+class Call:
+    """One request and its answer; closing it closes the connection, which ends the generation.
+
+    Args:
+        host: The server; its URL is what the paths of the protocol are appended to.
+        key: The key to send, or None.
+        timeout: The longest silence to accept, in seconds; None waits.
+        deadline: The longest all of it may take, in seconds; None waits.
+        strict: A prompt that does not fit the window is a check that did not hold.
+
+    Raises:
+        ExtraNotInstalledError: The package is missing.
+        BackendError: There can be no client for this host.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        key: str | None = None,
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        strict: bool = False,
+    ) -> None:
+        self._host = host
+        self._key = key
+        self._timeout = timeout
+        self._deadline = deadline
+        self._strict = strict
+        self._model = ""
+        self._sent = False
+        self._status = 0
+        self._body = b""
+        self._problem = ""
+        self._stream: Any = None
+        openai, httpx = _packages()
+        self._kinds = (openai, httpx)
+        self._failures = _failures(openai, httpx)
+        self._client = self._new_client()
+        self._watchdog = Watchdog(deadline)
+
+    def chat(self, request: dict[str, Any]) -> Iterator[Any]:
+        """Send ``request`` to ``/chat/completions`` and yield each part of the answer.
+
+        A part is a ``ChatCompletionChunk``, unless the server sent something else.
+
+        Raises:
+            OreError: Anything that went wrong.
+        """
+        self._model = request["model"]
+        try:
+            self._stream = self._client.chat.completions.create(stream=True, **request)
+        except self._failures as exc:
+            raise self._failure(exc) from exc
+        parts = iter(self._stream)
+        while True:
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+            except self._failures as exc:
+                raise self._failure(exc) from exc
+            yield part
+
+    def models(self) -> list[Any]:
+        """Return what ``/models`` says of each model: objects with an ``id``.
+
+        Raises:
+            OreError: Anything that went wrong.
+        """
+        try:
+            found = list(self._client.models.list().data)
+            if not all(isinstance(entry.id, str) for entry in found):
+                raise ValueError("a model has no name")
+        except self._failures as exc:
+            raise self._failure(exc) from exc
+        return found
+
+    def close(self) -> None:
+        """Close the connection. May be called twice."""
+        self._watchdog.stop()
+        if self._stream is not None:
+            self._stream.close()
+        self._client.close()
+
+    def _new_client(self) -> Any:
+        openai, httpx = self._kinds
+        url = self._host.url
+        limits = (CONNECT_SECONDS, self._timeout, self._deadline)
+        timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
+        try:
+            with environment_without(_OWN_VARIABLES):
+                return openai.OpenAI(
+                    api_key=self._key or _NO_KEY,
+                    base_url=url,
+                    max_retries=0,
+                    timeout=timeout,
+                    http_client=httpx.Client(
+                        timeout=timeout,
+                        follow_redirects=False,
+                        verify=tls_context() if url.startswith("https:") else False,
+                        trust_env=not is_loopback(url),
+                        event_hooks={"request": [self._before], "response": [self._after]},
+                    ),
+                )
+        except (ImportError, *self._failures) as exc:
+            raise BackendError(
+                f"No connection to {self._host} can be made ({_reason(exc)}): check the proxies "
+                f"and certificates that the environment names.",
+                host=url,
+            ) from exc
+
+    def _before(self, request) -> None:
+        """Runs right before the request is sent."""
+        self._sent = True
+        request.headers["accept-encoding"] = "identity"
+        for name in [name for name in request.headers if name.startswith("x-stainless-")]:
+            del request.headers[name]  # what the package tells of this machine
+        if self._key is None:
+            request.headers.pop("authorization", None)
+        if self._deadline is not None:
+            request.extensions["trace"] = self._trace
+
+    def _trace(self, event: str, info: dict[str, Any]) -> None:
+        """Hears of the connection before the server has said anything on it."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._watchdog.watch(info["return_value"].get_extra_info("socket"))
+
+    def _after(self, response) -> None:
+        """Runs when the status and the headers are there, before the body is read."""
+        self._status = response.status_code
+        kind = response.headers.get("content-type", "")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            self._problem = "its answer is compressed, though that was not asked for"
+        elif self._status < 300 and self._model and "event-stream" not in kind:
+            self._problem = f"its answer is {kind or 'of no kind'}, no stream of events"
+        if self._problem:
+            raise ValueError(self._problem)
+        response.stream = _body(response.stream, self)
+
+    def _failure(self, error: BaseException) -> OreError:
+        """Return what an exception and the evidence mean: the one place that decides it."""
+        openai, httpx = self._kinds
+        host, cause = self._host, error.__cause__ or error
+        if self._watchdog.fired:
+            return ollama_errors.too_slow(host, self._deadline)
+        if self._problem:
+            return openai_errors.not_understood(host, self._problem)
+        if isinstance(cause, TooLarge):
+            return ollama_errors.too_large(host, cause.what, cause.limit)
+        if not self._sent:
+            return UsageError(f"The request to the model can't be made: {_reason(error)}.")
+        if self._status >= 300:
+            return openai_errors.refused(
+                host,
+                self._model,
+                self._status,
+                self._body,
+                has_key=self._key is not None,
+                strict=self._strict,
+            )
+        if isinstance(cause, httpx.ConnectTimeout):
+            return openai_errors.unreachable(host, "no connection came about in time")
+        if isinstance(cause, httpx.TimeoutException):
+            return ollama_errors.silent(host, self._timeout)
+        if isinstance(cause, httpx.ConnectError):
+            return openai_errors.unreachable(host, _reason(cause))
+        if isinstance(cause, (httpx.TransportError, OSError)):
+            return ollama_errors.broken_off(host, _reason(cause))
+        if isinstance(error, openai.APIError) and self._status:
+            text = openai_errors.words_of(error.body) or str(error)
+            return openai_errors.said(host, self._model, text, strict=self._strict)
+        return openai_errors.not_understood(host, _reason(error))
+
+
+def _body(stream, call: Call):
+    """Return a body for the HTTP library to read in place of ``stream``: bounded, remembered."""
+    httpx = call._kinds[1]
+
+    class Body(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            if call._status < 300 and call._model:
+                return _bounded_lines(stream)
+            call._body = (whole_body if call._status < 300 else first_bytes)(stream)
+            return iter((call._body,))
+
+        def close(self) -> None:
+            stream.close()
+
+    return Body()
+
+
+def _bounded_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Pass a stream on; raise ``TooLarge`` where a line is larger than ``LINE_LIMIT``."""
+    begun = 0
+    for chunk in chunks:
+        head, found, tail = chunk.rpartition(b"\n")
+        begun = len(tail) if found else begun + len(chunk)
+        if max(begun, len(head)) > LINE_LIMIT:
+            raise TooLarge("a line", LINE_LIMIT)
+        yield chunk
+
+
+def _packages() -> tuple[Any, Any]:
+    """Return the ``openai`` package and the HTTP library that it uses."""
+    try:
+        with environment_without(_OWN_VARIABLES):
+            import httpx2
+            import openai
+    except ImportError as exc:
+        raise ExtraNotInstalledError(
+            f"The openai backend needs the package '{exc.name}': {INSTALL}.", "openai"
+        ) from exc
+    return openai, httpx2
+
+
+def check_installed() -> None:
+    """Raise ``ExtraNotInstalledError`` where the package is missing; imports nothing."""
+    from importlib.util import find_spec
+
+    if find_spec("openai") is None:
+        raise ExtraNotInstalledError(f"The openai backend is not installed: {INSTALL}.", "openai")
+
+
+def _failures(openai, httpx) -> tuple[type[BaseException], ...]:
+    """Everything that the package and the library below it raise over hostile or missing bytes."""
+    return (
+        openai.OpenAIError,
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        httpx.StreamError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RecursionError,
+        TooLarge,
+        TypeError,
+        ValueError,
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """Return what happened in a few words, without the names of things inside Python."""
+    if isinstance(error, json.JSONDecodeError):
+        return "that is no JSON"
+    if isinstance(error, RecursionError):
+        return "its JSON is nested too deep"
+    if isinstance(error, (AttributeError, TypeError)):
+        return "its JSON is not of the right shape"
+    text = re.sub(r"^\[Errno -?\d+\] ", "", ollama_errors.shorten(str(error)))
+    return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -1,0 +1,90 @@
+"""What an OpenAI-compatible server is sent for a turn: messages, options, thinking and format.
+
+Refuses what the protocol has no word for. Knows nothing about how it is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ore.backends import Settings
+from ore.errors import CapabilityError, UsageError
+from ore.images import media_type
+from ore.types import Message
+
+_NAMES = {
+    "frequency_penalty": "frequency_penalty",
+    "num_predict": "max_tokens",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "stop": "stop",
+    "temperature": "temperature",
+    "top_p": "top_p",
+}
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that the protocol does not have.
+
+    Raises:
+        CapabilityError: One that was set; the message names it.
+    """
+    for name in settings.options:
+        if name not in _NAMES:
+            raise CapabilityError(
+                f"The OpenAI protocol has no option '{name}': leave it out; it has "
+                f"{', '.join(_NAMES)}."
+            )
+    if isinstance(settings.think, bool):
+        raise CapabilityError(
+            "The OpenAI protocol says only how much a model thinks: use --think low, medium or "
+            "high, or leave it out."
+        )
+    if settings.keep_alive is not None:
+        raise CapabilityError(
+            "The OpenAI protocol does not say how long a model stays loaded: leave --keep-alive "
+            "out."
+        )
+
+
+def request_of(model: str, messages: list[Message], settings: Settings) -> dict[str, Any]:
+    """Return the request for ``messages``, as ``/chat/completions`` takes it.
+
+    Raises:
+        UsageError: The messages can't be sent.
+    """
+    request: dict[str, Any] = {
+        "model": model,
+        "messages": [_sent(message) for message in messages],
+        "stream_options": {"include_usage": True},
+    }
+    for name, value in settings.options.items():
+        if not (name == "num_predict" and value < 0):
+            request[_NAMES[name]] = value
+    if settings.think is not None:
+        request["reasoning_effort"] = settings.think
+    if settings.format is not None:
+        schema = {"name": "answer", "schema": settings.format}
+        request["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return request
+
+
+def _sent(message: Message) -> dict[str, Any]:
+    try:
+        message.content.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise UsageError(
+            f"A message of the role '{message.role}' holds half a character (a lone surrogate at "
+            f"position {exc.start}), which can't be sent: take it out."
+        ) from exc
+    if not message.images:
+        return {"role": message.role, "content": message.content}
+    parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}]
+    parts += [{"type": "image_url", "image_url": {"url": _url(data)}} for data in message.images]
+    return {"role": message.role, "content": parts}
+
+
+def _url(data: bytes) -> str:
+    from base64 import b64encode
+
+    return f"data:{media_type(data)};base64,{b64encode(data).decode('ascii')}"

@@ -1,0 +1,51 @@
+"""Where the OpenAI-compatible server of a run is, and which key it may be sent.
+
+Opens no connection, and never shows a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from ore.errors import UsageError
+from ore.ollama_host import Host, is_loopback, normalise_host
+
+
+def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
+    """Return the server to ask: ``--host``, else ``OPENAI_BASE_URL``; ``/v1`` is its usual path.
+
+    There is no default: where prompts go has to be said.
+
+    Raises:
+        UsageError: No server was named, or the value is no address.
+    """
+    source = "--host" if flag is not None else "OPENAI_BASE_URL"
+    text = (flag if flag is not None else environ.get(source, "")).strip().strip("\"'").strip()
+    if not text:
+        raise UsageError(
+            "The openai backend needs a server: name it with --host URL or OPENAI_BASE_URL, as in "
+            "http://127.0.0.1:8000/v1."
+        )
+    url = normalise_host(text if "://" in text else f"http://{text}", source)
+    return Host(url if urlsplit(url).path else f"{url}/v1", source)
+
+
+def key_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return ``OPENAI_API_KEY``, or None where there is none or the way to the server is open.
+
+    A key is sent over https, or on this machine, only.
+
+    Raises:
+        UsageError: It holds characters that no key has. The key itself is never shown.
+    """
+    key = environ.get("OPENAI_API_KEY", "").strip()
+    if not key or not (is_loopback(url) or url.startswith("https:")):
+        return None
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UsageError(
+            "OPENAI_API_KEY holds characters that no key has (blanks, line ends or letters beyond "
+            "ASCII), so it can't be sent: set it again, or unset it."
+        )
+    return key
