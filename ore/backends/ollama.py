@@ -5,6 +5,9 @@ Knows nothing about flags, sessions or terminals.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ore.backends import Backend, Progress, Settings
 from ore.errors import OreError
 from ore.models import default_model, fetch_models
@@ -48,14 +51,13 @@ class OllamaBackend(Backend):
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
         from ore import ollama_api, ollama_context
 
-        known: dict[str, str | None] = {"server_version": None, "model_digest": None}
-        try:
-            known["server_version"] = ollama_api.version(self.address, seconds=_LOOK_UP_SECONDS)
-            tags = ollama_api.tags(self.address, seconds=_LOOK_UP_SECONDS)
-        except OreError:
-            return known
+        version = _asked(ollama_api.version, self.address)
+        tags = _asked(ollama_api.tags, self.address) or []
         digest = (ollama_context.find_model(tags, model_id) or {}).get("digest")
-        return known | {"model_digest": digest if isinstance(digest, str) else None}
+        return {
+            "server_version": version,
+            "model_digest": digest if isinstance(digest, str) else None,
+        }
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it.
@@ -71,3 +73,11 @@ class OllamaBackend(Backend):
             on_thinking=settings.on_thinking,
             **settings.asked(),
         )
+
+
+def _asked(question: Callable[..., Any], address: Host) -> Any:
+    """Return the answer to a question of ``ollama_api``, or None where there is none."""
+    try:
+        return question(address, seconds=_LOOK_UP_SECONDS)
+    except OreError:
+        return None
