@@ -114,8 +114,9 @@ def _model(talk: Talk, name: str) -> None:
         lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
         run.console.reply("\n".join(lines) or "No model is installed: fetch one with --pull NAME.")
         return
-    is_file = name.lower().endswith(".gguf")
-    if not is_file and models and not {name, f"{name}:latest"} & set(models):
+    if name not in models and f"{name}:latest" in models:
+        name = f"{name}:latest"
+    if name not in models and models and not name.lower().endswith(".gguf"):
         raise ModelNotFoundError(
             f"There is no model '{name}': /model lists them; this goes on with {run.model_id}.",
             model=name,

@@ -1,0 +1,65 @@
+"""Writing a prompt in an editor."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ore.errors import FileAccessError, UsageError
+from ore.text_editor import write_in_editor
+
+
+@pytest.fixture
+def editor(tmp_path):
+    def make(script: str) -> dict[str, str]:
+        path = tmp_path / "an editor"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+        return {"EDITOR": f"'{path}' first"}
+
+    return make
+
+
+def test_what_was_saved_is_returned_and_nothing_is_left(editor, tmp_path):
+    note = tmp_path / "note"
+    script = f'(echo "$2"; cat "$2") > "{note}"; ls -ld "$(dirname "$2")" >> "{note}"'
+    environ = editor(script + '; printf "é\\n\\n" > "$2"')
+    assert write_in_editor("begun\n", environ) == "é\n"
+    path, begun, folder = note.read_text().splitlines()
+    assert begun == "begun" and path.endswith(".md") and folder.startswith("drwx------")
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_visual_goes_before_editor(editor):
+    assert write_in_editor("kept", {**editor("exit 1"), "VISUAL": "true"}) == "kept"
+
+
+@pytest.mark.parametrize(
+    "environ, error",
+    [
+        ({}, UsageError),
+        ({"EDITOR": "  "}, UsageError),
+        ({"EDITOR": "'unfinished"}, UsageError),
+        ({"EDITOR": "/nonexistent/editor"}, FileAccessError),
+        ({"EDITOR": "false"}, FileAccessError),
+    ],
+)
+def test_no_editor_is_one_sentence(environ, error):
+    with pytest.raises(error) as raised:
+        write_in_editor("", environ)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "script, error",
+    [
+        (r'printf "\377" > "$2"', UsageError),
+        ('rm "$2"', FileAccessError),
+        ('rm "$2"; mkfifo "$2"', FileAccessError),
+        ('head -c 1048577 /dev/zero > "$2"', FileAccessError),
+    ],
+)
+def test_what_is_no_text_is_not_sent(editor, script, error):
+    with pytest.raises(error):
+        write_in_editor("", editor(script))
