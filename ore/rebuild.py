@@ -134,7 +134,8 @@ def _pairs(options: dict[str, Any]) -> list[str]:
     pairs = []
     for key, value in options.items():
         for item in value if key == "stop" and isinstance(value, list) else [value]:
-            if not isinstance(item, (str, int, float)) or isinstance(item, str) != (key == "stop"):
+            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
+            if key in OPTIONS and not fits:
                 raise UsageError(f"The option '{key}' has a value of another type.")
             text = str(item).lower() if isinstance(item, bool) else str(item)
             pairs.append(f"{key}={text}")
