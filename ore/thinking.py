@@ -14,9 +14,9 @@ _MOST_BLANKS = 256
 class ThinkSplitter:
     """Splits one text as it comes; where its pieces are cut makes no difference.
 
-    Only a text that begins with ``OPEN``, after white space at most, holds thinking: it ends at the
-    first ``CLOSE``, or with the text. White space right after either mark belongs to nobody. Every
-    other text is an answer, verbatim, whatever marks it holds further on.
+    Only a text that begins with ``OPEN``, after a little white space at most, holds thinking: it
+    ends at the first ``CLOSE``, or with the text. White space right after either mark belongs to
+    nobody. Every other text is an answer, verbatim, whatever marks it holds further on.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,11 @@ class ThinkSplitter:
         """Return the thinking, and the answer, that are certain now."""
         return self._take(text)
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether all that follows is the answer, as it is."""
+        return self._take is self._answer
+
     def end(self) -> tuple[str, str]:
         """Return the thinking, and the answer, that were held back: nothing follows."""
         held, self._held = self._held, ""
@@ -35,12 +40,12 @@ class ThinkSplitter:
     def _beginning(self, text: str) -> tuple[str, str]:
         self._held += text
         begun = self._held.lstrip()
-        blanks = len(self._held) - len(begun)
-        if begun.startswith(OPEN):
-            self._held, self._take = "", self._before_thinking
-            return self._take(begun[len(OPEN) :])
-        if OPEN.startswith(begun) and blanks <= _MOST_BLANKS:
-            return "", ""
+        if len(self._held) - len(begun) <= _MOST_BLANKS:
+            if begun.startswith(OPEN):
+                self._held, self._take = "", self._before_thinking
+                return self._take(begun[len(OPEN) :])
+            if OPEN.startswith(begun):
+                return "", ""
         whole, self._held, self._take = self._held, "", self._answer
         return "", whole
 

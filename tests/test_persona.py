@@ -1,0 +1,96 @@
+"""The system prompt of a run: what is sent, and what can't be one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ore.core import load_aya_system_prompt
+
+
+def sent(result) -> list[str]:
+    return [message.content for message in result.calls[0] if message.role == "system"]
+
+
+@pytest.fixture
+def personas(home):
+    folder = home / ".ore/personas"
+    folder.mkdir(parents=True)
+    (folder / "critic.md").write_text("\ufeffFind the flaw.\n", encoding="utf-8")
+    return folder
+
+
+def test_without_a_flag_it_is_ayas(ore):
+    assert sent(ore("hi")) == [load_aya_system_prompt()]
+
+
+def test_a_text_takes_its_place(ore):
+    assert sent(ore("hi", "--system", "Be  brief.\n")) == ["Be  brief.\n"]
+
+
+def test_a_file_takes_its_place(ore, tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("  Be brief.\n\n")
+    assert sent(ore("hi", "--system", f"@{path}")) == ["Be brief."]
+
+
+def test_none_sends_no_system_message(ore):
+    result = ore("hi", "--no-system")
+    assert [message.role for message in result.calls[0]] == ["user"]
+
+
+def test_a_persona_is_read_from_the_home_folder(ore, personas):
+    assert sent(ore("hi", "--persona", "critic")) == ["Find the flaw."]
+
+
+def test_a_persona_of_ones_own_wins_over_the_packages(ore, personas):
+    assert sent(ore("hi", "--persona", "aya")) == [load_aya_system_prompt()]
+    (personas / "aya.md").write_text("Mine.")
+    assert sent(ore("hi", "--persona", "aya")) == ["Mine."]
+
+
+def test_a_persona_is_never_stored(ore, personas, home):
+    ore("hi", "--persona", "critic", "--session", "trip")
+    assert "flaw" not in (home / ".ore/sessions/trip.json").read_text()
+
+
+def test_a_persona_lasts_through_a_repl(ore, personas):
+    result = ore("-c", "--persona", "critic", stdin="a\nb\n")
+    assert [call[0].content for call in result.calls] == ["Find the flaw."] * 2
+
+
+BAD = [
+    (["--system", "@/nowhere/x"], 1, "can't be read"),
+    (["--system", "@"], 2, "names no file"),
+    (["--system", "@."], 1, "no regular file"),
+    (["--system", "@{blank}"], 2, "it is empty"),
+    (["--system", "@{binary}"], 2, "not UTF-8 at byte 0"),
+    (["--system", "@{fifo}"], 1, "no regular file"),
+    (["--persona", "nobody"], 1, "There is no persona 'nobody': write one to "),
+    (["--persona", "../x"], 2, "can't be a persona's name"),
+    (["--persona", "/etc/passwd"], 2, "can't be a persona's name"),
+    (["--persona", "link"], 1, "it is a symbolic link"),
+    (["--persona", "blank"], 1, "it is empty"),
+    (["--persona", "folder"], 1, "no regular file"),
+]
+
+
+@pytest.mark.parametrize("args, code, words", BAD, ids=[" ".join(row[0]) for row in BAD])
+def test_what_can_be_no_prompt_is_told_before_anything_is_sent(
+    ore, personas, tmp_path, args, code, words
+):
+    paths = {name: tmp_path / name for name in ("blank", "binary", "fifo")}
+    paths["blank"].write_text(" \n")
+    paths["binary"].write_bytes(b"\xff")
+    os.mkfifo(paths["fifo"])
+    (personas / "link.md").symlink_to(personas / "critic.md")
+    (personas / "blank.md").write_text("")
+    (personas / "folder.md").mkdir()
+    result = ore("hi", *[arg.format(**paths) for arg in args])
+    assert (result.code, result.calls) == (code, [])
+    assert words in result.err and result.err.count("\nore:") + result.err.startswith("ore:") == 1
+
+
+def test_the_personas_that_there_are_are_named(ore, personas):
+    assert "use 'aya', 'critic'." in ore("hi", "--persona", "nobody").err
