@@ -60,21 +60,29 @@ class Engine:
         window = min(window, context_length(path) or window)
         self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
-        with _signals_held():
-            self._server = start_server(path, self._key, window)
-            self._port = int(self._server.listening_address.rpartition(":")[2])
-            try:
-                self._ask("/lora-adapters")  # answered by the thread that computes
-                properties = self._ask("/props")
-                self.window = int(properties["default_generation_settings"]["n_ctx"])
-                self.template = str(properties["chat_template"])
-            except (OSError, LookupError, TypeError, ValueError) as exc:
-                _ABANDONED.append(self._server)
-                raise BackendError(
-                    f"The embedded engine was started on {path} and does not answer: try again."
-                ) from exc
-            atexit.register(self.close)
+        self._server: Any = None
+        try:
+            with _signals_held():
+                self._start(path, window)
+        except BaseException:
+            self.close()
+            raise
         self.load_duration = time.monotonic_ns() - started
+
+    def _start(self, path: Path, window: int) -> None:
+        self._server = start_server(path, self._key, window)
+        self._port = int(self._server.listening_address.rpartition(":")[2])
+        try:
+            self._ask("/lora-adapters")  # answered by the thread that computes
+            properties = self._ask("/props")
+            self.window = int(properties["default_generation_settings"]["n_ctx"])
+            self.template = str(properties["chat_template"])
+        except (OSError, LookupError, TypeError, ValueError) as exc:
+            _ABANDONED.append(self._server)
+            raise BackendError(
+                f"The embedded engine was started on {path} and does not answer: try again."
+            ) from exc
+        atexit.register(self.close)
 
     def events(
         self, request: dict[str, Any], *, silence: float | None, end: float | None
