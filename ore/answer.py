@@ -53,6 +53,8 @@ class Answer:
         if self._splitter is not None:
             thinking, text = self._splitter.feed(text)
             self._note(thinking)
+            if self._splitter.is_answering:
+                self._splitter = None
         self._text.write(text)
         self._check_size()
         return text
