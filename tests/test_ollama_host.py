@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -103,8 +104,6 @@ ADDRESSES = st.text(alphabet="ahtps:/[].@%0123456789-_\u00e9 '\"?#", max_size=24
 @given(ADDRESSES | st.text(max_size=40))
 @example("http://[::1]:1/../x")
 def test_any_text_is_an_address_that_every_client_takes_or_a_usage_error(text):
-    import httpx
-
     try:
         url = normalise_host(text)
     except UsageError:

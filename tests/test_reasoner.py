@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import ollama  # noqa: F401  (now, so that no test measures the time it takes)
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
