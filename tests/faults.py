@@ -144,3 +144,10 @@ def failing(errno: int) -> Act:
         raise OSError(errno, os.strerror(errno))
 
     return act
+
+
+def writing_half(name, real, args, kwargs):
+    """Write half of the bytes, and say so, as a nearly full disk does; make any other call."""
+    if name == "write":
+        args = (args[0], bytes(args[1])[: len(args[1]) // 2])
+    return real(*args, **kwargs)

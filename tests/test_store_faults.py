@@ -14,7 +14,14 @@ import pytest
 from ore.errors import SessionError, SessionNotSavedError
 from ore.store import FileSessionStore
 from ore.types import Session
-from tests.faults import Intercepted, failing, in_child, signal_after, signal_before
+from tests.faults import (
+    Intercepted,
+    failing,
+    in_child,
+    signal_after,
+    signal_before,
+    writing_half,
+)
 from tests.sessions import plain, turn
 from tests.sweeps import concurrency, fill, fuzz, kill_sweep
 
@@ -97,6 +104,19 @@ def test_any_call_that_fails_means_saved_or_not_saved_and_never_damage(root, num
     for call in ("open", "write", "fsync", "close", "replace"):
         assert failed[call, "not saved"] >= 1
     assert failed["fsync", "saved"] == 1  # the folder's
+
+
+def test_a_write_that_takes_only_a_part_is_gone_on_with(root):
+    store, session = FileSessionStore(root), Session()
+    with store.lock("talk"):
+        for at in range(1, 100):
+            session.messages += turn(at)
+            with Intercepted(at, writing_half) as calls:
+                store.save(session, "talk")
+            assert (root / "talk.json").read_bytes() == plain(session)
+            if not calls.has_acted:
+                break
+    assert "write" in calls.names and at < 100
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
