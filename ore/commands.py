@@ -222,7 +222,7 @@ ELSEWHERE = {
     "/set": "options are flags, so that a run can be repeated: see --help",
     "/load": "/model goes on with another model, and --resume-session with a conversation",
     "/save": "leave, and begin with --session NAME; then every turn is saved",
-    "/clear": "what was said stays said: leave, and begin again",
+    "/clear": "what was said stays; leave, and begin another conversation",
     "/list": "/model lists the models",
 }
 """What to do instead of the commands that people know from ``ollama run``."""

@@ -71,11 +71,11 @@ class Console(Streams):
         if self.markdown:
             from ore.rendering import Markdown
 
-            self._shown = Markdown(self._columns() or 80, self.stdout_has_colour)
+            self._shown = Markdown(self._columns(self.stdout) or 80, self.stdout_has_colour)
         else:
             from ore.answer_text import AnswerText
 
-            self._shown = AnswerText(self._columns(), len(LABEL))
+            self._shown = AnswerText(self._columns(self.stdout), len(LABEL))
 
     def chunk(self, text: str) -> None:
         """Write a part of the answer at once; on a terminal, as far as its words are complete."""
@@ -83,7 +83,7 @@ class Console(Streams):
             return
         self._line_is_open = True
         if self._shown is not None:
-            self._shown.width = self._columns() or self._shown.width
+            self._shown.width = self._columns(self.stdout) or self._shown.width
             text = self._label() + self._shown.feed(text)
         if text:
             self._write(text, flush=True)
@@ -149,7 +149,7 @@ class Console(Streams):
     def _said(self, label: str, text: str) -> tuple[str, str]:
         from ore.answer_text import AnswerText
 
-        lines = AnswerText(self._columns(), len(label))
+        lines = AnswerText(self._columns(self.stdout), len(label))
         how = style.PROMPT if label == PROMPT else style.LABEL
         return self._painted(label, how), lines.feed(text) + lines.end()
 
@@ -282,14 +282,13 @@ class Console(Streams):
     def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:
         self.end_thinking()
         if self.stderr_is_terminal:
-            text = _shown(text) if "\n" in text else neutralise(text)
+            text = neutralise(text) if end == "\r" else self._wrapped(text, len(label))
         if self.stderr_has_colour and label:
             label = style.paint(label.rstrip(), how) + " "
         self._put_apart(label + text + end)
 
+    def _wrapped(self, text: str, column: int) -> str:
+        from ore.answer_text import AnswerText
 
-def _shown(text: str) -> str:
-    from ore.answer_text import AnswerText
-
-    lines = AnswerText(column=1)  # the first line is ORE's own
-    return lines.feed(text) + lines.end()
+        lines = AnswerText(self._columns(self.stderr), column or 1)  # the first line is ORE's own
+        return lines.feed(text) + lines.end()

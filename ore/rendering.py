@@ -91,9 +91,16 @@ def _lines_of(source: str, width: int) -> list[list]:
     )
     lines = console.render_lines(Source(source, hyperlinks=False), pad=False)
     lines = [[s for s in Segment.simplify(line) if not s.control] for line in lines]
-    while lines and not "".join(segment.text for segment in lines[-1]).strip():
+    while lines and _is_empty(lines[-1]):
         lines.pop()
+    while lines and _is_empty(lines[0]):
+        lines.pop(0)
     return lines
+
+
+def _is_empty(line: list) -> bool:
+    """Whether a line shows nothing; a line of a code block has a background."""
+    return all(not s.text.strip() and not (s.style and s.style.bgcolor) for s in line)
 
 
 def _painted(segment) -> str:

@@ -48,11 +48,12 @@ class Streams:
         self._waiting = None
         self._trace = None
 
-    def _columns(self) -> int:
-        """The width of the terminal that stdout is, or 0 where it has none."""
+    @staticmethod
+    def _columns(stream: io.TextIOBase) -> int:
+        """The width of the terminal that a stream is, or 0 where it has none."""
         try:
-            return os.get_terminal_size(self.stdout.fileno()).columns
-        except (OSError, ValueError):
+            return os.get_terminal_size(stream.fileno()).columns
+        except (AttributeError, OSError, ValueError):
             return 0
 
     def begin_waiting(self, phase: Callable[[], str]) -> None:
