@@ -35,7 +35,7 @@ class SessionLocks:
             SessionInUseError: Another process, or this object, has it, for ``wait`` seconds.
             SessionNotSavedError: The lock's file can't be made.
         """
-        with saving(name), open_folder(self._root, make=True) as folder:
+        with saving(name, "can't be saved"), open_folder(self._root, make=True) as folder:
             lock = _acquire(folder, name, wait)
         self._held[name] = lock
         try:
@@ -77,8 +77,8 @@ class SessionLocks:
 
 
 @contextmanager
-def saving(name: str) -> Iterator[None]:
-    """Say of any failure of the system in the block that the session was not saved.
+def saving(name: str, failed: str = "was not saved, and its file is as it was") -> Iterator[None]:
+    """Say of any failure of the system in the block that the session ``failed``.
 
     Raises:
         SessionNotSavedError: For an ``OSError`` or a ``FileAccessError``.
@@ -88,16 +88,9 @@ def saving(name: str) -> Iterator[None]:
         yield
     except SessionError:  # some of them are also an OSError
         raise
-    except FileAccessError as exc:
-        raise _not_saved(name, str(exc)) from exc
-    except OSError as exc:
-        raise _not_saved(name, f"{reason(exc)}.") from exc
-
-
-def _not_saved(name: str, why: str) -> SessionNotSavedError:
-    return SessionNotSavedError(
-        f"The session '{name}' was not saved, and its file is as it was: {why}", name
-    )
+    except (FileAccessError, OSError) as exc:
+        why = str(exc) if isinstance(exc, FileAccessError) else f"{reason(exc)}."
+        raise SessionNotSavedError(f"The session '{name}' {failed}: {why}", name) from exc
 
 
 def _acquire(folder: Folder, name: str, wait: float) -> Lock:

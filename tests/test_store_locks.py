@@ -153,7 +153,7 @@ def test_a_lock_that_can_not_be_made_is_said_before_anything_is_asked(store, kin
         (store.root / ".talk.lock").mkdir()
     else:
         (store.root / ".talk.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(SessionNotSavedError, match="'talk' was not saved, and its file is as it"):
+    with pytest.raises(SessionNotSavedError, match="The session 'talk' can't be saved: "):
         with store.lock("talk"):
             pass
     assert not (tmp_path / "victim").exists()
