@@ -52,7 +52,7 @@ def run_diff(paths: tuple[str, ...], console: Console, as_json: bool) -> None:
             {"same": not found, "differences": [vars(each) for each in found], "not_known": unknown}
         )
     elif found:
-        console.document("\n".join(unified(each, *paths) for each in found))
+        console.document("".join(unified(each, *paths) for each in found))
     if unknown and not as_json:
         console.notice(f"Not known on both sides, so not compared: {', '.join(unknown)}.")
     if found:

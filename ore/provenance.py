@@ -104,15 +104,16 @@ def facts(
 
 def artifact_of(run, prompt: str, context, response: Response) -> ExecutionArtifact:
     """Return the sealed artifact of a turn; ``run`` and ``context`` as for ``messages_of``."""
+    messages = messages_of(run, prompt, context)
+    tools = _hashed(messages, "tool:", _FILE)
     artifact = ExecutionArtifact.from_response(
         response,
         prompt,
         run.model_id,
         routing=context.decision,
-        tools=context.tools,
+        tools=[each["name"] for each in tools],
         skills=context.skills,
     )
-    messages = messages_of(run, prompt, context)
     known = facts(run.backend, run.settings, run.model_id, messages)
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
@@ -125,7 +126,7 @@ def artifact_of(run, prompt: str, context, response: Response) -> ExecutionArtif
         "context": response.metadata.get("context"),
         "grants": sorted(set(run.options.grant)),
         "skills": _hashed(messages, "skill:"),
-        "tools": _hashed(messages, "tool:", _FILE),
+        "tools": tools,
         "messages_sha256": known["messages_sha256"],
         **({} if full is None else {"messages": full}),
         "sources": known["sources"],

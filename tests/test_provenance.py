@@ -115,16 +115,19 @@ def test_what_the_server_does_not_say_is_null_and_the_turn_stands(ore, server, p
 
 
 @pytest.mark.invariant
-def test_no_secret_and_no_home_is_in_an_artifact(ore, server, path, home, monkeypatch):
+@pytest.mark.parametrize("more", [["--artifact-full"], ["-f", "HOME/note.txt"]], ids=" ".join)
+def test_no_secret_and_no_home_is_in_an_artifact(ore, server, path, home, monkeypatch, more):
     for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY", "ORE_SECRET"):
         monkeypatch.setenv(name, "s3cret-value")
     (home / "note.txt").write_text("a note")
     write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
     (home / "persona.md").write_text("Rhyme.")
-    flags = ["--skill", "writing", "--system", f"@{home}/persona.md", "--artifact-full"]
+    flags = ["--skill", "writing", "--system", f"@{home}/persona.md"]
+    flags += [word.replace("HOME", str(home)) for word in more]
     ore("hi", "--model", "mistral", *flags, "--artifact-out", str(path), open_backend=open_backend)
     text = path.read_text()
-    assert "Rhyme." in text and "Be brief." in text
+    assert ("Rhyme." in text) == ("--artifact-full" in more)
+    assert ("file:~/note.txt" in text) == ("-f" in more)
     assert "s3cret" not in text and str(home) not in text and server.url not in text
 
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from ore.seal import seal
 from tests.artifacts import GOOD
 from tests.runs import record, rewrite, rows
 
@@ -69,8 +70,6 @@ def test_a_parent_that_is_not_there_is_said_and_is_no_failure(ore, chain):
 
 
 def test_a_child_asks_what_its_parent_asked(ore, chain):
-    from ore.seal import seal
-
     document = json.loads((chain / "b.json").read_text())
     document["input"]["prompt"] = document["provenance"]["messages"][-1]["content"] = "other"
     (chain / "b.json").write_text(json.dumps(seal(document)))
@@ -81,10 +80,24 @@ def test_a_child_asks_what_its_parent_asked(ore, chain):
 
 
 def test_two_runs_of_one_id_are_broken_and_the_same_file_twice_is_not(ore, chain):
-    (chain / "copy.json").write_text(json.dumps(json.loads((chain / "a.json").read_text())))
-    assert ore("--verify", "a.json", "./a.json").code == 0
+    document = json.loads((chain / "a.json").read_text())
+    (chain / "copy.json").write_text(json.dumps(document))
+    assert ore("--verify", "a.json", "./a.json", "copy.json").code == 0
+    document["output"]["content"] = "Other."
+    (chain / "copy.json").write_text(json.dumps(seal(document)))
     result = ore("--verify", "a.json", "copy.json")
-    assert result.code == 3 and "it has the execution_id of a.json" in result.out
+    assert result.code == 3 and rows(result.out)["a.json"] == ["holds"]
+    assert "it has the execution_id of a.json" in rows(result.out)["copy.json"][1]
+
+
+def test_what_is_broken_makes_its_original_no_suspect(ore, chain):
+    text = (chain / "a.json").read_text()
+    (chain / "changed.json").write_text(text.replace("One.", "Two."))
+    found = rows(ore("--verify", "changed.json", "a.json").out)
+    assert found == {
+        "changed.json": ["broken", "output.content does not fit its hash"],
+        "a.json": ["holds"],
+    }
 
 
 def test_an_artifact_of_before_provenance_holds_as_far_as_it_goes(ore, chain):
