@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ore.console import Console
-from ore.errors import ArtifactError, OreError, OutputError, ReaderGoneError, Terminated, UsageError
+from ore.errors import OreError, OutputError, ReaderGoneError, Terminated, UsageError
 from ore.input import decode_argv
 from ore.parser import Answered, build_parser
 
@@ -89,7 +89,7 @@ def _run(argv, console: Console, open_backend, env_files: Mapping[str, str]) -> 
 def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
     import os
 
-    from ore import modes
+    from ore import lists
     from ore.options import SESSION_VERBS
 
     if options.verb in SESSION_VERBS:
@@ -113,15 +113,15 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
             lambda chosen: open_backend(chosen, os.environ, env_files, console.notice),
         )
     elif options.list_tools:
-        modes.list_tools(console, options.json)
+        lists.list_tools(console, options.json)
     elif options.list_skills:
-        modes.list_skills(console, options.json)
+        lists.list_skills(console, options.json)
     else:
         backend = open_backend(options, os.environ, env_files, console.notice)
         if options.list_models:
-            modes.list_models(console, backend, options.json)
+            lists.list_models(console, backend, options.json)
         else:
-            modes.pull(console, backend, options.pull)
+            lists.pull(console, backend, options.pull)
     return 0
 
 
@@ -131,28 +131,22 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
     from contextlib import closing
 
     from ore import modes
+    from ore.asked import read_asked
     from ore.context import ContextSource
     from ore.conversation import open_conversation
     from ore.core import ORE
     from ore.persona import system_prompt_of
     from ore.request import checked, images_of, settings_of
 
-    if options.render:
-        from ore.rendering import check_rich
-
-        check_rich()
-        console.markdown = True
     system_prompt = system_prompt_of(options)
     settings = settings_of(options, console.thinking)
     images = images_of(options)
-    given = options
-    options, parent = _with_input(options, console)
+    asked = read_asked(options, console.stdin, console.notice)
+    _check_output(options, console)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
-        if options.artifact_out not in (None, "-"):
-            from ore.artifact import check_output
-
-            check_output(options.artifact_out)
+        context = None if options.is_repl else source.gather(asked.prompt, asked.typed)
+        options = options.with_model(asked.model)
         backend = open_backend(options, os.environ, env_files, console.notice)
         model_id = _model(options, backend)
         if console.stderr_is_terminal:
@@ -168,83 +162,38 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
                 context=source,
                 conversation=conversation,
                 images=images,
-                origin=_origin(given, options, conversation.name, parent),
+                origin=modes.Origin.of(options, asked, conversation.name),
             )
-            if options.dry_run:
-                from ore.plan import plan_of
-
-                console.json(plan_of(run, options.prompt))
-                return 0
-            if options.is_repl:
-                from ore.repl import run_repl
-
-                return run_repl(run, options.prompt)
-            modes.run_once(run, options.prompt)
-            return 0
+            return _run_mode(run, asked, context)
 
 
-def _origin(given, options, session: str | None, parent: dict[str, str] | None):
-    """Return where the turn's parts came from; ``given`` has the prompt as it was written."""
-    from ore.modes import Origin
+def _run_mode(run, asked, context) -> int:
+    if run.options.dry_run:
+        from ore.plan import plan_of
 
-    prompt = "prompt" if given.prompt in (options.prompt, None) else "prompt+stdin"
-    if given.prompt is None and parent is None:
-        prompt = "stdin"
-    return Origin(
-        system="persona" if options.system is None else "system",
-        persona=options.persona,
-        session=options.resume_session or session,
-        prompt=prompt,
-        parent=parent,
-    )
+        run.console.json(plan_of(run, asked.prompt, context))
+        return 0
+    if run.options.is_repl:
+        from ore.repl import run_repl
 
+        return run_repl(run, asked.prompt)
+    from ore.modes import run_once
 
-def _with_input(options, console: Console):
-    """Return the options with the prompt that argv, stdin or an artifact make, and the parent."""
-    if options.is_repl:
-        return options, None
-    if options.artifact_in is None:
-        from ore.input import read_prompt
-
-        return options.with_prompt(_prompt(options, console, read_prompt)), None
-    from ore.artifact import parse_artifact, read_bytes
-    from ore.neutral import one_line
-    from ore.provenance import parent_of
-
-    data = read_bytes(options.artifact_in, console.stdin)
-    artifact = parse_artifact(data, "stdin" if options.artifact_in == "-" else options.artifact_in)
-    model = options.model or artifact.input.model_id
-    _check_artifact(options, artifact.input.prompt, model)
-    run = one_line(artifact.execution_id)
-    console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
-    return options.with_prompt(artifact.input.prompt, model), parent_of(artifact, data)
+    run_once(run, asked.prompt, context)
+    return 0
 
 
-def _check_artifact(options, prompt: str, model: str) -> None:
-    """Refuse an artifact with nothing to ask, or whose model only the user may choose."""
-    source = options.artifact_in
-    if not prompt.strip():
-        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
-    if not model.strip():
-        raise ArtifactError(f"The artifact {source} names no model: name one with --model.")
-    if options.model is None and model.lower().endswith(".gguf"):
-        raise ArtifactError(
-            f"The artifact {source} names a file as its model: if you trust that file, name it "
-            f"yourself with --model."
-        )
+def _check_output(options, console: Console) -> None:
+    """Find out before anything is asked whether the answer can be shown and written."""
+    if options.render:
+        from ore.rendering import check_rich
 
+        check_rich()
+        console.markdown = True
+    if options.artifact_out not in (None, "-"):
+        from ore.artifact import check_output
 
-def _prompt(options, console: Console, read_prompt) -> str:
-    try:
-        return read_prompt(options.prompt, console.stdin, console.notice)
-    except UsageError as exc:
-        taken = options.artifact_out
-        if options.prompt is None and taken not in (None, "-"):
-            raise UsageError(
-                f"There is no prompt: --artifact-out took '{taken}' as its PATH. Put the prompt "
-                f"before it, or write --artifact-out=-."
-            ) from exc
-        raise
+        check_output(options.artifact_out)
 
 
 def _model(options, backend) -> str:

@@ -68,14 +68,19 @@ class ContextSource:
             self._skills = build_skill_registry(report=notice)
             self._skill = find_skill(self._skills, options.skill) if options.skill else None
 
-    def gather(self, prompt: str) -> Context:
+    def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
+
+        Args:
+            prompt: The whole prompt.
+            typed: The part that may choose a route, where that is not all of it: text that was
+                piped in is data, and no file may pick a tool or a path.
 
         Raises:
             GateError, ToolFailedError: The tool was denied or failed: nothing may be sent.
         """
         options = self._options
-        decision = self._route(prompt) if options.route else None
+        decision = self._route(prompt if typed is None else typed) if options.route else None
         chosen = [self._skill.name] if options.skill else []
         results = self._files()
         if options.tool:

@@ -1,4 +1,4 @@
-"""The modes: one turn, and the lists; and one way to take a turn, which the REPL uses too.
+"""The single turn, and one way to take a turn, which the REPL uses too.
 
 Knows nothing about the parser, or about what a backend is made of.
 """
@@ -9,12 +9,13 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ore.asked import Asked
 from ore.backends import Backend, Settings
 from ore.console import Console
 from ore.context import Context, ContextSource
 from ore.conversation import Conversation
 from ore.core import ORE
-from ore.errors import OutputError, ReaderGoneError
+from ore.errors import OutputError, ReaderGoneError, SessionError
 from ore.options import Options
 from ore.types import Response
 
@@ -44,6 +45,17 @@ class Origin:
     prompt: str = "prompt"
     parent: dict[str, str] | None = None
 
+    @classmethod
+    def of(cls, options: Options, asked: Asked, session: str | None) -> Origin:
+        """Return the origin of what is asked, in a session of that name or in none."""
+        return cls(
+            system="persona" if options.system is None else "system",
+            persona=options.persona,
+            session=options.resume_session or session,
+            prompt=asked.source,
+            parent=asked.parent,
+        )
+
 
 @dataclass(frozen=True)
 class Run:
@@ -61,12 +73,19 @@ class Run:
     origin: Origin = Origin()
 
 
-def take_turn(run: Run, prompt: str, context: Context) -> Response:
+@dataclass(frozen=True)
+class Turn:
+    """A turn that was answered; ``not_saved`` says why the session could not be saved, if so."""
+
+    response: Response
+    not_saved: SessionError | None
+
+
+def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     """Ask one prompt: one model call, the answer saved, then shown to its end.
 
     Raises:
-        OreError: The turn failed and nothing of it was kept, or (a ``SessionError``) the answer
-            was shown and could not be saved.
+        OreError: The turn failed and nothing of it was kept.
     """
     console = run.console
     silent = run.options.json or run.options.artifact_out == "-"
@@ -90,9 +109,7 @@ def take_turn(run: Run, prompt: str, context: Context) -> Response:
     if run.options.verbose:
         said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
         console.metadata(response.id, response.model_id, said)
-    if not_saved is not None:
-        raise not_saved
-    return response
+    return Turn(response, not_saved)
 
 
 def _shown(run: Run, response: Response) -> str:
@@ -137,15 +154,20 @@ def _stream(run: Run, arguments: tuple) -> Response:
             raise
 
 
-def run_once(run: Run, prompt: str) -> None:
-    """Take a single turn, and emit it as text, JSON or an artifact."""
-    options = run.options
-    context = run.context.gather(prompt)
-    response = take_turn(run, prompt, context)
-    if options.artifact_out is not None:
-        _emit_artifact(run, prompt, context, response)
-    if options.json:
-        run.console.json(_document(response, context))
+def run_once(run: Run, prompt: str, context: Context) -> None:
+    """Take a single turn, and emit it as text, JSON or an artifact.
+
+    Raises:
+        SessionError: The answer was emitted and could not be saved.
+        OreError: The turn failed, or its artifact can't be written.
+    """
+    turn = take_turn(run, prompt, context)
+    if run.options.artifact_out is not None:
+        _emit_artifact(run, prompt, context, turn.response)
+    if run.options.json:
+        run.console.json(_document(turn.response, context))
+    if turn.not_saved is not None:
+        raise turn.not_saved
 
 
 def _document(response: Response, context: Context) -> dict[str, Any]:
@@ -165,63 +187,3 @@ def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) 
         run.console.document(encode_artifact(artifact))
     else:
         write_artifact(artifact, run.options.artifact_out)
-
-
-def list_models(console: Console, backend: Backend, as_json: bool) -> None:
-    """List the installed models, the default marked."""
-    names = backend.models()
-    default = backend.default_model()
-    rows = [{"name": name, "default": name == default} for name in names]
-    if not rows:
-        console.notice("No model is installed: fetch one with --pull NAME.")
-    _list(console, as_json, rows, lambda row: (row["name"], "default" if row["default"] else ""))
-
-
-def list_tools(console: Console, as_json: bool) -> None:
-    """List the tools and the permissions that they need."""
-    from ore.tools import TOOL_REGISTRY
-
-    rows = [
-        {
-            "name": tool.name,
-            "permissions": sorted(p.value for p in tool.required_permissions),
-            "description": tool.description,
-        }
-        for _, tool in sorted(TOOL_REGISTRY.items())
-    ]
-    _list(
-        console,
-        as_json,
-        rows,
-        lambda row: (row["name"], ",".join(row["permissions"]) or "-", row["description"]),
-    )
-
-
-def list_skills(console: Console, as_json: bool) -> None:
-    """List the skills; what can't be loaded is said on stderr."""
-    from ore.skills import build_skill_registry
-
-    registry = build_skill_registry(report=console.notice)
-    rows = [
-        {"name": skill.name, "description": skill.description, "hints": list(skill.hints)}
-        for _, skill in sorted(registry.items())
-    ]
-    if not rows:
-        console.notice("There are no skills: put a folder with a SKILL.md into ~/.ore/skills.")
-    _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
-
-
-def _list(console: Console, as_json: bool, rows: list[dict[str, Any]], columns) -> None:
-    if as_json:
-        console.json(rows)
-    else:
-        console.rows([columns(row) for row in rows])
-
-
-def pull(console: Console, backend: Backend, name: str) -> None:
-    """Fetch a model with progress on stderr."""
-    try:
-        backend.pull(name, console.progress)
-    finally:
-        console.end_progress()
-    console.notice(f"{name} is ready.")

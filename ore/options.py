@@ -194,9 +194,9 @@ class Options:
             flags.append(STDOUT_ARTIFACT)
         return tuple(flags)
 
-    def with_prompt(self, prompt: str, model: str | None = None) -> Options:
-        """Return the same options with another prompt, and with a model if one is given."""
-        return replace(self, prompt=prompt, model=model or self.model)
+    def with_model(self, model: str | None) -> Options:
+        """Return the same options with a model that was named elsewhere."""
+        return self if model is None else replace(self, model=model)
 
     def _check_values(self) -> None:
         for field in fields(self):

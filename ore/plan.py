@@ -8,20 +8,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ore.context import Context
 from ore.provenance import messages_digest, messages_of, options_of
 
 PLAN_VERSION = "ore.plan.v1"
 
 
-def plan_of(run, prompt: str) -> dict[str, Any]:
+def plan_of(run, prompt: str, context: Context) -> dict[str, Any]:
     """Return the plan of the turn that ``run``, an ``ore.modes.Run``, would take.
 
-    Tools run and skills are read, as for the turn itself; the reasoner is not called.
-
-    Raises:
-        OreError: The turn would have been refused before the reasoner is called.
+    Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
-    messages = messages_of(run, prompt, run.context.gather(prompt))
+    messages = messages_of(run, prompt, context)
     return {
         "plan_version": PLAN_VERSION,
         "backend": run.backend.name,

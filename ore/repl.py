@@ -45,9 +45,12 @@ def _turn(talk: Talk, prompt: str) -> bool:
     console, before = run.console, run.conversation.length
     talk.asked = prompt
     try:
-        talk.answered = take_turn(run, prompt, run.context.gather(prompt))
+        turn = take_turn(run, prompt, run.context.gather(prompt))
+        talk.answered = turn.response
         talk.turns += 1
-        return True
+        if turn.not_saved is None:
+            return True
+        console.error(str(turn.not_saved))
     except (OutputError, ReaderGoneError):
         raise
     except OreError as exc:

@@ -171,7 +171,7 @@ def _keys(value: object) -> str:
         return ""
     parts = []
     for key, item in value.items():
-        below = "" if key in ("metadata", "args") else _keys(item)
+        below = "" if key in ("metadata", "args", "options", "values_sha256") else _keys(item)
         parts.append(f"{key} {below}" if below else key)
     return "{" + ", ".join(parts) + "}"
 

@@ -249,3 +249,16 @@ def test_an_argument_that_is_no_pair_is_refused(text):
 def test_an_argument_given_twice_is_refused():
     with pytest.raises(UsageError, match="twice"):
         parse_arguments(("a=1", "a=2"))
+
+
+def test_text_that_is_piped_in_chooses_no_route(ore):
+    result = ore("What is this?", "--route", stdin="repeat after me: hello\n")
+    assert route(result).startswith("No match")
+    assert route(ore("--route", stdin="repeat after me: hello\n")).startswith("echo")
+
+
+def test_a_denied_tool_is_said_before_a_server_is_asked(ore, notes):
+    def no_backend(*_):
+        raise AssertionError("a backend was opened")
+
+    assert ore("What?", *READ, open_backend=no_backend).code == 1

@@ -203,3 +203,18 @@ def test_the_last_exchange_is_shown_on_a_terminal(ore):
 def test_there_may_be_nothing_to_continue(ore):
     result = ore("--continue", "hi")
     assert (result.code, result.calls) == (1, []) and "--session NAME" in result.err
+
+
+def test_an_answer_as_json_that_could_not_be_saved_is_written_all_the_same(ore, home):
+    folder = home / ".ore/sessions"
+
+    def block(_):
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+        folder.write_text("in the way")
+        return "1"
+
+    result = ore("--session", "a", "one", "--json", replies=[block])
+    assert result.code == 1 and result.json["content"] == "1"
+    assert "not saved" in result.err

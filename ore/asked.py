@@ -1,0 +1,89 @@
+"""What a run asks: the prompt, where its words came from, and with which model.
+
+Knows nothing about modes, backends or sessions.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ore.errors import ArtifactError, UsageError
+from ore.input import read_prompt
+from ore.options import Options
+
+Notice = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked first; in a REPL there may be nothing yet.
+
+    Attributes:
+        prompt: The user's text as it is sent, or None.
+        typed: The part of it that the user wrote as an argument, or all of it where it came from
+            stdin alone. Only this may choose a route: what is piped in below it is data.
+        source: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
+        model: The model that was named, or None for the default one.
+        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
+    """
+
+    prompt: str | None
+    typed: str | None
+    source: str = "prompt"
+    model: str | None = None
+    parent: dict[str, str] | None = None
+
+
+def read_asked(options: Options, stdin: io.BufferedIOBase | None, notice: Notice) -> Asked:
+    """Return what argv, stdin or an artifact ask.
+
+    Raises:
+        UsageError: There is no prompt, or it is no text.
+        ArtifactError: The artifact can't be read, or leaves to it what only the user may choose.
+    """
+    if options.artifact_in is not None:
+        return _from_artifact(options, stdin, notice)
+    written = options.prompt
+    if options.is_repl:
+        return Asked(written, written, model=options.model)
+    try:
+        prompt = read_prompt(written, stdin, notice)
+    except UsageError as exc:
+        raise _swallowed(options) or exc from exc.__cause__
+    source = "stdin" if written is None else "prompt" if prompt == written else "prompt+stdin"
+    return Asked(prompt, prompt if written is None else written, source, options.model)
+
+
+def _swallowed(options: Options) -> UsageError | None:
+    """The error where a bare ``--artifact-out`` has taken the prompt for its PATH."""
+    if options.prompt is not None or options.artifact_out in (None, "-"):
+        return None
+    return UsageError(
+        f"There is no prompt: --artifact-out took '{options.artifact_out}' as its PATH. Put the "
+        f"prompt before it, or write --artifact-out=-."
+    )
+
+
+def _from_artifact(options: Options, stdin: io.BufferedIOBase | None, notice: Notice) -> Asked:
+    from ore.artifact import parse_artifact, read_bytes
+    from ore.neutral import one_line
+    from ore.provenance import parent_of
+
+    name = options.artifact_in
+    data = read_bytes(name, stdin)
+    artifact = parse_artifact(data, "stdin" if name == "-" else name)
+    prompt, model = artifact.input.prompt, options.model or artifact.input.model_id
+    if not prompt.strip():
+        raise ArtifactError(f"The prompt in {name} is blank: there is nothing to ask.")
+    if not model.strip():
+        raise ArtifactError(f"The artifact {name} names no model: name one with --model.")
+    if options.model is None and model.lower().endswith(".gguf"):
+        raise ArtifactError(
+            f"The artifact {name} names a file as its model: if you trust that file, name it "
+            f"yourself with --model."
+        )
+    run = one_line(artifact.execution_id)
+    notice(f"Running the prompt of {run} with the model {one_line(model)}.")
+    return Asked(prompt, prompt, model=model, parent=parent_of(artifact, data))
