@@ -68,6 +68,11 @@ class OnTerminal:
         """Type something."""
         os.write(self._ours, text.encode() if isinstance(text, str) else text)
 
+    def interrupt(self, key: str) -> None:
+        """Type a key that is a signal, once the process waits: readline misses it between two looks."""
+        time.sleep(0.15)
+        self.type(key)
+
     def wait_for(self, text: str | bytes, seconds: float = 10.0) -> bytes:
         """Read until something is shown that was not returned before; return all up to its end."""
         wanted = text.encode() if isinstance(text, str) else text
