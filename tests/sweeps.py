@@ -128,22 +128,26 @@ def concurrency(root: Path, processes: int, turns: int, kills_per_second: float 
     }
     reader = _start(lambda: _read_until_told(root, root.parent / "stop"))
     fired = 0
-    while workers:
-        time.sleep(1 / kills_per_second if kills_per_second else 0.05)
-        unlucky = random.randrange(processes) if kills_per_second else None
-        for pid in [pid for pid, number in workers.items() if number == unlucky]:
+    try:
+        while workers:
+            time.sleep(1 / kills_per_second if kills_per_second else 0.05)
+            unlucky = random.randrange(processes) if kills_per_second else None
+            for pid in [pid for pid, number in workers.items() if number == unlucky]:
+                os.kill(pid, signal.SIGKILL)
+            while workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                assert pid != reader, "a reader saw what is no session"
+                number = workers.pop(pid)
+                if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                    fired += 1
+                    file = acknowledged / str(number)
+                    workers[_start(lambda: _work(root, file, turns))] = number
+                else:
+                    assert status == 0, "a process that was not killed failed"
+    finally:
+        (root.parent / "stop").touch()
+        for pid in workers:
             os.kill(pid, signal.SIGKILL)
-        while workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            pid, status = ended
-            assert pid != reader, "a reader saw what is no session"
-            number = workers.pop(pid)
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-                fired += 1
-                file = acknowledged / str(number)
-                workers[_start(lambda: _work(root, file, turns))] = number
-            else:
-                assert status == 0, "a process that was not killed failed"
-    (root.parent / "stop").touch()
     assert os.waitpid(reader, 0)[1] == 0, "a reader saw what is no session"
     stored = FileSessionStore(root).load(NAME).messages
     questions, answers = stored[::2], stored[1::2]
