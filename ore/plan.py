@@ -6,6 +6,7 @@ Knows nothing about streams or exit codes.
 from __future__ import annotations
 
 from dataclasses import asdict
+from hashlib import sha256
 from typing import Any
 
 from ore.context import Context
@@ -20,11 +21,14 @@ def plan_of(run, prompt: str, context: Context) -> dict[str, Any]:
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
     messages = messages_of(run, prompt, context)
+    shown = [asdict(message) for message in messages]
+    if run.images:
+        shown[-1]["images"] = [sha256(data).hexdigest() for data in run.images]
     return {
         "plan_version": PLAN_VERSION,
         "backend": run.backend.name,
         "model_id": run.model_id,
         "options": options_of(run.settings),
-        "messages": [asdict(message) for message in messages],
+        "messages": shown,
         "messages_sha256": messages_digest(messages),
     }

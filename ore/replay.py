@@ -15,7 +15,14 @@ from ore.artifact import read_artifact
 from ore.backends import Backend, Settings
 from ore.compare import Difference, differences, not_known, unified
 from ore.console import Console
-from ore.errors import ArtifactError, BackendError, CheckFailedError, OreError
+from ore.errors import (
+    ArtifactError,
+    CapabilityError,
+    CheckFailedError,
+    ModelNotFoundError,
+    OreError,
+    UsageError,
+)
 from ore.model_options import parse_options
 from ore.neutral import one_line
 from ore.options import Options
@@ -61,7 +68,7 @@ def run_replay(
 
     Raises:
         CheckFailedError: A run is not the same, or could not be made again.
-        BackendError: The backend failed; what was done until then is written.
+        OreError: The backend failed, or there is none; what was done until then is written.
     """
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
@@ -93,7 +100,7 @@ class _Replay:
         self._last: tuple[tuple, Reasoner] | None = None
 
     def once(self, path: str) -> Outcome:
-        """Run one artifact again; raises ``BackendError`` where that is nothing of the artifact's."""
+        """Run one artifact again; what is no fault of the artifact's is raised."""
         try:
             old = read_artifact(path, self._console.stdin)
             model = self._model(old)
@@ -105,12 +112,17 @@ class _Replay:
                 strict_context=self._options.strict_context,
             )
             how, messages = messages_of(old, self._console.notice)
-        except BackendError:
-            raise
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
         backend = self._backend(old, model)
-        new = self._answered(old, backend, model, settings, messages)
+        try:
+            new = self._answered(old, backend, model, settings, messages)
+        except (CapabilityError, ModelNotFoundError) as exc:
+            if self._options.model is not None:
+                raise
+            return Outcome(path, "not run", reason=str(exc))
+        except UsageError as exc:
+            return Outcome(path, "not run", reason=str(exc))
         return self._compared(path, how, old, new)
 
     def _model(self, old: ExecutionArtifact) -> str:

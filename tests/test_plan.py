@@ -8,7 +8,7 @@ import pytest
 
 from ore.canonical import digest
 from ore.core import load_aya_system_prompt
-from tests.runs import record
+from tests.runs import record, sha256
 from tests.skill_files import write_skill
 
 KEYS = ["plan_version", "backend", "model_id", "options", "messages", "messages_sha256"]
@@ -68,6 +68,13 @@ def test_a_file_s_source_is_its_path_with_the_home_shortened(ore, home, tmp_path
     monkeypatch.chdir(tmp_path)
     result = ore("hi", "--dry-run", "-f", "a.txt", "-f", str(home / "a.txt"))
     assert sources(result) == ["persona", "file:a.txt", "file:~/a.txt", "prompt"]
+
+
+def test_images_are_named_by_their_hash_beside_the_prompt(ore, tmp_path):
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    messages = ore("hi", "--dry-run", "--image", str(tmp_path / "cat.png")).json["messages"]
+    assert messages[-1]["images"] == [sha256(b"\x89PNG\r\n\x1a\n")]
+    assert "images" not in messages[0]
 
 
 @pytest.mark.parametrize(

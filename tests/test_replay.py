@@ -183,6 +183,39 @@ def test_a_backend_that_fails_is_1_and_what_was_done_is_told(ore, folder):
     assert result.err.endswith("ore: It is down.\n")
 
 
+def test_a_model_that_is_not_there_is_the_artifact_s_fault_unless_it_was_named(ore, folder):
+    record(folder / "a.json", "hi", "--model", "gone", models=("gone",))
+    record(folder / "b.json", "hi")
+    result = ore("--replay", "a.json", "b.json")
+    assert result.code == 3 and rows(result.out)["b.json"][0] == "same"
+    assert rows(result.out)["a.json"] == ["not run", "There is no model 'gone'."]
+    assert ore("--replay", "b.json", "--model", "gone").code == 1
+
+
+def test_a_backend_that_can_t_be_chosen_is_told_as_ever(ore, folder, monkeypatch):
+    record(folder / "a.json", "hi")
+    monkeypatch.setenv("ORE_BACKEND", "nope")
+    result = ore("--replay", "a.json", open_backend=open_backend)
+    assert result.code == 2 and "ORE_BACKEND" in result.err
+
+
+def test_half_a_character_in_embedded_messages_is_a_line(ore, folder, monkeypatch):
+    record(folder / "a.json", "hi", "--artifact-full", "--model", "mistral", models=("mistral",))
+    rewrite(folder / "a.json", lambda d: d["provenance"]["messages"][0].update(content="\ud800"))
+    with FakeOllama() as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        result = ore("--replay", "a.json", open_backend=open_backend)
+        assert result.code == 3 and rows(result.out)["a.json"][0] == "not run"
+        assert fake.chats == []
+
+
+def test_a_schema_is_asked_with_again(ore, folder):
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    record(folder / "a.json", "hi", "--schema", '{"type": "string"}', replies=['"Paris."'])
+    result = ore("--replay", "a.json", replies=['"Paris."'])
+    assert (result.code, result.backend.settings.format) == (0, {"type": "string"})
+
+
 def test_as_json(ore, folder):
     record(folder / "a.json", "hi")
     result = ore("--replay", "a.json", "--json", replies=["No."])
