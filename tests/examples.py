@@ -23,19 +23,15 @@ from tests.process import ROOT, environment, until
 PATIENCE = 900.0
 WORKERS = 2
 
-# Stands in front of ORE: the process that makes the mark is killed in mid-request, and its shell too.
+# Stands in front of ORE: the first process says who it is and asks a server that never answers.
 VICTIM = """
-import os, runpy, signal, sys, threading
+import os, runpy, sys
 try:
-    os.close(os.open(os.environ["MARK"], os.O_CREAT | os.O_EXCL))
+    with open(os.environ["MARK"], "x") as mark:
+        mark.write(f"{os.getppid()} {os.getpid()}")
+    os.environ["OLLAMA_HOST"] = os.environ["SILENT"]
 except FileExistsError:
     pass
-else:
-    def kill():
-        os.kill(os.getppid(), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-    threading.Timer(0.5, kill).start()
-    os.environ["OLLAMA_HOST"] = os.environ["SILENT"]
 sys.argv[0] = os.environ["MAIN"]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -59,17 +55,14 @@ def run_xargs(folder: Path, count: int) -> list[dict]:
         more = {"OLLAMA_HOST": fake.url, "SILENT": silent.url, "MARK": str(folder / "mark")}
         more |= {"ORE": f"{sys.executable} {script}", "MAIN": str(ROOT / "main.py")}
         command = ["sh", str(ROOT / "examples/xargs/map.sh"), str(write_prompts(folder, count))]
-        done = subprocess.run(
-            [*command, str(folder / "out"), str(WORKERS)],
-            env=environment(**more),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stderr
-        assert (folder / "mark").exists()
+        command += [str(folder / "out"), str(WORKERS)]
+        mapping = subprocess.Popen(command, env=environment(**more), stdin=subprocess.DEVNULL)
+        wait_for(lambda: silent.chats)
+        for worker in (folder / "mark").read_text().split():  # its shell, then its ORE
+            os.kill(int(worker), signal.SIGKILL)
+        assert mapping.wait(PATIENCE) == 0
         asked = len(fake.chats)
-        again = subprocess.run([*command, str(folder / "out")], env=environment(**more))
+        again = subprocess.run(command, env=environment(**more), timeout=PATIENCE)
         assert again.returncode == 0 and len(fake.chats) == asked
     return artifacts(folder / "out")
 
