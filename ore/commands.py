@@ -126,6 +126,7 @@ def _model(talk: Talk, name: str) -> None:
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
     talk.run = replace(run, engine=engine, model_id=name)
+    talk.answered = None
     run.console.reply(f"Model: {name} ({run.backend.name})")
 
 
@@ -147,7 +148,7 @@ def _window(response: Response | None) -> str:
     size, used = context.get("window"), context.get("prompt_tokens")
     if not size:
         return "not known" if response else "known after the first turn"
-    return f"{size} tokens" + (f", {used} of them asked last" if used else "")
+    return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")
 
 
 def _session(run: Run) -> str:

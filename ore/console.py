@@ -235,7 +235,8 @@ class Console(Streams):
             elif self.stdin_is_terminal and self.stderr is not None:
                 self._tell(prompt, end="")
             line = self.stdin.readline()
-        if not line and self.stdin_is_terminal:
+        ended = self._editor is not None and self._editor.ends_its_line
+        if not line and self.stdin_is_terminal and not ended:
             self.end_line()
         return line or None
 

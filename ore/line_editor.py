@@ -21,6 +21,8 @@ try:
 except ImportError:  # Windows, or a Python that was built without it
     readline = termios = None
 
+_WITH_PASTE = 0x0801  # GNU readline 8.1
+
 IS_AVAILABLE = readline is not None
 
 
@@ -31,20 +33,32 @@ class LineEditor:
         history: Where entries come from and go to.
         complete: Given the line up to the cursor, returns the words that can stand in the place
             of its last word.
+
+    Attributes:
+        ends_its_line: Whether readline leaves the line itself at the end of the input.
     """
 
     def __init__(self, history: History, complete: Callable[[str], list[str]]) -> None:
         self._history = history
         self._complete = complete
         self._words: list[str] = []
+        self.ends_its_line = False
         readline.set_auto_history(False)
         readline.clear_history()
         for entry in history.entries():
             readline.add_history(entry)
         readline.set_completer_delims(" ")
         readline.set_completer(self._completion)
-        is_libedit = "libedit" in (readline.__doc__ or "")
-        readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+        if "libedit" in (readline.__doc__ or ""):
+            readline.parse_and_bind("bind ^I rl_complete")
+            return
+        readline.parse_and_bind("tab: complete")
+        if (
+            os.environ.get("TERM", "dumb") != "dumb"
+        ):  # Python has switched it off for its own prompt
+            readline.parse_and_bind("set enable-bracketed-paste on")
+            version = getattr(readline, "_READLINE_RUNTIME_VERSION", 0)
+            self.ends_its_line = version >= _WITH_PASTE
 
     def read(self, prompt: str, colour: Callable[[str], str]) -> bytes | None:
         """Return the next line with its line end, or None at the end of the input.

@@ -147,7 +147,7 @@ def test_show_says_what_a_turn_is_made_of(ore, tmp_path):
     args = ("--session", "s", "-f", str(path), "-v")
     err = typed(ore, "/show", "Hi", "/show", args=args, metadata=context).err
     assert "model    scripted (scripted)\nwindow   known after the first turn\n" in err
-    assert "window   4096 tokens, 20 of them asked last\n" in err
+    assert "window   4096 tokens; the last prompt had 20\n" in err
     assert "session  s, saved after each turn\nturns    1\n" in err
     assert f"active   --verbose --file {path}\n" in err
     assert "session  none: every turn on its own\n" in typed(ore, "/show", args=("-i",)).err

@@ -33,7 +33,7 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
 
 def test_a_paste_of_several_lines_is_one_prompt():
     with OnTerminal("-i", "-v", replies=["Read.", "Again."]) as terminal:
-        terminal.wait_for(ASK)
+        assert b"\x1b[?2004h" in terminal.wait_for(ASK)
         terminal.type("\x1b[200~one\ntwo\r\n/bye\x1b[201~")
         terminal.type("\r")
         terminal.wait_for("Read.")
