@@ -77,9 +77,9 @@ def nested(levels: int) -> list:
     return value
 
 
-def spoiled(rng: random.Random) -> bytes:
-    """Return the good artifact after one to three changes to its structure, text or bytes."""
-    data = copy.deepcopy(GOOD)
+def spoiled(rng: random.Random, good: dict[str, Any] = GOOD) -> bytes:
+    """Return a good artifact after one to three changes to its structure, text or bytes."""
+    data = copy.deepcopy(good)
     for _ in range(rng.randint(0, 2)):
         _change_structure(rng, data)
     text = json.dumps(data, ensure_ascii=rng.random() < 0.5)

@@ -1,0 +1,55 @@
+"""Artifacts that others prepared, given to ``--verify``, ``--diff`` and ``--replay``: sentences only."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.artifacts import spoiled
+from tests.runs import record, rewrite, rows
+
+EACH = 40
+
+
+@pytest.fixture
+def good(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--tool", "echo", "--artifact-full", "-o", "seed=1", "--think", "on"]
+    return record(tmp_path / "good.json", "hi", *flags)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_spoiled_artifact_is_never_a_crash_and_never_trusted(ore, good, tmp_path, seed):
+    rng = random.Random(seed)
+    for _ in range(EACH):
+        data = spoiled(rng, good)
+        (tmp_path / "bad.json").write_bytes(data)
+        for argv, codes in (
+            (["--verify", "bad.json"], (0, 3)),
+            (["--verify", "bad.json", "--json"], (0, 3)),
+            (["--diff", "bad.json", "good.json"], (0, 1, 3)),
+            (["--replay", "bad.json"], (0, 3)),
+            (["--replay", "bad.json", "--json"], (0, 3)),
+        ):
+            result = ore(*argv, models=("scripted", "null"))
+            assert result.code in codes, (argv, data[:300], result.err)
+            assert len(result.calls) <= ("--replay" in argv)
+
+
+@pytest.mark.parametrize("key", ["system", "developer", "tool", "root", ""])
+def test_a_role_that_no_model_has_is_never_sent(ore, good, tmp_path, key):
+    rewrite(
+        tmp_path / "good.json", lambda d: d["provenance"]["messages"][0].update(role=key or None)
+    )
+    result = ore("--replay", "good.json")
+    sent = [message.role for call in result.calls for message in call]
+    assert set(sent) <= {"system", "user", "assistant"}
+    assert rows(result.out)["good.json"][0] == ("same" if key == "system" else "not run")
+
+
+def test_a_file_of_many_megabytes_is_refused_at_once(ore, good, tmp_path):
+    with open(tmp_path / "big.json", "wb") as file:
+        file.truncate(1 << 30)
+    result = ore("--verify", "big.json")
+    assert result.code == 3 and "larger than 16,777,216 bytes" in result.out
