@@ -19,6 +19,7 @@ examples:
   ore --tool echo --tool-arg tone=dry "Tell me a joke"
   ore --artifact-out run.json "Draft a title"
   ore --artifact-in run.json --json
+  ore --replay runs/*.json                  ask again; 3 where an answer differs
 
 exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
 3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
