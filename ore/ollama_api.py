@@ -239,8 +239,7 @@ def _connect(connection, host: Host) -> None:
     try:
         connection.connect()
     except ssl.SSLCertVerificationError as exc:
-        why = f"its certificate can't be trusted: {exc.verify_message}"
-        raise ollama_errors.unreachable(host, why) from exc
+        raise ollama_errors.untrusted(host, exc.verify_message) from exc
     except TimeoutError as exc:
         raise ollama_errors.unreachable(host, "no connection came about in time") from exc
     except OSError as exc:

@@ -25,6 +25,7 @@ from ore.ollama_wire import (
     whole_body,
 )
 
+_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _CUT = re.compile("closed connection|disconnected")
 _KEY = re.compile("ollama_api_key", re.IGNORECASE)
 
@@ -240,6 +241,9 @@ def _failure(error: BaseException, turn: Turn) -> OreError:
     if isinstance(error, httpx.TimeoutException):
         return ollama_errors.silent(host, turn.timeout)
     if not turn.status and isinstance(error, (ConnectionError, httpx.ConnectError)):
+        untrusted = _UNTRUSTED.search(why)
+        if untrusted:
+            return ollama_errors.untrusted(host, untrusted[1])
         return ollama_errors.unreachable(host, why)
     if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
         return ollama_errors.broken_off(host, why)

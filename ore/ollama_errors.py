@@ -39,6 +39,15 @@ def unreachable(host, why: str) -> ServerUnreachableError:
     )
 
 
+def untrusted(host, why: str) -> ServerUnreachableError:
+    """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
+    return ServerUnreachableError(
+        f"The certificate of {host} can't be trusted ({shorten(why)}): name the authority that "
+        f"signed it with SSL_CERT_FILE, or another server with --host.",
+        host=host.url,
+    )
+
+
 def silent(host, seconds: float) -> BackendTimeoutError:
     """Nothing came for ``seconds``."""
     return BackendTimeoutError(

@@ -38,6 +38,9 @@ def one_answer(data: bytes, *, pause: float = 0.0, then: bytes = b""):
                     connection.sendall(data)
                     time.sleep(pause)
                     connection.sendall(then)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65_536):  # closing over unread bytes would be a reset
+                        pass
                 except OSError:  # the client has left
                     pass
 

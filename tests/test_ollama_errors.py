@@ -173,6 +173,12 @@ def test_a_missing_model_names_those_that_are_there():
             f"or name another with --host.",
         ),
         (
+            ollama_errors.untrusted(HOST, "self-signed certificate"),
+            ServerUnreachableError,
+            f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
+            f"authority that signed it with SSL_CERT_FILE, or another server with --host.",
+        ),
+        (
             ollama_errors.silent(HOST, 2.5),
             BackendTimeoutError,
             f"Nothing came from {AT} for 2.5 s: give it longer with --timeout, or look at the "
