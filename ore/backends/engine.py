@@ -10,10 +10,12 @@ import atexit
 import os
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import SHUT_RDWR
 from typing import Any
 
 from ore.backends.gguf import context_length
@@ -61,6 +63,9 @@ class Engine:
         self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
         self._server: Any = None
+        self._lock = threading.Lock()
+        self._connections: dict[Any, Any] = {}
+        self._is_open = True
         try:
             with _signals_held():
                 self._start(path, window)
@@ -107,8 +112,8 @@ class Engine:
         import json
 
         body = json.dumps({**request, "stream": True, "return_progress": True}).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
-        wait = _Wait(connection, silence, end)
+        connection = self._connected()
+        wait = _Wait(connection.sock, silence, end)
         try:
             wait.bound()
             connection.request("POST", "/v1/chat/completions", body, self._headers())
@@ -121,7 +126,7 @@ class Engine:
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise _cut_off() from exc
         finally:
-            connection.close()
+            self._hang_up(connection)
 
     def close(self) -> None:
         """Stop and unload the model; may be called twice, and while the model computes.
@@ -129,9 +134,40 @@ class Engine:
         It waits for the batch that is being computed. The engine's threads must be gone before
         the process is torn down, or it crashes: at exit this is called in any case.
         """
+        if os.getpid() != self._process:  # a forked child has the object, but not its threads
+            return
+        with self._lock:
+            self._is_open = False
+            connections = list(self._connections)
+        for connection in connections:  # the engine waits for every one that is still there
+            self._hang_up(connection)
+        self._server = None
         atexit.unregister(self.close)
-        if os.getpid() == self._process:  # a forked child has the object, but not its threads
-            self._server = None
+
+    def _connected(self) -> Any:
+        import http.client
+
+        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        with self._lock:
+            if not self._is_open:
+                raise _cut_off()
+            try:
+                connection.connect()
+            except OSError as exc:
+                raise _cut_off() from exc
+            self._connections[connection] = connection.sock
+        return connection
+
+    def _hang_up(self, connection: Any) -> None:
+        """Close a connection, which may be in use in another thread."""
+        with self._lock:
+            socket = self._connections.pop(connection, None)
+        if socket is not None:
+            try:
+                socket.shutdown(SHUT_RDWR)
+            except OSError:  # the other end was faster
+                pass
+        connection.close()
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
@@ -164,11 +200,10 @@ def _signals_held() -> Generator[None]:
 
 
 class _Wait:
-    """How long one request may still take, applied to its connection before each read."""
+    """How long one request may still take, applied to its socket before each read."""
 
-    def __init__(self, connection: Any, silence: float | None, end: float | None) -> None:
-        connection.connect()
-        self._socket = connection.sock  # kept: the connection may give it to its response
+    def __init__(self, socket: Any, silence: float | None, end: float | None) -> None:
+        self._socket = socket
         self._silence = silence
         self._end = end
 

@@ -1,0 +1,108 @@
+"""What is read of a GGUF file before native code sees it."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ore.backends.gguf import check_kind, context_length
+from ore.errors import FileAccessError
+
+
+def text(value: str) -> bytes:
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def key(name: str, kind: int, value: bytes) -> bytes:
+    return text(name) + struct.pack("<I", kind) + value
+
+
+ARCHITECTURE = key("general.architecture", 8, text("llama"))
+LENGTH = key("llama.context_length", 4, struct.pack("<I", 8192))
+WORDS = key("words", 9, struct.pack("<IQ", 8, 3) + text("a") + text("") + text("é"))
+NUMBERS = b"".join(
+    key(f"n{kind}", kind, struct.pack(layout, 1))
+    for kind, layout in enumerate(
+        ["<B", "<b", "<H", "<h", "<I", "<i", "<f", "<?", None, None, "<Q", "<q", "<d"]
+    )
+    if layout
+)
+
+
+def head(*keys: bytes, version: int = 3, count: int | None = None) -> bytes:
+    total = len(keys) if count is None else count
+    return b"GGUF" + struct.pack("<IQQ", version, 0, total) + b"".join(keys)
+
+
+@pytest.mark.parametrize(
+    "data, expected",
+    [
+        (head(ARCHITECTURE, LENGTH), 8192),
+        (head(LENGTH, ARCHITECTURE), 8192),
+        (head(ARCHITECTURE, WORDS, LENGTH), 8192),
+        (head(ARCHITECTURE, NUMBERS, LENGTH, count=13), 8192),
+        (head(ARCHITECTURE, LENGTH, version=2), 8192),
+        (head(ARCHITECTURE, key("llama.context_length", 10, struct.pack("<Q", 1 << 40))), 1 << 40),
+        (head(ARCHITECTURE, LENGTH, version=1), None),
+        (head(ARCHITECTURE), None),
+        (head(LENGTH), None),
+        (head(ARCHITECTURE, key("llama.context_length", 4, bytes(4))), None),
+        (head(ARCHITECTURE, key("llama.context_length", 5, struct.pack("<i", -1))), None),
+        (head(ARCHITECTURE, key("llama.context_length", 8, text("9"))), None),
+        (head(ARCHITECTURE, key("x", 99, b"")), None),
+        (head(ARCHITECTURE, text("x") + struct.pack("<IIQ", 9, 9, 1)), None),
+        (head(text("x") + struct.pack("<IIQ", 9, 8, 1 << 60), count=1 << 60), None),
+        (head(struct.pack("<Q", 1 << 63)), None),
+        (head(ARCHITECTURE, LENGTH, count=0), None),
+        (b"GGUF", None),
+    ],
+)
+def test_the_context_length_is_read_where_it_is_said(tmp_path, data, expected):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(data)
+    assert context_length(path) == expected
+
+
+@settings(max_examples=300, deadline=1000)
+@given(data=st.data())
+def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
+    whole = bytearray(head(ARCHITECTURE, WORDS, NUMBERS, LENGTH, count=14))
+    for _ in range(data.draw(st.integers(0, 6))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.getbasetemp() / "damaged.gguf"
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    length = context_length(path)
+    assert length is None or length > 0
+
+
+def test_a_gguf_file_passes(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF")
+    check_kind(path)
+
+
+def make_fifo(path):
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda path: path.write_bytes(b""), "is no GGUF model"),
+        (lambda path: path.write_bytes(b"PK\x03\x04"), "is no GGUF model"),
+        (lambda path: path.mkdir(), "is no regular file"),
+        (make_fifo, "is no regular file"),
+        (lambda path: None, "can't be read: no such file"),
+    ],
+    ids=["empty", "another kind", "folder", "fifo", "missing"],
+)
+def test_what_is_no_gguf_file_is_refused_without_waiting(tmp_path, make, said):
+    path = tmp_path / "model.gguf"
+    make(path)
+    with pytest.raises(FileAccessError, match=said):
+        check_kind(path)

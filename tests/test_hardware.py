@@ -1,0 +1,80 @@
+"""Processor features and cores, from what systems say of themselves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ore.backends.hardware import (
+    can_import,
+    missing_features,
+    physical_cores,
+    quota_cores,
+    thread_count,
+)
+
+MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
+TWO_CORES_FOUR_THREADS = "".join(
+    f"processor : {n}\nphysical id\t: 0\ncore id\t\t: {n % 2}\n\n" for n in range(4)
+)
+TWO_SOCKETS = "".join(f"physical id : {n}\ncore id : 0\n\n" for n in range(2))
+
+
+@pytest.mark.parametrize(
+    "cpu_info, missing",
+    [
+        (MODERN, set()),
+        (MODERN.replace(" avx2", ""), {"avx2"}),
+        ("flags : fpu sse2\n", {"avx2", "bmi2", "f16c", "fma"}),
+        ("flags : avx2fake bmi2 f16c fma\n", {"avx2"}),
+        ("Features : fp asimd\n", set()),
+        ("", set()),
+    ],
+    ids=["modern", "no avx2", "old", "a longer word", "not x86-64", "nothing"],
+)
+def test_what_the_processor_lacks_is_found_in_its_flags(cpu_info, missing):
+    assert missing_features(cpu_info) == missing
+
+
+@pytest.mark.parametrize(
+    "cpu_info, cores",
+    [(TWO_CORES_FOUR_THREADS, 2), (TWO_SOCKETS, 2), ("processor : 0\n", 0), ("", 0)],
+    ids=["hyperthreads", "sockets", "unsaid", "nothing"],
+)
+def test_physical_cores_are_counted_once(cpu_info, cores):
+    assert physical_cores(cpu_info) == cores
+
+
+@pytest.mark.parametrize(
+    "cpu_max, cores",
+    [
+        ("max 100000\n", 0),
+        ("200000 100000\n", 2),
+        ("150000 100000\n", 2),
+        ("10000 100000\n", 1),
+        ("1 0\n", 0),
+        ("nonsense", 0),
+        ("", 0),
+    ],
+)
+def test_a_quota_is_rounded_up_to_whole_cores(cpu_max, cores):
+    assert quota_cores(cpu_max) == cores
+
+
+def test_no_more_threads_than_the_process_may_use_and_at_least_one():
+    assert 1 <= thread_count() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert thread_count() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_a_module_that_python_can_import_passes():
+    assert can_import("json")

@@ -1,0 +1,194 @@
+"""Where models are, which are trusted, and what is said of those that are not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ore.backends import weights
+from ore.backends.wheel import PinnedFile
+from ore.errors import FileAccessError, HomeError, ModelNotFoundError
+
+PINNED = "smollm2:135m"
+PINNED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF = b"GGUF" + bytes(60)
+
+
+@pytest.fixture
+def folder(home) -> Path:
+    folder = home / ".ore" / "models"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def put(folder: Path, name: str, data: bytes = GGUF) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "environ, expected",
+    [
+        ({}, "{home}/.ore/models"),
+        ({"ORE_HOME": "/elsewhere"}, "/elsewhere/models"),
+        ({"ORE_MODEL_DIR": "/models é"}, "/models é"),
+        ({"ORE_MODEL_DIR": "/models", "ORE_HOME": "/elsewhere"}, "/models"),
+    ],
+)
+def test_the_folder_is_ore_s_own_unless_it_is_named(home, monkeypatch, environ, expected):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert str(weights.models_folder()) == expected.format(home=home)
+
+
+@pytest.mark.parametrize("named", ["", "models", "~/models"])
+def test_a_folder_that_is_no_absolute_path_is_refused(monkeypatch, named):
+    monkeypatch.setenv("ORE_MODEL_DIR", named)
+    with pytest.raises(HomeError, match="ORE_MODEL_DIR"):
+        weights.models_folder()
+
+
+def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
+    assert weights.installed() == {}
+    assert not (home / ".ore").exists()
+
+
+def test_a_user_s_models_are_named_by_their_files(folder):
+    one, two = put(folder, "Qwen 2.5é.GGUF"), put(folder, "a.b.gguf")
+    put(folder, "notes.txt")
+    (folder / "folder.gguf").mkdir()
+    assert weights.installed() == {"Qwen 2.5é": one, "a.b": two}
+
+
+def test_a_pinned_name_is_never_given_to_other_bytes(folder):
+    put(folder, f"{PINNED}.gguf")
+    own = put(folder, PINNED_FILE)
+    os.truncate(own, 98_362_432)
+    assert weights.installed() == {own.stem: own}
+    with pytest.raises(ModelNotFoundError, match="does not have the bytes that ORE trusts"):
+        weights.find(PINNED)
+    with pytest.raises(FileAccessError, match="move it away"):
+        weights.pull(PINNED, lambda *_: None)
+    assert own.exists()
+
+
+def test_a_folder_that_can_t_be_listed_is_an_error(home):
+    (home / ".ore").mkdir()
+    (home / ".ore" / "models").write_text("")
+    with pytest.raises(FileAccessError, match="can't be listed"):
+        weights.installed()
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        (PINNED, "fetch it with --pull smollm2:135m"),
+        ("nope", "use one of mine, or the path of a GGUF file"),
+        ("/no/such.gguf", "There is no file /no/such.gguf"),
+    ],
+)
+def test_a_model_that_is_not_there_says_what_to_do(folder, model, said):
+    put(folder, "mine.gguf")
+    with pytest.raises(ModelNotFoundError, match=said) as error:
+        weights.find(model)
+    assert error.value.model == model
+
+
+def test_without_any_model_the_small_one_is_offered(home):
+    with pytest.raises(ModelNotFoundError, match="--pull smollm2:135m"):
+        weights.find("llama3.2")
+
+
+def test_a_model_is_found_by_its_name_and_by_its_path(folder, tmp_path):
+    mine, other = put(folder, "mine.gguf"), put(tmp_path, "o ther é.gguf")
+    assert weights.find("mine") == mine
+    assert weights.find(str(other)) == other
+
+
+def test_what_is_no_gguf_file_is_refused(folder):
+    put(folder, "mine.gguf", b"#!/bin/sh")
+    with pytest.raises(FileAccessError, match="is no GGUF model"):
+        weights.find("mine")
+
+
+def test_only_a_pinned_model_can_be_fetched(home):
+    with pytest.raises(ModelNotFoundError, match="no model 'llama3.2' to fetch") as error:
+        weights.pull("llama3.2", lambda *_: None)
+    assert error.value.available == (PINNED,)
+    assert not (home / ".ore").exists()
+
+
+def pin_of(path: Path, **changes) -> PinnedFile:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    facts = {"file_bytes": path.stat().st_size, "file_sha256": digest, **changes}
+    return PinnedFile("x==1", "x", 0, "", **facts)
+
+
+@pytest.mark.invariant
+def test_a_file_is_trusted_for_its_bytes_only(folder):
+    path = put(folder, "mine.gguf")
+    assert weights.is_trusted(path, pin_of(path))
+    assert not weights.is_trusted(path, pin_of(path, file_sha256="0" * 64))
+    assert not weights.is_trusted(path, pin_of(path, file_bytes=1))
+    assert not weights.is_trusted(folder / "none.gguf", pin_of(path))
+
+
+def test_a_hash_is_remembered_until_the_file_changes(folder):
+    path, sidecar = put(folder, "mine.gguf"), folder / ".digests.json"
+    true = hashlib.sha256(GGUF).hexdigest()
+    assert weights.file_digest(path) == true
+    assert oct(sidecar.stat().st_mode)[-3:] == "600"
+    known = json.loads(sidecar.read_text())
+    known[str(path)]["sha256"] = "remembered"
+    sidecar.write_text(json.dumps(known))
+    assert weights.file_digest(path) == "remembered"
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+    assert weights.file_digest(path) == true
+    path.write_bytes(GGUF + b"more")
+    assert weights.file_digest(path) == hashlib.sha256(GGUF + b"more").hexdigest()
+
+
+def test_hashes_of_files_that_are_gone_are_forgotten(folder, tmp_path):
+    gone = put(tmp_path, "gone.gguf")
+    weights.file_digest(gone)
+    gone.unlink()
+    weights.file_digest(put(folder, "mine.gguf"))
+    assert list(json.loads((folder / ".digests.json").read_text())) == [str(folder / "mine.gguf")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"PATH": 1}', '{"PATH": {"size": 64, "mtime_ns": MTIME, "sha256": 5}}'],
+)
+def test_a_damaged_memory_is_made_anew(folder, text):
+    path, sidecar = put(folder, "mine.gguf"), folder / ".digests.json"
+    mtime = str(path.stat().st_mtime_ns)
+    sidecar.write_text(text.replace("PATH", str(path)).replace("MTIME", mtime))
+    true = hashlib.sha256(GGUF).hexdigest()
+    assert weights.file_digest(path) == true
+    assert json.loads(sidecar.read_text())[str(path)]["sha256"] == true
+
+
+def test_a_memory_that_can_t_be_written_costs_time_and_nothing_else(folder):
+    (folder / ".digests.json").mkdir()
+    path = put(folder, "mine.gguf")
+    assert weights.file_digest(path) == hashlib.sha256(GGUF).hexdigest()
+    assert sorted(each.name for each in folder.iterdir()) == [".digests.json", "mine.gguf"]
+
+
+def test_a_hash_of_no_file_is_an_error(folder):
+    with pytest.raises(FileAccessError, match="can't be read"):
+        weights.file_digest(folder / "none.gguf")
+
+
+@pytest.mark.embedded
+def test_the_pinned_model_is_there_and_is_not_fetched_again(model_dir):
+    seen = []
+    weights.pull(PINNED, lambda *step: seen.append(step))
+    assert seen == [("already there", 98_362_432, 98_362_432)]
+    assert weights.installed()[PINNED] == model_dir / PINNED_FILE
