@@ -170,7 +170,8 @@ def main() -> None:
         (Path(home) / ".ore").mkdir()
         (Path(home) / ".ore/.env").write_text("ORE_BACKEND=ollama\n")
         environ = {name: v for name, v in os.environ.items() if not name.startswith("ORE_")}
-        environ.update(HOME=home, PYTHONPATH=str(ROOT))
+        environ.update(HOME=home, PYTHONPATH=str(ROOT), PYTHONPYCACHEPREFIX=f"{home}/bytecode")
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled once, as for whoever installed it
         start_up(runs, environ)
         one_turn(runs, environ)
         streaming(max(runs // 2, 3), environ)
