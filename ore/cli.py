@@ -201,13 +201,7 @@ def _model(options, backend) -> str:
 
     model = options.model or backend.default_model()
     if model is None:
-        where = f" on {backend.host}" if backend.host else ""
-        raise ModelNotFoundError(
-            f"No model is installed{where}: fetch one with --pull NAME, for example "
-            f"--pull llama3.2.",
-            model="",
-            host=backend.host,
-        )
+        raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
     return model
 
 

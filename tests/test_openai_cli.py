@@ -78,6 +78,14 @@ def test_a_turn_goes_to_the_named_server_and_its_only_model():
     assert fake.chats[0].json["messages"] == [{"role": "user", "content": "Which city?"}]
 
 
+def test_of_several_models_one_has_to_be_named():
+    with FakeOpenAI(models=("small", "large")) as fake:
+        result = asked("hi", "--host", fake.url)
+        assert result.code == 1 and "has several models, or none: name one" in result.err
+        assert asked("hi", "--host", fake.url, "--model", "large").out == "Paris.\n"
+        assert asked("--list-models", "--host", fake.url).out == "small\nlarge\n"
+
+
 def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
     artifact = tmp_path / "run.json"
     with FakeOpenAI(key="sk-secret") as fake:

@@ -78,6 +78,14 @@ class Backend(ABC):
     def default_model(self) -> str | None:
         """Return the model to use when none is named, or None when there is none."""
 
+    def no_default(self) -> str:
+        """Return the sentence for when there is no default model: why, and what to do."""
+        where = f" on {self.host}" if self.host else ""
+        return (
+            f"No model is installed{where}: fetch one with --pull NAME, for example "
+            f"--pull llama3.2."
+        )
+
     @abstractmethod
     def pull(self, name: str, progress: Progress) -> None:
         """Fetch a model, saying how far it is; on any failure nothing is left behind."""

@@ -52,21 +52,17 @@ class OpenAIBackend(Backend):
             return [entry.id for entry in call.models()]
 
     def default_model(self) -> str | None:
-        """Return ``ORE_MODEL`` if it is set, else the server's only model.
-
-        Raises:
-            ModelNotFoundError: The server has several models, or none.
-        """
+        """Return ``ORE_MODEL`` if it is set, else the server's only model, else None."""
         if named := os.environ.get("ORE_MODEL", "").strip():
             return named
         names = self.models()
-        if len(names) == 1:
-            return names[0]
-        raise ModelNotFoundError(
-            f"The server at {self.address} has {len(names)} models: name one with --model.",
-            model="",
-            available=tuple(names),
-            host=self.host,
+        return names[0] if len(names) == 1 else None
+
+    def no_default(self) -> str:
+        """Return that a model has to be named where a server has several."""
+        return (
+            f"The server at {self.address} has several models, or none: name one with --model; "
+            f"--list-models shows what there is."
         )
 
     def pull(self, name: str, progress: Progress) -> None:
