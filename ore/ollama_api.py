@@ -218,12 +218,12 @@ def _asked(
                     raise _refused(host, model, response)
                 yield response
             if watchdog.fired:  # a body without a length may have ended as if it were complete
-                raise ollama_errors.silent(host, seconds)
+                raise ollama_errors.no_reply(host, seconds)
     except OreError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as exc:
         if watchdog.fired:
-            raise ollama_errors.silent(host, seconds) from exc
+            raise ollama_errors.no_reply(host, seconds) from exc
         if isinstance(exc, http.client.IncompleteRead):
             raise ollama_errors.broken_off(host, _CUT) from exc
         if isinstance(exc, OSError):

@@ -57,6 +57,14 @@ def silent(host, seconds: float) -> BackendTimeoutError:
     )
 
 
+def no_reply(host, seconds: float) -> BackendTimeoutError:
+    """A look-up was not answered within ``seconds``, which nobody can set."""
+    return BackendTimeoutError(
+        f"The server at {host} did not answer within {seconds:g} s: try again, or look at its log.",
+        host=host.url,
+    )
+
+
 def too_slow(host, seconds: float) -> BackendTimeoutError:
     """The turn was not done after ``seconds``."""
     return BackendTimeoutError(

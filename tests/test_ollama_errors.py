@@ -185,6 +185,11 @@ def test_a_missing_model_names_those_that_are_there():
             f"server's log.",
         ),
         (
+            ollama_errors.no_reply(HOST, 10.0),
+            BackendTimeoutError,
+            f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
+        ),
+        (
             ollama_errors.too_slow(HOST, 60.0),
             BackendTimeoutError,
             f"The answer from {AT} was not complete after 60 s, and the turn was ended: give it "
