@@ -140,6 +140,7 @@ def endless(fake: FakeOpenAI) -> Iterator[Step]:
 SCENARIOS: dict[str, Play] = {
     "happy": lambda fake: [*fake.events(), event(usage=USAGE), DONE],
     "length": lambda fake: [*fake.events("length"), event(usage=USAGE), DONE],
+    "refusal": lambda fake: [event(delta={"refusal": "No."}), event(delta={}, finish="stop"), DONE],
     "no-usage": lambda fake: [*fake.events(), DONE],
     "no-mark": lambda fake: fake.events(),
     "eof": lambda fake: fake.events(None),

@@ -88,6 +88,11 @@ def test_options_thinking_format_and_images_are_sent_as_the_protocol_has_them():
     assert response.metadata["options"] == settings["options"]
 
 
+def test_what_a_model_says_instead_of_an_answer_is_the_answer():
+    with FakeOpenAI(scenario="refusal") as fake:
+        assert reasoner(fake).reason(ASKED).content == "No."
+
+
 def test_thinking_inside_the_text_is_taken_out():
     with FakeOpenAI(("<thi", "nk>Hm.</th", "ink>\n\n", "Paris.")) as fake:
         chunks = reasoner(fake).stream_reason(ASKED)

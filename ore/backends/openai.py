@@ -228,7 +228,7 @@ class _Last:
                 continue
             extra = choice.delta.model_extra or {}
             thinking += extra.get("reasoning_content") or extra.get("reasoning") or ""
-            text += choice.delta.content or ""
+            text += choice.delta.content or choice.delta.refusal or ""
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:
