@@ -89,18 +89,19 @@ def test_what_the_run_was_given_is_given_again(ore, folder, home, persona, flags
 
 
 @pytest.mark.parametrize(
-    "flags, more, purpose",
+    "flags, asked, purpose",
     [
-        (["--model", "b"], {"models": ("a", "b")}, "on purpose: model a -> b"),
-        (["-o", "seed=4"], {}, "on purpose: options seed=4"),
-        (["-o", "seed=3"], {}, "on purpose: options seed=3"),
+        (["--model", "b"], {"seed": 3}, "on purpose: model a -> b"),
+        (["-o", "seed=4"], {"seed": 4}, "on purpose: options seed=4"),
+        (["-o", "top_k=1"], {"seed": 3, "top_k": 1}, "on purpose: options top_k=1"),
     ],
 )
 def test_what_was_changed_on_purpose_is_said_and_is_no_difference(
-    ore, folder, flags, more, purpose
+    ore, folder, flags, asked, purpose
 ):
     record(folder / "a.json", "hi", "--model", "a", "-o", "seed=3", models=("a", "b"))
-    result = ore("--replay", "a.json", *flags, **{"models": ("a", "b"), **more})
+    result = ore("--replay", "a.json", *flags, models=("a", "b"))
+    assert result.backend.settings.options == asked
     assert (result.code, result.out) == (0, f"a.json\tsame\tmessages rebuilt; {purpose}\n")
     result = ore("--replay", "a.json", *flags, models=("a", "b"), replies=["Other."])
     assert result.code == 3 and rows(result.out)["a.json"][1].startswith("answer; ")
