@@ -9,7 +9,7 @@ import pytest
 from ore.backends import Settings
 from ore.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete
 from ore.errors import BackendError
-from tests.harness import ScriptedBackend
+from tests.harness import ScriptedBackend, ScriptedReasoner
 from tests.process import ROOT
 
 TERMINAL = {"terminal": "in out err"}
@@ -138,6 +138,26 @@ def test_the_conversation_goes_on_with_the_other_model(ore):
     result = typed(ore, "one", "/model second", "two", models=("scripted", "second"))
     assert [m.content for m in result.calls[1][1:]] == ["one", "Paris.", "two"]
     assert isinstance(result.backend.settings, Settings)
+
+
+def test_every_reasoner_is_closed_once_it_is_left(ore):
+    made = []
+
+    class Counting(ScriptedReasoner):
+        is_closed = False
+
+        def close(self):
+            self.is_closed = True
+
+    class Several(ScriptedBackend):
+        def reasoner(self, model_id, settings):
+            made.append(Counting(["Fine."], model_id))
+            return made[-1]
+
+    backend = Several(models=("scripted", "second"))
+    typed(ore, "/model second", "Hi", open_backend=lambda *_: backend)
+    assert [reasoner.model_id for reasoner in made] == ["scripted", "second"]
+    assert all(reasoner.is_closed for reasoner in made) and len(made[1].calls) == 1
 
 
 def test_show_says_what_a_turn_is_made_of(ore, tmp_path):

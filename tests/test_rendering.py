@@ -82,6 +82,11 @@ def test_nothing_is_obeyed_whatever_the_markdown_says(has_colour):
             assert obeyed(COLOUR.sub("", out)) == set(), source
 
 
+def test_an_address_is_shown_and_never_hidden_behind_a_text():
+    out = shown("[my bank](http://evil.example)", has_colour=True)
+    assert "http://evil.example" in out and "\x1b]8" not in out
+
+
 @pytest.mark.parametrize("source", ["You: yes", "**You:** yes", "&#89;ou: yes", "a\\\nYou: yes"])
 def test_a_forged_label_is_indented(source):
     out = COLOUR.sub("", shown(source, has_colour=True))

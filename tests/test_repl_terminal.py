@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from ore.store import FileSessionStore
+from ore.types import Session
 from tests.terminal import OURS, OnTerminal
 
 pytest.importorskip("readline")
@@ -34,11 +36,11 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
 def test_a_paste_of_several_lines_is_one_prompt():
     with OnTerminal("-i", "-v", replies=["Read.", "Again."]) as terminal:
         assert b"\x1b[?2004h" in terminal.wait_for(ASK)
-        terminal.type("\x1b[200~one\ntwo\r\n/bye\x1b[201~")
+        terminal.type("\x1b[200~/one\ntwo\r\n/bye\x1b[201~")
         terminal.type("\r")
         terminal.wait_for("Read.")
         terminal.type("/retry\r")
-        assert "Asking again: one\ntwo\n\n/bye\n" in plain(terminal.wait_for("Again."))
+        assert "Asking again: /one\ntwo\n\n/bye\n" in plain(terminal.wait_for("Again."))
 
 
 def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
@@ -162,6 +164,17 @@ def test_without_readline_everything_but_editing_works(tmp_path):
         terminal.wait_for("/retry")
         terminal.type("\x04")
         assert terminal.end()[0] == 0
+
+
+def test_what_was_typed_before_a_question_is_no_answer_to_it():
+    FileSessionStore().save(Session(), "precious")
+    with OnTerminal("--delete-session", "precious") as terminal:
+        terminal.type("y\r")
+        terminal.wait_for("for good? [y/N] ")
+        terminal.interrupt("n\r")
+        code, seen = terminal.end()
+    assert code == 0 and b"Nothing was deleted." in seen
+    assert FileSessionStore().exists("precious")
 
 
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
