@@ -160,7 +160,7 @@ SCENARIOS: dict[str, Play] = {
     "html-200": lambda fake: [Whole(200, "text/html", b"<html>hello</html>")],
     "json-200": lambda fake: [whole({"choices": []})],
     "no-http": lambda fake: [Raw(b"nonsense\r\n\r\n"), Cut()],
-    "redirect": lambda fake: [Whole(302, "", b"", {"Location": "http://127.0.0.1:1/"})],
+    "redirect": lambda fake: [Whole(302, "", b"", {"Location": "/v1/elsewhere"})],
     "busy": lambda fake: [refusal(429, "Rate limit reached")],
     "broken": lambda fake: [refusal(500, "CUDA out of memory")],
     "html-502": lambda fake: [Whole(502, "text/html", b"<html>Bad Gateway</html>")],

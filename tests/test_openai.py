@@ -146,7 +146,7 @@ def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
     with FakeOpenAI(scenario=name) as fake, pytest.raises(kind) as caught:
         reasoner(fake, timeout=0.3).reason(ASKED)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-    assert (caught.value.partial, len(fake.chats)) == (partial, 1)
+    assert (caught.value.partial, len(fake.requests)) == (partial, 1)
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
