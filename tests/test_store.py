@@ -91,6 +91,14 @@ def test_a_change_of_the_loaded_session_does_not_change_what_the_store_knows(sto
         store.save(session, "talk")
 
 
+def test_a_session_that_lost_a_message_after_it_was_saved_is_not_saved(store):
+    session = Session(turn())
+    store.save(session, "talk")
+    session.messages.pop(0)
+    with pytest.raises(SessionChangedError):
+        store.save(session, "talk")
+
+
 def test_files_are_private_and_a_stricter_mode_is_kept(store):
     session = Session(turn())
     store.save(session, "talk")
