@@ -151,11 +151,11 @@ def test_every_reasoner_is_closed_once_it_is_left(ore):
 
     class Several(ScriptedBackend):
         def reasoner(self, model_id, settings):
-            made.append(Counting(["Fine."], model_id))
+            made.append(Counting([lambda _: f"{made[0].is_closed}"], model_id))
             return made[-1]
 
     backend = Several(models=("scripted", "second"))
-    typed(ore, "/model second", "Hi", open_backend=lambda *_: backend)
+    assert "[AYA]: True" in typed(ore, "/model second", "Hi", open_backend=lambda *_: backend).out
     assert [reasoner.model_id for reasoner in made] == ["scripted", "second"]
     assert all(reasoner.is_closed for reasoner in made) and len(made[1].calls) == 1
 

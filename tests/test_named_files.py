@@ -91,10 +91,11 @@ def test_what_is_no_text_file_stops_the_turn_before_anything_is_opened(ore, tmp_
     def no_backend(*_):
         raise AssertionError("a backend was opened")
 
-    result = ore("Hi", "-f", str(path), open_backend=no_backend)
-    assert (result.code, result.calls, result.out) == (1, [], "")
-    assert why in result.err.lower() or why in result.err
-    assert len(result.err.splitlines()) == 1
+    for args in (["Hi"], ["-i"]):
+        result = ore(*args, "-f", str(path), stdin="", open_backend=no_backend)
+        assert (result.code, result.calls, result.out) == (1, [], "")
+        assert why in result.err.lower() or why in result.err
+        assert len(result.err.splitlines()) == 1
 
 
 def test_a_file_and_an_artifact_to_run_do_not_go_together(ore, notes):
