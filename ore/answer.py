@@ -19,7 +19,7 @@ class Answer:
     """Collects the parts of one answer.
 
     Thinking comes apart from the text (``think``), or within it, between ``<think>`` and
-    ``</think>`` at its beginning; once it came apart, marks in the text are text.
+    ``</think>`` at its beginning; where it came apart first, marks in the text are text.
 
     Args:
         on_thinking: Told of the thinking; an exception of it goes through.
@@ -30,6 +30,7 @@ class Answer:
         self._thinking = io.StringIO()
         self._on_thinking = on_thinking
         self._splitter: ThinkSplitter | None = ThinkSplitter()
+        self._is_begun = False
 
     def think(self, text: str) -> None:
         """Take in a part of the thinking that came apart from the text.
@@ -37,7 +38,7 @@ class Answer:
         Raises:
             TooLarge: There is more than ``REPLY_LIMIT`` of the answer by now.
         """
-        if self._thinking.tell() == 0 and self._text.tell() == 0:
+        if not self._is_begun:
             self._splitter = None
         self._note(_writable(text))
         self._check_size()
@@ -48,6 +49,7 @@ class Answer:
         Raises:
             TooLarge: There is more than ``REPLY_LIMIT`` of the answer by now.
         """
+        self._is_begun = True
         if not text.isascii():
             text = _writable(text)
         if self._splitter is not None:

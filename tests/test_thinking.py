@@ -71,6 +71,14 @@ def test_once_thinking_came_apart_marks_in_the_text_are_text():
     assert (answer.thinking, told) == ("Hm.", ["Hm."])
 
 
+def test_text_that_was_held_back_is_not_lost_when_thinking_comes_apart():
+    answer = Answer()
+    assert answer.say("<th") == ""
+    answer.think("Hm.")
+    assert answer.say("e end") + answer.end() == "<the end"
+    assert (answer.text, answer.thinking) == ("<the end", "Hm.")
+
+
 def chat(*args: str, **more):
     with FakeOllama(capabilities=("completion", "thinking"), **more) as fake:
         return run_ore(*args, "--host", fake.url, open_backend=open_backend), fake
