@@ -65,6 +65,13 @@ class EmbeddedBackend(Backend):
         chosen = self._model or os.environ.get("ORE_MODEL")
         return chosen or next(iter(weights.installed()), None)
 
+    def no_default(self) -> str:
+        """Return where a model comes from, for when there is none."""
+        return (
+            f"No model is installed: fetch the small one with --pull {weights.DEFAULT_MODEL}, or "
+            f"put a GGUF file into {weights.models_folder()}."
+        )
+
     def pull(self, name: str, progress: Progress) -> None:
         """Fetch the pinned model; see ``ore.backends.weights.pull``."""
         weights.pull(name, progress)
@@ -128,12 +135,13 @@ class EmbeddedReasoner(Reasoner):
         """
         started = time.monotonic()
         request = embedded_request.request_of(messages, self._settings, self._longest())
-        engine, load_duration = self._loaded()
-        request.update(embedded_request.thinking_of(self._settings.think, engine.template))
         silence, deadline = self._settings.timeout, self._settings.deadline
         end = None if deadline is None else started + deadline
         answer, last = Answer(self._settings.on_thinking), _Last()
         try:
+            engine, load_duration = self._loaded()
+            request.update(embedded_request.thinking_of(self._settings.think, engine.template))
+            self._doing = "reading the prompt"
             with closing(engine.events(request, silence=silence, end=end)) as events:
                 for event in events:
                     if text := self._take(event, answer, last):
