@@ -53,9 +53,8 @@ class LineEditor:
             readline.parse_and_bind("bind ^I rl_complete")
             return
         readline.parse_and_bind("tab: complete")
-        if (
-            os.environ.get("TERM", "dumb") != "dumb"
-        ):  # Python has switched it off for its own prompt
+        if os.environ.get("TERM", "dumb") != "dumb":
+            # Python switches it off, for its own prompt reads line by line.
             readline.parse_and_bind("set enable-bracketed-paste on")
             version = getattr(readline, "_READLINE_RUNTIME_VERSION", 0)
             self.ends_its_line = version >= _WITH_PASTE

@@ -53,7 +53,7 @@ def _list(options: Options, console: Console, store: FileSessionStore) -> None:
 def _show(options: Options, console: Console, store: FileSessionStore) -> None:
     session = store.load(options.show_session)
     if options.json:
-        console.json(asdict(session))
+        console.json({**asdict(session), "messages": [_data(m) for m in session.messages]})
         return
     head = f"{options.show_session}: {_turns(_count(session))}, begun {_when(session.created_at)}"
     console.transcript(head, [(_label(message), message.content) for message in session.messages])
@@ -66,7 +66,7 @@ def _search(options: Options, console: Console, store: FileSessionStore) -> None
         console.notice(f"No message of a session holds '{text}'.")
     if options.json:
         console.json(
-            [{"name": hit.name, "number": hit.number, **asdict(hit.message)} for hit in found]
+            [{"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found]
         )
         return
     console.rows(
@@ -135,6 +135,11 @@ _VERBS: dict[str, Callable[[Options, Console, FileSessionStore], None]] = {
 def last_exchange(session: Session) -> list[str]:
     """Return the last turn as the two labelled texts that a person saw."""
     return [_label(message) + message.content for message in session.messages[-2:]]
+
+
+def _data(message: Message) -> dict[str, object]:
+    """The fields of a message that its session's file has."""
+    return {key: value for key, value in asdict(message).items() if key != "images"}
 
 
 def _label(message: Message) -> str:
