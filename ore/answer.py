@@ -31,6 +31,7 @@ class Answer:
         self._on_thinking = on_thinking
         self._splitter: ThinkSplitter | None = ThinkSplitter()
         self._is_begun = False
+        self._size = 0
 
     def think(self, text: str) -> None:
         """Take in a part of the thinking that came apart from the text.
@@ -40,8 +41,8 @@ class Answer:
         """
         if not self._is_begun:
             self._splitter = None
+        self._grow(len(text))
         self._note(_writable(text))
-        self._check_size()
 
     def say(self, text: str) -> str:
         """Take in a part of the text and return what of the answer is certain now.
@@ -50,6 +51,7 @@ class Answer:
             TooLarge: There is more than ``REPLY_LIMIT`` of the answer by now.
         """
         self._is_begun = True
+        self._grow(len(text))
         if not text.isascii():
             text = _writable(text)
         if self._splitter is not None:
@@ -58,7 +60,6 @@ class Answer:
             if self._splitter.is_answering:
                 self._splitter = None
         self._text.write(text)
-        self._check_size()
         return text
 
     def end(self) -> str:
@@ -84,8 +85,9 @@ class Answer:
             if self._on_thinking is not None:
                 self._on_thinking(thinking)
 
-    def _check_size(self) -> None:
-        if self._text.tell() + self._thinking.tell() > REPLY_LIMIT:
+    def _grow(self, characters: int) -> None:
+        self._size += characters
+        if self._size > REPLY_LIMIT:
             raise TooLarge("an answer", REPLY_LIMIT)
 
 

@@ -106,7 +106,8 @@ class Streams:
             self._write("", flush=True)
 
     def _write(self, text: str, flush: bool = False) -> None:
-        self.end_thinking()
+        if self._trace is not None:
+            self.end_thinking()
         if self.stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
         if self._waiting is not None:
