@@ -157,6 +157,16 @@ def test_without_colour_thinking_is_plain_and_ends_before_the_next_line():
     assert shown({"NO_COLOR": "1"}, "a\n") == "[THINKING]: a\ndone\n"
 
 
+def test_an_answer_on_the_same_terminal_begins_a_line_of_its_own():
+    both = Terminal()
+    console = Console(None, both, both)
+    console.thinking("Hm.")
+    console.begin_answer()
+    console.chunk("Paris. ")
+    console.end_answer()
+    assert both.getvalue() == "[THINKING]: Hm.\n[AYA]: Paris. \n"
+
+
 def test_verbose_does_not_repeat_the_thinking():
     result, _ = chat("hi", "-v", thinking="Let me see.")
     assert result.err.count("Let me see.") == 1
