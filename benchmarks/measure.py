@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+Measured = TypeVar("Measured")
 
 
-def interleaved(cases: dict[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
+def interleaved(cases: dict[str, Callable[[], Measured]], runs: int) -> dict[str, list[Measured]]:
     """Run every case ``runs`` times, taking turns, and return what each returned, in run order."""
-    results: dict[str, list[float]] = {name: [] for name in cases}
+    results: dict[str, list[Measured]] = {name: [] for name in cases}
     for number in range(runs):
         names = list(cases) if number % 2 == 0 else list(reversed(cases))
         for name in names:
