@@ -67,14 +67,10 @@ class CheckFailedError(OreError):
 
 
 class SchemaMismatchError(CheckFailedError):
-    """An answer is not what ``--schema`` asks for; ``reason`` says why, ``text`` is the answer."""
+    """An answer is not what ``--schema`` asks for; ``text`` is the answer, verbatim."""
 
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(
-            f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, "
-            f"or change the schema. The answer was:\n{text}"
-        )
-        self.reason = reason
+    def __init__(self, message: str, *, text: str = "") -> None:
+        super().__init__(message)
         self.text = text
 
 

@@ -63,14 +63,14 @@ def parse_answer(response: Response, schema: dict[str, Any]) -> Any:
         SchemaMismatchError: The answer was cut off by a limit, is no JSON, or does not fit.
     """
     if response.metadata.get("done_reason") == "length":
-        raise SchemaMismatchError("it was cut off by a limit", response.content)
+        raise _mismatch("it was cut off by a limit", response.content)
     try:
         value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
     except ValueError as exc:
-        raise SchemaMismatchError(str(exc), response.content) from exc
+        raise _mismatch(str(exc), response.content) from exc
     problem = _problem(value, schema)
     if problem:
-        raise SchemaMismatchError(problem, response.content)
+        raise _mismatch(problem, response.content)
     return value
 
 
@@ -128,6 +128,14 @@ def _problem(value: Any, schema: dict[str, Any]) -> str:
     except (re.error, RecursionError, OverflowError) as exc:
         return f"the schema can't be applied ({_short(str(exc))})"
     return f"at {found.json_path}, {_short(found.message)}" if found else ""
+
+
+def _mismatch(reason: str, text: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, or "
+        f"change the schema. The answer was:\n{text}",
+        text=text,
+    )
 
 
 def _validator_class(schema: dict[str, Any]) -> Any:

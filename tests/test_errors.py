@@ -45,6 +45,7 @@ TREE = {
     "PersonaError": ("OreError", 1, None),
     "ReaderGoneError": ("OreError", 141, None),
     "ReasonerContractError": ("OreError", 1, TypeError),
+    "SchemaMismatchError": ("CheckFailedError", 3, None),
     "ServerUnreachableError": ("BackendError", 1, ConnectionError),
     "SessionChangedError": ("SessionError", 1, None),
     "SessionError": ("OreError", 1, None),
