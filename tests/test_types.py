@@ -30,7 +30,7 @@ NEW, NOW = "a new UUID4", "the time"
 
 # Every field in its order, with the default where it has one.
 CONTRACT = {
-    Message: {"role": MISSING, "content": MISSING, "id": NEW, "timestamp": NOW},
+    Message: {"role": MISSING, "content": MISSING, "id": NEW, "timestamp": NOW, "images": ()},
     Response: {
         "content": MISSING,
         "model_id": MISSING,
