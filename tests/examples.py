@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.fake_ollama import FakeOllama
 from tests.process import ROOT, environment, until
 
-PATIENCE = 900.0
+PATIENCE = 3600.0
 WORKERS = 2
 
 # Stands in front of ORE: the first process says who it is and asks a server that never answers.
