@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ore.errors import (
@@ -33,11 +33,15 @@ _MOST_REMEMBERED = 4
 
 @dataclass
 class _Remembered:
-    """What is known of a file, so that it need not be read, nor its messages encoded, again."""
+    """What is known of a file, so that it need not be read, nor its messages encoded, again.
+
+    A file with this ``fingerprint`` holds ``loaded``, or the first ``written`` messages of ``text``.
+    """
 
     fingerprint: tuple[int, ...] | None = None
-    stored: Session | None = None
-    text: SessionText = field(default_factory=SessionText)
+    loaded: Session | None = None
+    text: SessionText | None = None
+    written: int = 0
 
 
 class SessionFiles:
@@ -98,7 +102,7 @@ class SessionFiles:
         session, status = self.read(folder, name)
         known = self._recall(name)
         known.fingerprint = _fingerprint(status)
-        known.stored = Session(list(session.messages), session.id, session.created_at)
+        known.loaded = Session(list(session.messages), session.id, session.created_at)
         return session
 
     def read(
@@ -143,47 +147,26 @@ class SessionFiles:
             OSError: It could not be written; the file is as it was.
         """
         file, mode = f"{name}.json", 0o600
-        session = Session(list(session.messages), session.id, session.created_at)
         known = self._recall(name)
+        is_grown = known.text is not None and known.text.grows_into(session)
         with suppress(FileNotFoundError):
             status = folder.stat(file)
-            self._require_continuation(folder, status, session, name)
+            if known.fingerprint != _fingerprint(status):
+                known.loaded, status = self.read(folder, name, "was not saved, for its file is bad")
+                known.fingerprint = _fingerprint(status)
+            _require_continuation(session, known, is_grown, name)
             mode &= status.st_mode
-        try:
-            chunks = known.text.encode(session)
-        except ValueError as exc:
-            raise InvalidSessionError(
-                f"The session '{name}' was not saved, for it could not be read again: {exc}.", name
-            ) from exc
-        if sum(map(len, chunks)) > MAX_BYTES:
-            raise SessionNotSavedError(
-                f"The session '{name}' was not saved: it is larger than {MAX_BYTES:,} bytes. Go on "
-                f"in a new session.",
-                name,
-            )
+        text, chunks = _encoded(session, known.text if is_grown else None, name)
         with deferred_signals():
             status, is_confirmed = folder.replace(file, f".{name}.tmp", chunks, mode)
-            known.fingerprint, known.stored = _fingerprint(status), session
+            known.fingerprint, known.loaded = _fingerprint(status), None
+            known.text, known.written = text, len(text)
         return is_confirmed
 
     def forget(self, *names: str) -> None:
         """Forget what is known of files that were renamed or removed."""
         for name in names:
             self._remembered.pop(name, None)
-
-    def _require_continuation(
-        self, folder: Folder, status: os.stat_result, session: Session, name: str
-    ) -> None:
-        known = self._recall(name)
-        if known.fingerprint != _fingerprint(status):
-            known.stored, status = self.read(folder, name, "was not saved, for its file is bad")
-            known.fingerprint = _fingerprint(status)
-        if not is_continuation(session, known.stored):
-            raise SessionChangedError(
-                f"The session '{name}' changed on disk: not saved. What was to be saved does not "
-                f"continue what is there now; save it under another name.",
-                name,
-            )
 
     def _recall(self, name: str) -> _Remembered:
         """Return what is known of a file; what was not asked for lately is forgotten."""
@@ -195,6 +178,37 @@ class SessionFiles:
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"
+
+
+def _require_continuation(session: Session, known: _Remembered, is_grown: bool, name: str) -> None:
+    if known.loaded is None and is_grown:
+        return
+    stored = known.text.beginning(known.written) if known.loaded is None else known.loaded
+    if not is_continuation(session, stored):
+        raise SessionChangedError(
+            f"The session '{name}' changed on disk: not saved. What was to be saved does not "
+            f"continue what is there now; save it under another name.",
+            name,
+        )
+
+
+def _encoded(
+    session: Session, text: SessionText | None, name: str
+) -> tuple[SessionText, tuple[bytearray, bytes]]:
+    try:
+        text = SessionText(session) if text is None else text
+        chunks = text.extend(session)
+    except ValueError as exc:
+        raise InvalidSessionError(
+            f"The session '{name}' was not saved, for it could not be read again: {exc}.", name
+        ) from exc
+    if sum(map(len, chunks)) > MAX_BYTES:
+        raise SessionNotSavedError(
+            f"The session '{name}' was not saved: it is larger than {MAX_BYTES:,} bytes. Go on in "
+            f"a new session.",
+            name,
+        )
+    return text, chunks
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:

@@ -22,35 +22,46 @@ _MOST_DIGITS = 40
 
 
 class SessionText:
-    """The text of one growing session: a message that was encoded is not encoded again.
+    """The text of one session that grows: a message that was encoded is not encoded again.
 
     The text is byte for byte ``json.dumps(..., indent=2, ensure_ascii=False)`` of the session, but
     that a message with a lone surrogate, which UTF-8 can't write, is escaped to ASCII.
+
+    Raises:
+        ValueError: The session has no identity; the reason, as the end of a sentence.
     """
 
-    def __init__(self) -> None:
-        self._head = b""
+    def __init__(self, session: Session) -> None:
+        _require(identity_problem(session.id, session.created_at))
+        self._identity = session.id, session.created_at
+        self._head = _head(session.id, session.created_at)
         self._messages: list[Message] = []
         self._ids: set[str] = set()
-        self._text = bytearray()
+        self._text = bytearray(self._head)
 
-    def encode(self, session: Session) -> tuple[bytearray, bytes]:
-        """Return the text in two parts; the first is this object's own, to be used at once.
+    def grows_into(self, session: Session) -> bool:
+        """Return whether the session is this one, with the same objects first.
 
-        Raises:
-            ValueError: The session is none that could be read again; the reason, as the end of a
-                sentence.
+        Equal messages are not enough: they may be spelled in another way, as 1 and 1.0 are.
         """
-        _require(identity_problem(session.id, session.created_at))
-        head = _head(session.id, session.created_at)
-        known = len(self._messages)
-        # The same objects: equal ones may be spelled in another way, as 1 and 1.0 are.
-        is_grown = known <= len(session.messages) and all(
+        if identity_problem(session.id, session.created_at) is not None:
+            return False
+        if len(session.messages) < len(self._messages):
+            return False
+        return _head(session.id, session.created_at) == self._head and all(
             map(operator.is_, session.messages, self._messages)
         )
-        if head != self._head or not is_grown:
-            self._head, self._text = head, bytearray(head)
-            self._messages, self._ids, known = [], set(), 0
+
+    def extend(self, session: Session) -> tuple[bytearray, bytes]:
+        """Return the text of a session that this one grows into, in two parts.
+
+        The first part is this object's own: to be used at once, and not kept.
+
+        Raises:
+            ValueError: A new message could not be read again; the reason, as the end of a
+                sentence.
+        """
+        known = len(self._messages)
         new = session.messages[known:]
         ids = _new_ids(new, self._ids, known)
         if new:
@@ -58,6 +69,13 @@ class SessionText:
             self._messages += new
             self._ids |= ids
         return self._text, b"\n  ]\n}" if self._messages else b"]\n}"
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def beginning(self, count: int) -> Session:
+        """Return the session as it was with its first ``count`` messages."""
+        return Session(self._messages[:count], *self._identity)
 
 
 def decode(data: bytes) -> Session:

@@ -30,7 +30,7 @@ WHOLE = {"id": "s", "created_at": 1.0, "messages": [USER, ANSWER]}
 
 
 def encoded(session: Session) -> bytes:
-    return b"".join(SessionText().encode(session))
+    return b"".join(SessionText(session).extend(session))
 
 
 def text_of(value: object) -> bytes:
@@ -58,20 +58,35 @@ def test_a_session_is_written_as_plain_indented_json_and_reads_back_equal(sessio
 @settings(deadline=None)
 @given(SESSIONS, SESSIONS)
 def test_a_session_that_grows_is_written_like_one_that_is_written_at_once(session, other):
-    text = SessionText()
     begun = Session([], session.id, session.created_at)
+    text = SessionText(begun)
     for message in session.messages:
-        assert b"".join(text.encode(begun)) == plain(begun)
+        assert b"".join(text.extend(begun)) == plain(begun)
         begun.messages.append(message)
-    assert b"".join(text.encode(begun)) == plain(session)
-    assert b"".join(text.encode(other)) == plain(other)
+    assert text.grows_into(begun)
+    assert b"".join(text.extend(begun)) == plain(session)
+    assert [text.beginning(count).messages for count in range(len(text) + 1)] == [
+        session.messages[:count] for count in range(len(session.messages) + 1)
+    ]
+    assert not session.messages or not text.grows_into(other)
 
 
-def test_an_equal_message_that_is_spelled_in_another_way_is_written_anew():
-    text = SessionText()
-    for number in (1, 1.0, 0.0, -0.0):
-        session = Session([Message("user", "x", "1", number)], "s", number)
-        assert b"".join(text.encode(session)) == plain(session)
+def test_a_text_grows_only_into_the_same_objects_of_the_same_session():
+    first, second = Message("user", "x", "1", 1), Message("user", "y", "2", 2)
+    text = SessionText(Session([], "s", 1))
+    text.extend(Session([first], "s", 1))
+    assert text.grows_into(Session([first], "s", 1))
+    assert text.grows_into(Session([first, second], "s", 1))
+    for messages, id, created_at in (
+        ([], "s", 1),
+        ([second, first], "s", 1),
+        ([Message("user", "x", "1", 1)], "s", 1),
+        ([Message("user", "x", "1", 1.0)], "s", 1),
+        ([first], "t", 1),
+        ([first], "s", 1.0),
+        ([first], "s", None),
+    ):
+        assert not text.grows_into(Session(messages, id, created_at))
 
 
 @pytest.mark.parametrize("content", ["\ud800", "x\udfffé", "\udc80"])
@@ -98,10 +113,10 @@ def test_images_are_not_kept_and_do_not_keep_a_session_from_being_continued():
 
 def test_a_message_is_encoded_once_however_often_the_session_is_written():
     session = Session([Message("user", "x" * 1000) for _ in range(3000)])
-    text = SessionText()
-    first = _seconds(lambda: text.encode(session))
+    text = SessionText(session)
+    first = _seconds(lambda: text.extend(session))
     session.messages.append(Message("assistant", "a"))
-    later = min(_seconds(lambda: text.encode(session)) for _ in range(5))
+    later = min(_seconds(lambda: text.extend(session)) for _ in range(5))
     assert later < first / 4
 
 
@@ -128,15 +143,15 @@ UNSAVABLE = [
 
 @pytest.mark.parametrize("message, problem", UNSAVABLE, ids=[case[1] for case in UNSAVABLE])
 def test_what_could_not_be_read_again_is_not_written(message, problem):
-    text = SessionText()
     session = Session([Message("user", "x", id="1")])
-    text.encode(session)
+    text = SessionText(session)
+    text.extend(session)
     session.messages.append(message)
     with pytest.raises(ValueError) as caught:
-        text.encode(session)
+        text.extend(session)
     assert str(caught.value).startswith(problem)
     session.messages[1] = Message("assistant", "ok")
-    assert b"".join(text.encode(session)) == plain(session)
+    assert b"".join(text.extend(session)) == plain(session)
 
 
 @pytest.mark.parametrize(
