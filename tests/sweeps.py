@@ -130,10 +130,10 @@ def concurrency(root: Path, processes: int, turns: int, kills_per_second: float 
     fired = 0
     try:
         while workers:
-            time.sleep(1 / kills_per_second if kills_per_second else 0.05)
             unlucky = random.randrange(processes) if kills_per_second else None
             for pid in [pid for pid, number in workers.items() if number == unlucky]:
                 os.kill(pid, signal.SIGKILL)
+            time.sleep(1 / kills_per_second if kills_per_second else 0.05)
             while workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = ended
                 assert pid != reader, "a reader saw what is no session"

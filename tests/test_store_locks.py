@@ -84,19 +84,26 @@ def test_the_lock_is_free_after_an_error(store):
 
 
 def test_waiting_gets_the_lock_as_soon_as_it_is_free(store, tmp_path):
+    locked, end = tmp_path / "locked", tmp_path / "end"
     pid = os.fork()
     if pid == 0:
         with FileSessionStore(store.root).lock("talk"):
-            (tmp_path / "locked").touch()
-            time.sleep(0.3)
+            locked.touch()
+            wait_for(end)
+            time.sleep(0.1)
         os._exit(0)
-    while not (tmp_path / "locked").exists():
-        time.sleep(0.005)
+    wait_for(locked)
     with pytest.raises(SessionInUseError), store.lock("talk", wait=0.01):
         pass
+    end.touch()
     with store.lock("talk", wait=60):
         pass
-    os.waitpid(pid, 0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def wait_for(path) -> None:
+    while not path.exists():
+        time.sleep(0.005)
 
 
 def test_a_lock_leaves_no_file_where_no_session_was_made(store):
