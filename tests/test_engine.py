@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import sys
 import threading
@@ -56,10 +57,17 @@ def test_an_answer_comes_token_by_token_and_ends_with_its_timings(engine):
     assert last["timings"]["predicted_n"] > 0
 
 
-def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path):
-    for asked, window in ((512, 512), (1 << 20, 8192)):
-        with closing(Engine(path, window=asked)) as engine:
-            assert engine.window == window
+def virtual_memory() -> int:
+    """How much memory this process has asked for, in MiB."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE") >> 20
+
+
+@pytest.mark.parametrize("asked, window", [(512, 512), (1 << 20, 8192)])
+def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, window):
+    before = virtual_memory()
+    with closing(Engine(path, window=asked)) as engine:
+        assert engine.window == window
+        assert virtual_memory() - before < 4096
 
 
 @pytest.mark.invariant
@@ -179,13 +187,14 @@ next(found)
 {more}
 sys.exit(7)
 """
+FOR_EVER = "import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))"
 
 
 @pytest.mark.parametrize("request_", [LONG, ENDLESS], ids=["reading", "answering"])
 @pytest.mark.parametrize(
     "more",
-    ["", "found.close()", "engine.close()", "sys.keep = engine", "raise KeyboardInterrupt"],
-    ids=["left open", "stopped", "closed", "kept by another module", "interrupted"],
+    ["", "found.close()", "engine.close()", FOR_EVER, "raise KeyboardInterrupt"],
+    ids=["left open", "stopped", "closed", "never freed", "interrupted"],
 )
 def test_a_process_ends_with_its_own_code_whatever_the_engine_does(path, request_, more):
     code = AT_EXIT.format(path=str(path), request=request_, more=more)
@@ -224,8 +233,6 @@ def test_an_interrupt_while_the_model_is_loaded_ends_the_process(path, seconds):
 
 
 def test_a_forked_child_leaves_the_engine_to_its_parent(engine):
-    import os
-
     pid = os.fork()
     if pid == 0:
         engine.close()
