@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import sys
 
-from ore.cli import run
+INTERRUPTED = 130
 
 
 def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
-    if {"--version", "--help", "-h"} & set(sys.argv[1:]):
-        run()
-    else:
-        run(env_files=load_env_files())
+    try:
+        from ore.cli import run
+
+        if {"--version", "--help", "-h"} & set(sys.argv[1:]):
+            run()
+        else:
+            run(env_files=load_env_files())
+    except KeyboardInterrupt:  # before the command line was there to catch it
+        raise SystemExit(INTERRUPTED) from None
 
 
 def load_env_files() -> dict[str, str]:

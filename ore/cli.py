@@ -23,8 +23,8 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
         argv: The arguments without the program's name; None is the process's own.
         env_files: The file that each variable came from, where it came from one.
     """
-    _end_on_sigterm()
-    code = main(argv, env_files=env_files)
+    with _sigterm_raises():
+        code = main(argv, env_files=env_files)
     if code:
         raise SystemExit(code)
 
@@ -121,7 +121,7 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
         if options.list_models:
             lists.list_models(console, backend, options.json)
         else:
-            lists.pull(console, backend, options.pull)
+            lists.pull(console, backend, options.pull, options.json)
     return 0
 
 
@@ -162,7 +162,7 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
                 context=source,
                 conversation=conversation,
                 images=images,
-                origin=modes.Origin.of(options, asked, conversation.name),
+                origin=modes.Origin.of(options, asked, conversation.source),
             )
             return _run_mode(run, asked, context)
 
@@ -185,6 +185,8 @@ def _run_mode(run, asked, context) -> int:
 
 def _check_output(options, console: Console) -> None:
     """Find out before anything is asked whether the answer can be shown and written."""
+    if console.stdout is None:
+        raise OutputError("The answer can't be written: stdout is closed.")
     if options.render:
         from ore.rendering import check_rich
 
@@ -205,15 +207,23 @@ def _model(options, backend) -> str:
     return model
 
 
-def _end_on_sigterm() -> None:
-    """Make SIGTERM unwind the stack, so that what is open is closed."""
-    import signal
-    import threading
+class _sigterm_raises:
+    """While it is entered, SIGTERM unwinds the stack, so that what is open is closed."""
 
-    if threading.current_thread() is not threading.main_thread():
-        return
+    def __enter__(self) -> None:
+        import signal
+        import threading
 
-    def terminate(*_: object) -> None:
+        self._before = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, self._terminate)
+
+    def __exit__(self, *_: object) -> None:
+        import signal
+
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    @staticmethod
+    def _terminate(*_: object) -> None:
         raise Terminated
-
-    signal.signal(signal.SIGTERM, terminate)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ore import style
-from ore.errors import OutputError
+from ore.errors import OutputError, ReasonerContractError, UsageError
 from ore.neutral import neutralise
 from ore.streams import Streams
 
@@ -53,7 +53,7 @@ class Console(Streams):
     @classmethod
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
-        stdin = sys.stdin.buffer if sys.stdin is not None else None
+        stdin = getattr(sys.stdin, "buffer", None)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -125,7 +125,7 @@ class Console(Streams):
         try:
             self.document(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
         except (TypeError, ValueError) as exc:
-            raise OutputError(f"The answer can't be written as JSON: {exc}.") from exc
+            raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
@@ -209,7 +209,7 @@ class Console(Streams):
         Args:
             complete: Given the line up to the cursor, returns the words that can end it.
         """
-        ours = sys.stdin is not None and self.stdin is sys.stdin.buffer
+        ours = self.stdin is not None and self.stdin is getattr(sys.stdin, "buffer", None)
         ours = ours and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
             return
@@ -234,11 +234,21 @@ class Console(Streams):
                 self._write(self._painted(prompt, style.PROMPT), flush=True)
             elif self.stdin_is_terminal and self.stderr is not None:
                 self._tell(prompt, end="")
-            line = self.stdin.readline()
+            line = self._read_line()
         ended = self._editor is not None and self._editor.ends_its_line
         if not line and self.stdin_is_terminal and not ended:
             self.end_line()
         return line or None
+
+    def _read_line(self) -> bytes:
+        try:
+            return self.stdin.readline()
+        except OSError as exc:
+            problem = f"stdin can't be read: {exc.strerror}."
+            if not self.stdin_is_terminal:
+                raise UsageError(problem) from exc
+            self.error(problem)  # the terminal is lost: that is the end of the input
+            return b""
 
     def remember(self, entry: str) -> None:
         """Keep what was typed for the next time, where lines are edited."""
@@ -277,7 +287,12 @@ class Console(Streams):
     def abandon_stdout(self) -> None:
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""
         if self.stdout is not None and self.stdout is sys.stdout:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
+            try:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.stdout.fileno())
+                os.close(nowhere)
+            except (OSError, ValueError):
+                pass  # it is no file, so nothing is flushed to one
         self.stdout = None
 
     def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:

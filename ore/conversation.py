@@ -22,11 +22,13 @@ class Conversation:
     Attributes:
         session: What the turns of this run share; None where every turn is stateless.
         name: The name it is saved under after each turn; None where it is not saved.
+        source: The name its messages were loaded from; None where there were none.
         unsaved: Whether turns were taken that are not on disk.
     """
 
     session: Session | None = None
     name: str | None = None
+    source: str | None = None
     store: SessionStore | None = None
     unsaved: bool = False
 
@@ -77,7 +79,7 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
                 f"New turns are not saved: add --save-session {source} to go on in '{source}', "
                 f"or another name to fork it."
             )
-        yield Conversation(session, target, store)
+        yield Conversation(session, target, source or target, store)
 
 
 def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:

@@ -99,5 +99,5 @@ def _decode(data: bytes, what: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise UsageError(
-            f"{what} is not UTF-8 at byte {exc.start}: convert it first; nothing was sent."
+            f"{what} is not UTF-8 at byte {exc.start}: convert it first; it was not sent."
         ) from exc

@@ -62,10 +62,12 @@ def _list(console: Console, as_json: bool, rows: list[dict[str, Any]], columns) 
         console.rows([columns(row) for row in rows])
 
 
-def pull(console: Console, backend: Backend, name: str) -> None:
+def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
     """Fetch a model with progress on stderr."""
     try:
         backend.pull(name, console.progress)
     finally:
         console.end_progress()
     console.notice(f"{name} is ready.")
+    if as_json:
+        console.json({"pulled": name})

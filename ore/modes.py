@@ -15,7 +15,7 @@ from ore.console import Console
 from ore.context import Context, ContextSource
 from ore.conversation import Conversation
 from ore.core import ORE
-from ore.errors import OutputError, ReaderGoneError, SessionError
+from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.options import Options
 from ore.types import Response
 
@@ -51,7 +51,7 @@ class Origin:
         return cls(
             system="persona" if options.system is None else "system",
             persona=options.persona,
-            session=options.resume_session or session,
+            session=session,
             prompt=asked.source,
             parent=asked.parent,
         )
@@ -75,20 +75,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn that was answered; ``not_saved`` says why the session could not be saved, if so."""
+    """A turn that was answered; ``not_kept`` says why it is not on disk as it was to be, if so."""
 
     response: Response
-    not_saved: SessionError | None
+    not_kept: OreError | None
 
 
 def take_turn(run: Run, prompt: str, context: Context) -> Turn:
-    """Ask one prompt: one model call, the answer saved, then shown to its end.
+    """Ask one prompt: one model call, the answer kept, then shown to its end.
 
     Raises:
-        OreError: The turn failed and nothing of it was kept.
+        OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
     """
     console = run.console
-    silent = run.options.json or run.options.artifact_out == "-"
     arguments = (prompt, run.conversation.session, context.tool_results, context.skill_context)
     console.begin_waiting(run.engine.reasoner.phase)
     try:
@@ -97,19 +96,52 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     finally:
         console.end_waiting()
         console.end_thinking()
-    not_saved = run.conversation.keep()
-    if not silent and not run.options.stream:
-        console.begin_answer()
-        console.chunk(_shown(run, response))
-    if not silent:
-        console.end_answer()
-    if not response.content.strip():
-        console.notice("The answer is empty.")
-    _tell_context(console, response)
+    not_kept = _keep(run, prompt, context, response)
+    try:
+        _show(run, prompt, context, response)
+    except (OutputError, ReaderGoneError):
+        if not_kept is not None:
+            console.error(str(not_kept))
+        raise
+    _tell_limits(console, response)
     if run.options.verbose:
         said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
         console.metadata(response.id, response.model_id, said)
-    return Turn(response, not_saved)
+    return Turn(response, not_kept)
+
+
+def _keep(run: Run, prompt: str, context: Context, response: Response) -> OreError | None:
+    """Save the session or write the artifact; return, not raise, what went wrong.
+
+    An answer that can't be kept still has to be shown, and one that can't be shown to be kept.
+    """
+    if run.options.artifact_out in (None, "-"):
+        return run.conversation.keep()
+    from ore.artifact import write_artifact
+    from ore.provenance import artifact_of
+
+    try:
+        write_artifact(artifact_of(run, prompt, context, response), run.options.artifact_out)
+    except OreError as exc:
+        return exc
+    return None
+
+
+def _show(run: Run, prompt: str, context: Context, response: Response) -> None:
+    """Write the answer to stdout as text, JSON or an artifact; of a stream, only its end."""
+    console, options = run.console, run.options
+    if options.artifact_out == "-":
+        from ore.artifact import encode_artifact
+        from ore.provenance import artifact_of
+
+        console.document(encode_artifact(artifact_of(run, prompt, context, response)))
+    elif options.json:
+        console.json(_document(response, context))
+    else:
+        if not options.stream:
+            console.begin_answer()
+            console.chunk(_shown(run, response))
+        console.end_answer()
 
 
 def _shown(run: Run, response: Response) -> str:
@@ -120,10 +152,14 @@ def _shown(run: Run, response: Response) -> str:
     return as_document(response.content)
 
 
-def _tell_context(console: Console, response: Response) -> None:
-    """Say that the context window was too small, or is nearly full."""
+def _tell_limits(console: Console, response: Response) -> None:
+    """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
     context = response.metadata.get("context") or {}
     window, tokens = context.get("window"), context.get("prompt_tokens") or 0
+    if not response.content.strip():
+        console.notice("The answer is empty.")
+    if response.metadata.get("done_reason") == "length":
+        console.notice("The answer was cut off by a limit: num_predict, or the context window.")
     if context.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         console.notice(
@@ -155,19 +191,14 @@ def _stream(run: Run, arguments: tuple) -> Response:
 
 
 def run_once(run: Run, prompt: str, context: Context) -> None:
-    """Take a single turn, and emit it as text, JSON or an artifact.
+    """Take a single turn.
 
     Raises:
-        SessionError: The answer was emitted and could not be saved.
-        OreError: The turn failed, or its artifact can't be written.
+        OreError: The turn failed, or was answered and can't be shown or kept.
     """
     turn = take_turn(run, prompt, context)
-    if run.options.artifact_out is not None:
-        _emit_artifact(run, prompt, context, turn.response)
-    if run.options.json:
-        run.console.json(_document(turn.response, context))
-    if turn.not_saved is not None:
-        raise turn.not_saved
+    if turn.not_kept is not None:
+        raise turn.not_kept
 
 
 def _document(response: Response, context: Context) -> dict[str, Any]:
@@ -176,14 +207,3 @@ def _document(response: Response, context: Context) -> dict[str, Any]:
     if context.decision is not None:
         document["routing"] = asdict(context.decision)
     return document
-
-
-def _emit_artifact(run: Run, prompt: str, context: Context, response: Response) -> None:
-    from ore.artifact import encode_artifact, write_artifact
-    from ore.provenance import artifact_of
-
-    artifact = artifact_of(run, prompt, context, response)
-    if run.options.artifact_out == "-":
-        run.console.document(encode_artifact(artifact))
-    else:
-        write_artifact(artifact, run.options.artifact_out)

@@ -154,13 +154,17 @@ class Options:
         check_conflicts(options.given)
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        if options.route_threshold is not None and not options.route:
+            raise UsageError("--route-threshold needs --route: it says when to route.")
+        if options.yes and options.delete_session is None:
+            raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
         if options.artifact_full and options.artifact_out is None:
             raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
         return options
 
     @property
     def is_repl(self) -> bool:
-        """Whether the run is a REPL: asked for, or a session flag without a prompt [seed]."""
+        """Whether the run is a REPL: asked for, or a session flag without a prompt."""
         if self.interactive or self.conversational:
             return True
         return self.keeps_session and self.prompt is None

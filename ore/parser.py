@@ -7,6 +7,7 @@ neither the environment nor any file.
 from __future__ import annotations
 
 import argparse
+
 from ore.errors import UsageError
 
 EXAMPLES = """\
@@ -49,8 +50,22 @@ class _Completion(argparse.Action):
         raise Answered(completion_script(parser, shell))
 
 
+class _Once(argparse._StoreAction):
+    """Stores one value; a second one would silently take the place of the first."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        if option_string and getattr(namespace, self.dest) != self.default:
+            parser.error(f"{option_string} is given twice: leave one of them out")
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises instead of writing and ending the process."""
+
+    def __init__(self, **more: object) -> None:
+        super().__init__(**more)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
 
     def error(self, message: str) -> None:
         if message.startswith("unrecognized arguments: ") and "arguments: -" not in message:

@@ -14,7 +14,6 @@ from typing import Any
 
 from ore._version import __version__
 from ore.backends import Backend, Settings
-from ore.backends import Backend, Settings
 from ore.canonical import digest
 from ore.core import build_messages
 from ore.errors import UsageError

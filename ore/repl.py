@@ -34,8 +34,8 @@ def run_repl(run: Run, first: str | None) -> int:
                 failed |= not _turn(talk, prompt)
     finally:
         talk.run.engine.reasoner.close()
-    if conversation.unsaved and (error := conversation.keep()):
-        console.error(str(error))
+        if conversation.unsaved and (error := conversation.keep()):
+            console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
 
 
@@ -48,9 +48,9 @@ def _turn(talk: Talk, prompt: str) -> bool:
         turn = take_turn(run, prompt, run.context.gather(prompt))
         talk.answered = turn.response
         talk.turns += 1
-        if turn.not_saved is None:
+        if turn.not_kept is None:
             return True
-        console.error(str(turn.not_saved))
+        console.error(str(turn.not_kept))
     except (OutputError, ReaderGoneError):
         raise
     except OreError as exc:
@@ -63,6 +63,8 @@ def _turn(talk: Talk, prompt: str) -> bool:
             console.error(str(error))
         elif run.conversation.length == before:
             console.notice("Stopped: the turn was dropped.")
+        else:
+            console.notice("Stopped: the turn was answered already, and is part of the session.")
     return False
 
 

@@ -19,6 +19,7 @@ from ore.errors import (
     ArtifactError,
     CapabilityError,
     CheckFailedError,
+    ContextTruncatedError,
     ModelNotFoundError,
     OreError,
     UsageError,
@@ -121,7 +122,7 @@ class _Replay:
             if self._options.model is not None:
                 raise
             return Outcome(path, "not run", reason=str(exc))
-        except UsageError as exc:
+        except (ContextTruncatedError, UsageError) as exc:
             return Outcome(path, "not run", reason=str(exc))
         return self._compared(path, how, old, new)
 
@@ -169,6 +170,7 @@ class _Replay:
         """Return the last reasoner where it fits, for loading a model may take long."""
         key = (backend, model, settings)
         if self._last is None or self._last[0] != key:
+            self._last = None
             self._stack.close()
             made = backend.reasoner(model, settings)
             self._last = (key, self._stack.enter_context(closing(made)))

@@ -80,6 +80,8 @@ def _search(options: Options, console: Console, store: FileSessionStore) -> None
 def _rename(options: Options, console: Console, store: FileSessionStore) -> None:
     old, new = options.rename_session
     store.rename(old, new)
+    if options.json:
+        console.json({"old": old, "new": new})
     console.notice(f"'{old}' is now called '{new}'.")
 
 
@@ -94,6 +96,8 @@ def _delete(options: Options, console: Console, store: FileSessionStore) -> None
             console.notice("Nothing was deleted.")
             return
     store.delete(name)
+    if options.json:
+        console.json({"deleted": name})
     console.notice(f"'{name}' is deleted.")
 
 
@@ -112,8 +116,8 @@ def _export(options: Options, console: Console, store: FileSessionStore) -> None
 def _salvage(options: Options, console: Console, store: FileSessionStore) -> None:
     salvaged = store.salvage(options.salvage_session)
     console.notice(
-        f"{_turns(salvaged.turns)} of '{options.salvage_session}' are in '{salvaged.name}'; the "
-        f"damaged file is as it was."
+        f"{_turns(salvaged.turns)} of '{options.salvage_session}' are in '{salvaged.name}'; the file "
+        f"of '{options.salvage_session}' is as it was."
     )
     if options.json:
         console.json(asdict(salvaged))

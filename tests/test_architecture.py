@@ -184,15 +184,16 @@ def test_only_the_console_writes_to_a_stream(path):
 
 @pytest.mark.parametrize("path", source_files(), ids=module_name)
 def test_only_start_and_run_end_the_process(path):
-    if module_name(path) == "ore.cli":
+    if module_name(path) in ("ore.cli", "ore.__main__"):
         return
     ends = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "SystemExit"}
     assert [used for used in names_of(path) if used[1] in ends] == []
 
 
-def test_only_run_ends_the_process_in_the_cli():
-    tree = tree_of(ROOT / "ore/cli.py")
-    run = next(node for node in tree.body if getattr(node, "name", "") == "run")
+@pytest.mark.parametrize("file, function", [("cli", "run"), ("__main__", "start")])
+def test_only_one_function_of_each_ends_the_process(file, function):
+    tree = tree_of(ROOT / f"ore/{file}.py")
+    run = next(node for node in tree.body if getattr(node, "name", "") == function)
     outside = [
         node.lineno
         for node in ast.walk(tree)

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from ore.console import Console
-from ore.errors import OutputError, ReaderGoneError
+from ore.errors import OutputError, ReaderGoneError, ReasonerContractError
 from tests.harness import Terminal, TypedInput
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\u202eb"
@@ -83,7 +83,7 @@ def test_json_is_one_ascii_document():
 @pytest.mark.parametrize("value", [{"a": {1, 2}}, {"a": float("nan")}])
 def test_what_json_cannot_say_is_an_error_and_nothing_is_written(value):
     target = console()
-    with pytest.raises(OutputError):
+    with pytest.raises(ReasonerContractError):
         target.json(value)
     assert target.stdout.getvalue() == ""
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import shutil
+
 import pytest
 
+from ore.cli import main
+from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
+from tests.harness import ScriptedBackend
 
 DOWN = BackendError("The server is down.")
 CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
@@ -169,3 +176,40 @@ def test_what_bounds_a_turn_reaches_the_backend(ore):
 def test_a_bound_that_is_no_time_is_asked_wrongly(ore, flag, value):
     result = ore("hi", f"{flag}={value}")
     assert (result.code, result.calls) == (2, []) and flag in result.err
+
+
+def test_an_answer_that_was_cut_by_a_limit_is_said(ore):
+    result = ore("hi", metadata={"done_reason": "length"})
+    assert (result.code, result.out) == (0, "Paris.\n") and "cut off by a limit" in result.err
+
+
+def test_a_closed_stdout_is_found_before_the_model_is_called():
+    backend = ScriptedBackend(["Paris."])
+    assert main(["hi"], Console(None, None, None), lambda *_: backend) == 1
+    assert backend.engine.calls == []
+
+
+class Full(io.StringIO):
+    """A stream on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
+    for flags in (["--session", "s"], ["--artifact-out", str(tmp_path / "run.json")]):
+        backend = ScriptedBackend(["Paris."])
+        assert main(["hi", *flags], Console(None, Full(), None), lambda *_: backend) == 1
+    assert "Paris." in (home / ".ore/sessions/s.json").read_text()
+    assert "Paris." in (tmp_path / "run.json").read_text()
+
+
+def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):
+    def block(_):
+        shutil.rmtree(home / ".ore/sessions")
+        (home / ".ore/sessions").write_text("in the way")
+        return "Paris."
+
+    err, backend = io.StringIO(), ScriptedBackend([block])
+    assert main(["--session", "s", "hi"], Console(None, Full(), err), lambda *_: backend) == 1
+    assert "not saved" in err.getvalue() and "No space left" in err.getvalue()

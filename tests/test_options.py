@@ -133,3 +133,17 @@ def test_a_tool_argument_needs_a_tool():
 def test_mode_precedence(argv, is_repl, has_session):
     options = parse(*argv)
     assert (options.is_repl, options.has_session) == (is_repl, has_session)
+
+
+@pytest.mark.parametrize(
+    "argv, needed",
+    [
+        (["hi", "--route-threshold", "0.3"], "--route"),
+        (["hi", "--yes"], "--delete-session"),
+        (["--list-models", "--yes"], "--delete-session"),
+        (["hi", "--artifact-full"], "--artifact-out"),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_refused(argv, needed):
+    with pytest.raises(UsageError, match=f"needs {needed}"):
+        parse(*argv)

@@ -50,3 +50,14 @@ def test_help_fits_eighty_columns_and_explains_every_flag(monkeypatch):
 @pytest.mark.parametrize("argv, expected", [([], None), (["--artifact-out"], "-")])
 def test_a_bare_artifact_out_is_stdout(argv, expected):
     assert build_parser().parse_args(argv).artifact_out == expected
+
+
+@pytest.mark.parametrize("flag", ["--model", "--skill", "--session", "--tool", "--timeout"])
+def test_a_value_given_twice_is_refused_and_never_dropped(flag):
+    with pytest.raises(UsageError, match=f"{flag} is given twice"):
+        build_parser().parse_args([flag, "1", flag, "2"])
+
+
+def test_what_may_be_repeated_keeps_every_value():
+    args = build_parser().parse_args(["--grant", "a", "--grant", "b", "-o", "a=1", "-o", "b=2"])
+    assert (args.grant, args.option) == (["a", "b"], ["a=1", "b=2"])

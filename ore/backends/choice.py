@@ -38,7 +38,7 @@ def open_backend(
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
     if name == "openai":
         return _openai(options, environ, env_files, notice)
-    if _names_a_file(options.model):
+    if _is_gguf_file(options.model, name, options.host):
         if name == "ollama" or options.host is not None:
             named = "--backend ollama" if name == "ollama" else "--host"
             raise UsageError(
@@ -53,11 +53,14 @@ def open_backend(
     return _ollama(options, environ, env_files, notice, is_auto=name == "auto")
 
 
-def _names_a_file(model: str | None) -> bool:
+def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
+    """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``)."""
     if model is None or not model.lower().endswith(".gguf"):
         return False
     if os.path.isfile(model):
         return True
+    if backend == "ollama" or host is not None or ":" in os.path.basename(model):
+        return False
     raise ModelNotFoundError(f"There is no file {model}: check the path.", model=model)
 
 
@@ -67,34 +70,33 @@ def _embedded() -> Backend:
     return EmbeddedBackend()
 
 
-def _openai(options, environ, env_files, notice) -> Backend:
+def _with_file(host, env_files: Mapping[str, str], notice: Callable[[str], None]):
+    """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
 
-    from ore.backends.openai import OpenAIBackend
-    from ore.backends.openai_server import key_for, resolve_server
     from ore.ollama_host import is_loopback
 
-    host = resolve_server(options.host, environ)
     file = env_files.get(host.source)
-    if file:
-        host = replace(host, source=f"{host.source} in {file}")
-        if not is_loopback(host.url):
-            notice(f"Prompts go to {host.url}, which {file} names.")
+    if not file:
+        return host
+    if not is_loopback(host.url):
+        notice(f"Prompts go to {host.url}, which {file} names.")
+    return replace(host, source=f"{host.source} in {file}")
+
+
+def _openai(options, environ, env_files, notice) -> Backend:
+    from ore.backends.openai import OpenAIBackend
+    from ore.backends.openai_server import key_for, resolve_server
+
+    host = _with_file(resolve_server(options.host, environ), env_files, notice)
     return OpenAIBackend(host, key_for(host.url, environ))
 
 
 def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
-    from dataclasses import replace
-
     from ore.backends.ollama import OllamaBackend
-    from ore.ollama_host import is_loopback, resolve_host
+    from ore.ollama_host import resolve_host
 
-    host = resolve_host(options.host, environ)
-    file = env_files.get("OLLAMA_HOST") if host.source == "OLLAMA_HOST" else None
-    if file:
-        host = replace(host, source=f"OLLAMA_HOST in {file}")
-        if not is_loopback(host.url):
-            notice(f"Prompts go to {host.url}, which {file} names.")
+    host = _with_file(resolve_host(options.host, environ), env_files, notice)
     backend = OllamaBackend(host)
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded()

@@ -73,7 +73,7 @@ def request_of(messages: list[Message], settings: Settings, longest: int) -> dic
     """
     request: dict[str, Any] = {"messages": _checked(messages), **_SAMPLING, "max_tokens": longest}
     for name, value in settings.options.items():
-        if name == LOADED_WITH or (name == "num_predict" and value < 0):
+        if name == LOADED_WITH:
             continue
         request[_ANOTHER_NAME.get(name, name)] = value
     request["cache_prompt"] = settings.conversation
