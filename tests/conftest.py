@@ -7,8 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.harness import run_ore
+
+# Enough to find what breaks, few enough for a suite that is run often; the long runs are
+# ``python -m tests.sweeps`` and ``python -m tests.fuzz_ndjson``.
+settings.register_profile("suite", max_examples=40, deadline=None)
+settings.load_profile("suite")
 
 # Looked at once, before the tests' own home and environment take its place.
 MODEL_DIR = os.environ.get("ORE_MODEL_DIR")

@@ -78,10 +78,10 @@ def test_an_answer_in_one_piece_cut_at_any_byte_is_no_response(framing):
         assert answer(reasoner, HELLO, WHOLE).content == "Par\u00efs"
 
 
-def test_five_thousand_damaged_answers_end_as_responses_or_our_errors():
-    seen = fuzz(5_000, seed=1)
+def test_two_thousand_damaged_answers_end_as_responses_or_our_errors():
+    seen = fuzz(2_000, seed=1)
     assert set(seen) >= {"Response", "BackendError", "IncompleteAnswerError"}
-    assert sum(seen.values()) == 5_000
+    assert sum(seen.values()) == 2_000
 
 
 MEASURE = """
