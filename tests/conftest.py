@@ -35,9 +35,11 @@ def pytest_addoption(parser):
         action="store_true",
         help="fail where the tests of the embedded backend can't run",
     )
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
 
 
 def pytest_collection_modifyitems(config, items):
+    _skip_slow(config, items)
     reason = why_no_embedded_model()
     if reason is None:
         return
@@ -46,6 +48,14 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("embedded"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _skip_slow(config, items):
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow: run with --slow, as .ci/run does"))
 
 
 @pytest.fixture

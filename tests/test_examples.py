@@ -8,6 +8,8 @@ import pytest
 
 from tests import examples
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 COUNT = 12
 

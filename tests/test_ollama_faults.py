@@ -15,6 +15,8 @@ from tests.fake_ollama import FakeOllama
 from tests.fuzz_ndjson import fuzz
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PARTS = [
     {"message": {"role": "assistant", "content": "Par\u00efs"}, "done": False},

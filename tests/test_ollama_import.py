@@ -14,6 +14,8 @@ import pytest
 from ore.ollama_import import environment_without
 from tests.fake_ollama import FakeOllama
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 MISSING = "/nonexistent/file.pem"
 BAD_ENVIRONMENTS = [

@@ -82,6 +82,7 @@ def test_whatever_is_found_lies_below_the_three_folders(pieces):
         assert path.partition("/")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

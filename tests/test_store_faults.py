@@ -25,6 +25,8 @@ from tests.faults import (
 from tests.sessions import plain, turn
 from tests.sweeps import concurrency, fill, fuzz, kill_sweep
 
+pytestmark = pytest.mark.slow
+
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EACCES, errno.EMFILE)
 
 

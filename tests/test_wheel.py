@@ -22,6 +22,8 @@ from ore.backends.wheel import PinnedFile, fetch, sha256_of
 from ore.errors import BackendError, FileAccessError
 from tests.process import ROOT, end, environment, start
 
+pytestmark = pytest.mark.slow
+
 CONTENT = bytes(range(256)) * 4096
 NAME = "little_model-1.0-py3-none-any.whl"
 
