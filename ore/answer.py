@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-from ore.ollama_wire import REPLY_LIMIT, TooLarge
+from ore.ollama.wire import REPLY_LIMIT, TooLarge
 from ore.thinking import ThinkSplitter
 
 OnThinking = Callable[[str], None]

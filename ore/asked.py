@@ -69,7 +69,7 @@ def _swallowed(options: Options) -> UsageError | None:
 def _from_artifact(options: Options, stdin: io.BufferedIOBase | None, notice: Notice) -> Asked:
     from ore.artifact import parse_artifact, read_bytes
     from ore.neutral import one_line
-    from ore.provenance import parent_of
+    from ore.runs.provenance import parent_of
 
     name = options.artifact_in
     data = read_bytes(name, stdin)

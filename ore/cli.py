@@ -97,15 +97,15 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
 
         run_session_verb(options, console)
     elif options.verify:
-        from ore.verify import run_verify
+        from ore.runs.verify import run_verify
 
         run_verify(options.verify, console, options.json)
     elif options.diff:
-        from ore.compare import run_diff
+        from ore.runs.compare import run_diff
 
         run_diff(options.diff, console, options.json)
     elif options.replay:
-        from ore.replay import run_replay
+        from ore.runs.replay import run_replay
 
         run_replay(
             options,
@@ -169,7 +169,7 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
 
 def _run_mode(run, asked, context) -> int:
     if run.options.dry_run:
-        from ore.plan import plan_of
+        from ore.runs.plan import plan_of
 
         run.console.json(plan_of(run, asked.prompt, context))
         return 0
@@ -188,7 +188,7 @@ def _check_output(options, console: Console) -> None:
     if console.stdout is None:
         raise OutputError("The answer can't be written: stdout is closed.")
     if options.render:
-        from ore.rendering import check_rich
+        from ore.terminal.rendering import check_rich
 
         check_rich()
         console.markdown = True

@@ -191,7 +191,7 @@ def _retry(talk: Talk, argument: str) -> str:
 
 
 def _edit(talk: Talk, argument: str) -> str | None:
-    from ore.text_editor import write_in_editor
+    from ore.terminal.text_editor import write_in_editor
 
     text = write_in_editor(argument, os.environ)
     if not text.strip():

@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from ore import style
-from ore.errors import OutputError, ReasonerContractError, UsageError
+from ore.errors import ReasonerContractError, UsageError
 from ore.neutral import neutralise
-from ore.streams import Streams
+from ore.terminal import style
+from ore.terminal.streams import Streams
 
 LABEL = "[AYA]: "
 PROMPT = "You: "
@@ -69,11 +69,11 @@ class Console(Streams):
         if not self.stdout_is_terminal:
             return
         if self.markdown:
-            from ore.rendering import Markdown
+            from ore.terminal.rendering import Markdown
 
             self._shown = Markdown(self._columns(self.stdout) or 80, self.stdout_has_colour)
         else:
-            from ore.answer_text import AnswerText
+            from ore.terminal.answer_text import AnswerText
 
             self._shown = AnswerText(self._columns(self.stdout), len(LABEL))
 
@@ -131,7 +131,7 @@ class Console(Streams):
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
         rows = [[" ".join(cell.split()) for cell in row] for row in rows]
         if self.stdout_is_terminal:
-            from ore.answer_text import columns
+            from ore.terminal.answer_text import columns
 
             lines = columns([[neutralise(cell) for cell in row] for row in rows])
         else:
@@ -147,7 +147,7 @@ class Console(Streams):
         self._write("\n\n".join(paragraphs) + "\n", flush=True)
 
     def _said(self, label: str, text: str) -> tuple[str, str]:
-        from ore.answer_text import AnswerText
+        from ore.terminal.answer_text import AnswerText
 
         lines = AnswerText(self._columns(self.stdout), len(label))
         how = style.PROMPT if label == PROMPT else style.LABEL
@@ -176,7 +176,7 @@ class Console(Streams):
         """Write ``[Metadata]:``, for a person on a terminal and as ``key=value`` elsewhere."""
         if self.quiet:
             return
-        from ore.measures import pairs, summary
+        from ore.terminal.measures import pairs, summary
 
         if self.stderr_is_terminal:
             text = summary(model_id, values)
@@ -189,7 +189,7 @@ class Console(Streams):
         if self.quiet:
             return
         if self._progress is None:
-            from ore.progress import Progress
+            from ore.terminal.progress import Progress
 
             self._progress = Progress(self._tell, self.stderr_is_terminal)
         self._progress.show(what, done, total)
@@ -213,8 +213,8 @@ class Console(Streams):
         ours = ours and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
             return
-        from ore import line_editor
-        from ore.history import History
+        from ore.terminal import line_editor
+        from ore.terminal.history import History
 
         if line_editor.IS_AVAILABLE:
             self._editor = line_editor.LineEditor(History(os.environ), complete)
@@ -267,7 +267,7 @@ class Console(Streams):
 
     def confirm(self, question: str) -> bool:
         """Ask a question on the terminal; anything but ``y`` or ``yes`` is no."""
-        from ore.line_editor import forget_typed
+        from ore.terminal.line_editor import forget_typed
 
         forget_typed(self.stdin)  # what was typed before the question is no answer to it
         self._tell(f"{question} [y/N] ", end="")
@@ -304,7 +304,7 @@ class Console(Streams):
         self._put_apart(label + text + end)
 
     def _wrapped(self, text: str, column: int) -> str:
-        from ore.answer_text import AnswerText
+        from ore.terminal.answer_text import AnswerText
 
         lines = AnswerText(self._columns(self.stderr), column or 1)  # the first line is ORE's own
         return lines.feed(text) + lines.end()

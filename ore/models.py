@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ore.ollama_host import Host, as_host
+from ore.ollama.host import Host, as_host
 
 PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
 
@@ -20,7 +20,7 @@ def fetch_models(host: str | Host | None = None) -> list[str]:
         UsageError: ``host``, or ``OLLAMA_HOST``, is no address.
         BackendError: The server does not answer, or not as Ollama does.
     """
-    from ore import ollama_api
+    from ore.ollama import api as ollama_api
 
     return ollama_api.names(as_host(host))
 

@@ -118,7 +118,7 @@ def _keep(run: Run, prompt: str, context: Context, response: Response) -> OreErr
     if run.options.artifact_out in (None, "-"):
         return run.conversation.keep()
     from ore.artifact import write_artifact
-    from ore.provenance import artifact_of
+    from ore.runs.provenance import artifact_of
 
     try:
         write_artifact(artifact_of(run, prompt, context, response), run.options.artifact_out)
@@ -132,7 +132,7 @@ def _show(run: Run, prompt: str, context: Context, response: Response) -> None:
     console, options = run.console, run.options
     if options.artifact_out == "-":
         from ore.artifact import encode_artifact
-        from ore.provenance import artifact_of
+        from ore.runs.provenance import artifact_of
 
         console.document(encode_artifact(artifact_of(run, prompt, context, response)))
     elif options.json:

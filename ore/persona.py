@@ -12,7 +12,7 @@ from ore.errors import FileAccessError, PersonaError, SessionNameError, UsageErr
 from ore.files import read_confined, read_regular
 from ore.home import ore_home
 from ore.options import Options
-from ore.session_names import check_name
+from ore.sessions.names import check_name
 
 LARGEST = 1 << 20
 """The most bytes of a system prompt."""

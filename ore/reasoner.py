@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from ore import images, ollama_context, ollama_errors
+from ore import images
 from ore.answer import Answer, OnThinking
 from ore.errors import (
     BackendError,
@@ -19,8 +19,10 @@ from ore.errors import (
     OreError,
     UsageError,
 )
-from ore.ollama_host import Host, as_host
-from ore.ollama_wire import TooLarge
+from ore.ollama import context as ollama_context
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import Host, as_host
+from ore.ollama.wire import TooLarge
 from ore.types import Message, Response
 
 _MOST_SECONDS = 366 * 24 * 3600
@@ -69,7 +71,7 @@ class AyaReasoner(Reasoner):
     Making one touches no network. No turn leaves anything behind for the next, so one may serve
     several threads. The metadata of a response holds, besides the four counts, what the server
     said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
-    ``thinking`` if there was any, ``context`` (see ``ore.ollama_context``), what was set of
+    ``thinking`` if there was any, ``context`` (see ``ore.ollama.context``), what was set of
     ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
 
     Args:
@@ -175,7 +177,7 @@ class AyaReasoner(Reasoner):
 
     def phase(self) -> str:
         """Tell loading from the rest by asking ``/api/ps``, which is silent during a load."""
-        from ore import ollama_api
+        from ore.ollama import api as ollama_api
 
         try:
             running = ollama_api.ps(self.host, seconds=_PHASE_SECONDS)
@@ -188,7 +190,7 @@ class AyaReasoner(Reasoner):
         return self._doing
 
     def _turn(self):
-        from ore.ollama_client import Turn
+        from ore.ollama.client import Turn
 
         return Turn(
             self.host,
@@ -222,7 +224,7 @@ class AyaReasoner(Reasoner):
         wanted = {"thinking": self._asked.get("think"), "vision": looks}
         if not any(wanted.values()):
             return
-        from ore import ollama_api
+        from ore.ollama import api as ollama_api
 
         able = ollama_api.show(self.host, self.model_id).get("capabilities")
         for ability, asked in wanted.items():
@@ -248,7 +250,7 @@ class AyaReasoner(Reasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self, expected: ollama_context.Estimate) -> int | None:
-        from ore import ollama_api
+        from ore.ollama import api as ollama_api
 
         return ollama_api.window(
             self.host,
@@ -263,7 +265,7 @@ class AyaReasoner(Reasoner):
         if isinstance(error, TooLarge):
             error = ollama_errors.too_large(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
-            from ore import ollama_api
+            from ore.ollama import api as ollama_api
 
             try:
                 names = ollama_api.names(self.host, seconds=_NAMES_SECONDS)

@@ -17,11 +17,11 @@ from pathlib import Path
 from ore.errors import InvalidSessionError, SessionError, SessionExistsError, SessionNotFoundError
 from ore.folder import Folder
 from ore.home import ore_home
-from ore.salvage import salvage_turns
-from ore.session_facts import Found, Salvaged, SessionDetails, describe, search
-from ore.session_files import SessionFiles
-from ore.session_locks import SessionLocks, saving
-from ore.session_names import check_name, salvaged_name
+from ore.sessions.facts import Found, Salvaged, SessionDetails, describe, search
+from ore.sessions.files import SessionFiles
+from ore.sessions.locks import SessionLocks, saving
+from ore.sessions.names import check_name, salvaged_name
+from ore.sessions.salvage import salvage_turns
 from ore.types import Session
 
 __all__ = [

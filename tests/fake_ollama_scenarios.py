@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.fake_ollama_replies import BARE_JSON, JSON, NDJSON, TEXT, Reply
+from tests.fake_ollama_replies import JSON, Reply
 from tests.fake_ollama_rules import encode, too_long
 
 FOREVER = 86_400.0

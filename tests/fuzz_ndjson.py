@@ -12,7 +12,7 @@ import time
 from collections import Counter
 
 from ore.errors import OreError
-from ore.ollama_client import Turn
+from ore.ollama.client import Turn
 from ore.reasoner import AyaReasoner
 from ore.types import Message, Response
 from tests.mutations import mutated

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.answer_text import LABELS, AnswerText, columns, width_of
 from ore.neutral import neutralise
+from ore.terminal.answer_text import LABELS, AnswerText, columns, width_of
 
 TEXTS = st.text(
     st.sampled_from(" \n\tab:[]AYAYou\u00a0\u200d\u0301語👩\x1b\u202e-") | st.characters()

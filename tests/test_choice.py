@@ -9,8 +9,8 @@ import pytest
 from ore.backends import choice
 from ore.backends.embedded import EmbeddedBackend
 from ore.errors import ModelNotFoundError, UsageError
+from ore.ollama.host import DEFAULT_URL
 from ore.options import Options
-from ore.ollama_host import DEFAULT_URL
 from tests.fake_ollama import FakeOllama
 
 
@@ -81,7 +81,7 @@ def test_fetching_the_embedded_model_needs_the_engine_only(no_ollama, embedded):
 def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
     embedded(engine=True, model=True)
     with FakeOllama() as fake:
-        monkeypatch.setattr("ore.ollama_host.DEFAULT_URL", fake.url)
+        monkeypatch.setattr("ore.ollama.host.DEFAULT_URL", fake.url)
         backend, notices = opened(Options())
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ore.history import MOST_BYTES, MOST_ENTRIES, History
+from ore.terminal.history import MOST_BYTES, MOST_ENTRIES, History
 
 
 def history(**environ: str) -> History:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.measures import amount, pairs, summary
+from ore.terminal.measures import amount, pairs, summary
 
 COUNTS = {"prompt_eval_count": 128, "eval_count": 512}
 

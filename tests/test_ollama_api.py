@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from ore import ollama_api
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -17,7 +16,8 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.ollama_host import Host
+from ore.ollama import api as ollama_api
+from ore.ollama.host import Host
 from tests.fake_ollama import FakeOllama
 
 

@@ -14,8 +14,8 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
-from ore.ollama_client import Turn
-from ore.ollama_host import Host
+from ore.ollama.client import Turn
+from ore.ollama.host import Host
 from tests.fake_ollama import FakeOllama
 
 REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?"}]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.ollama_context import Estimate, estimate, outcome, trained_window, window_of
+from ore.ollama.context import Estimate, estimate, outcome, trained_window, window_of
 
 FITS, OVERFLOWS = Estimate(likely=100, least=60), Estimate(likely=5000, least=3000)
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore import ollama_errors
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -18,7 +17,8 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.ollama_host import Host
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import Host
 
 HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
 AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"

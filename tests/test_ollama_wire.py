@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.ollama_wire import (
+from ore.ollama.wire import (
     LINE_LIMIT,
     REFUSAL_LIMIT,
     REPLY_LIMIT,

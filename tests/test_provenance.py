@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from ore import ollama_api
 from ore._version import __version__
 from ore.backends.choice import open_backend
 from ore.canonical import digest
 from ore.core import load_aya_system_prompt
-from ore.ollama_host import as_host
+from ore.ollama import api as ollama_api
+from ore.ollama.host import as_host
 from ore.seal import breaks
 from tests.fake_ollama import FakeOllama
 from tests.runs import record, sha256

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sequences import SEQUENCES, obeyed
 
 pytest.importorskip("rich")
-from ore.rendering import Markdown  # noqa: E402
+from ore.terminal.rendering import Markdown  # noqa: E402
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SOURCE = """# Title

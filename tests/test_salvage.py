@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ore.salvage import salvage_turns
-from ore.session_json import SessionText
+from ore.sessions.salvage import salvage_turns
+from ore.sessions.text import SessionText
 from ore.types import Message, Session
 
 

@@ -23,7 +23,7 @@ from ore.errors import (
 from ore.store import FileSessionStore, SessionStore
 from ore.types import Message, Session
 from tests.sessions import plain, turn
-from tests.test_session_json import SESSIONS
+from tests.test_sessions_text import SESSIONS
 
 
 @pytest.fixture

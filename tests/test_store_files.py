@@ -16,7 +16,7 @@ from ore.errors import (
 from ore.store import FileSessionStore, Found, Salvaged, SessionDetails
 from ore.types import Session
 from tests.sessions import SPECIAL, make_special, plain, turn
-from tests.test_session_json import BAD
+from tests.test_sessions_text import BAD
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.style import LABEL, allows_colour, paint
+from ore.terminal.style import LABEL, allows_colour, paint
 
 
 @pytest.mark.skipif("os.name == 'nt'", reason="a terminal there need not say what it is")

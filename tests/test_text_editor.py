@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ore.errors import FileAccessError, UsageError
-from ore.text_editor import write_in_editor
+from ore.terminal.text_editor import write_in_editor
 
 
 @pytest.fixture

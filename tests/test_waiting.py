@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from ore import waiting
 from ore.console import Console
+from ore.terminal import waiting
 from tests.harness import Terminal
 
 

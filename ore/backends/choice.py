@@ -74,7 +74,7 @@ def _with_file(host, env_files: Mapping[str, str], notice: Callable[[str], None]
     """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
 
-    from ore.ollama_host import is_loopback
+    from ore.ollama.host import is_loopback
 
     file = env_files.get(host.source)
     if not file:
@@ -94,7 +94,7 @@ def _openai(options, environ, env_files, notice) -> Backend:
 
 def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
     from ore.backends.ollama import OllamaBackend
-    from ore.ollama_host import resolve_host
+    from ore.ollama.host import resolve_host
 
     host = _with_file(resolve_host(options.host, environ), env_files, notice)
     backend = OllamaBackend(host)

@@ -21,7 +21,7 @@ from ore.errors import (
     IncompleteAnswerError,
     OreError,
 )
-from ore.ollama_wire import TooLarge
+from ore.ollama.wire import TooLarge
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 

@@ -11,7 +11,7 @@ from typing import Any
 from ore.backends import Backend, Progress, Settings
 from ore.errors import OreError
 from ore.models import default_model, fetch_models
-from ore.ollama_host import Host, as_host
+from ore.ollama.host import Host, as_host
 from ore.reasoner import AyaReasoner, Reasoner
 
 _LOOK_UP_SECONDS = 2.0
@@ -32,7 +32,7 @@ class OllamaBackend(Backend):
 
     def answers(self) -> bool:
         """Tell whether an Ollama server answers at the address."""
-        from ore import ollama_api
+        from ore.ollama import api as ollama_api
 
         return ollama_api.answers(self.address)
 
@@ -43,13 +43,14 @@ class OllamaBackend(Backend):
         return default_model(self.address)
 
     def pull(self, name: str, progress: Progress) -> None:
-        from ore import ollama_api
+        from ore.ollama import api as ollama_api
 
         ollama_api.pull(self.address, name, progress)
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        from ore import ollama_api, ollama_context
+        from ore.ollama import api as ollama_api
+        from ore.ollama import context as ollama_context
 
         version = _asked(ollama_api.version, self.address)
         tags = _asked(ollama_api.tags, self.address) or []
@@ -76,7 +77,7 @@ class OllamaBackend(Backend):
 
 
 def _asked(question: Callable[..., Any], address: Host) -> Any:
-    """Return the answer to a question of ``ollama_api``, or None where there is none."""
+    """Return the answer to a question of ``ore.ollama.api``, or None where there is none."""
     try:
         return question(address, seconds=_LOOK_UP_SECONDS)
     except OreError:

@@ -12,14 +12,16 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore import images, ollama_context, ollama_errors
+from ore import images
 from ore.answer import Answer
 from ore.backends import Backend, Progress, Settings, openai_errors
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
-from ore.ollama_host import Host
-from ore.ollama_wire import TooLarge
+from ore.ollama import context as ollama_context
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import Host
+from ore.ollama.wire import TooLarge
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ore import ollama_errors
 from ore.backends import openai_errors
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
-from ore.ollama_host import Host, is_loopback
-from ore.ollama_import import environment_without
-from ore.ollama_wire import (
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import Host, is_loopback
+from ore.ollama.importing import environment_without
+from ore.ollama.wire import (
     CONNECT_SECONDS,
     LINE_LIMIT,
     TooLarge,

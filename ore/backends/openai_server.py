@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
-from ore.ollama_host import Host, is_loopback, normalise_host
+from ore.ollama.host import Host, is_loopback, normalise_host
 
 
 def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:

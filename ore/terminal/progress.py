@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ore.measures import amount
+from ore.terminal.measures import amount
 
 _TICK = 0.1  # seconds between two looks of the same bar
 

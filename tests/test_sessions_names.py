@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.errors import SessionNameError
-from ore.session_names import MAX_BYTES, MAX_CHARACTERS, check_name, salvaged_name
+from ore.sessions.names import MAX_BYTES, MAX_CHARACTERS, check_name, salvaged_name
 
 LEGAL = [
     "a",

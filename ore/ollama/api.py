@@ -13,11 +13,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ore import ollama_errors, strictjson
+from ore import strictjson
 from ore.errors import BackendError, OreError
-from ore.ollama_context import trained_window, window_of
-from ore.ollama_host import Host, authorization, is_loopback
-from ore.ollama_wire import (
+from ore.ollama import errors as ollama_errors
+from ore.ollama.context import trained_window, window_of
+from ore.ollama.host import Host, authorization, is_loopback
+from ore.ollama.wire import (
     CONNECT_SECONDS,
     LINE_LIMIT,
     REFUSAL_LIMIT,

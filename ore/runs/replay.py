@@ -13,7 +13,6 @@ from typing import Any
 
 from ore.artifact import read_artifact
 from ore.backends import Backend, Settings
-from ore.compare import Difference, differences, not_known, unified
 from ore.console import Console
 from ore.errors import (
     ArtifactError,
@@ -27,13 +26,14 @@ from ore.errors import (
 from ore.model_options import parse_options
 from ore.neutral import one_line
 from ore.options import Options
-from ore.provenance import Sent, facts
 from ore.reasoner import Reasoner
-from ore.rebuild import messages_of, settings_of
+from ore.runs.compare import Difference, differences, not_known, unified
+from ore.runs.provenance import Sent, facts
+from ore.runs.rebuild import messages_of, settings_of
 from ore.types import ExecutionArtifact, Message
 
 COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
-"""Of what ``ore.compare`` compares, what a replay does."""
+"""Of what ``ore.runs.compare`` compares, what a replay does."""
 
 RECORDED_BACKENDS = ("ollama", "embedded")
 """Backends that an artifact may choose, where the user named none: they are on this machine."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ore.history import History
+from ore.terminal.history import History
 
 try:
     import readline

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.ollama_import import environment_without
+from ore.ollama.importing import environment_without
 from tests.fake_ollama import FakeOllama
 
 pytestmark = pytest.mark.slow

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ore import ollama_errors
 from ore.errors import BackendError, OreError, UsageError
-from ore.ollama_host import Host, authorization, is_loopback
-from ore.ollama_import import environment_without, import_ollama
-from ore.ollama_wire import (
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import Host, authorization, is_loopback
+from ore.ollama.importing import environment_without, import_ollama
+from ore.ollama.wire import (
     CONNECT_SECONDS,
     Lines,
     TooLarge,

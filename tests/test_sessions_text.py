@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ore.session_json import SessionText, decode, is_continuation
+from ore.sessions.text import SessionText, decode, is_continuation
 from ore.types import Message, Session
 from tests.sessions import plain
 

@@ -31,7 +31,7 @@ _UNREADABLE = "answered, but not as Ollama does"
 
 
 def unreachable(host, why: str) -> ServerUnreachableError:
-    """Nothing listens at ``host`` (an ``ollama_host.Host``), or it can't be reached."""
+    """Nothing listens at ``host`` (an ``ore.ollama.host.Host``), or it can't be reached."""
     return ServerUnreachableError(
         f"No Ollama server answers at {host}: {shorten(why)}. "
         f"Start one with `ollama serve`, or name another with --host.",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.neutral import neutralise
-from ore.style import allows_colour
+from ore.terminal.style import allows_colour
 
 
 class Streams:
@@ -66,7 +66,7 @@ class Streams:
         """
         if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
             return
-        from ore.waiting import Waiting
+        from ore.terminal.waiting import Waiting
 
         self._waiting = Waiting(self._draw, phase)
 
@@ -84,7 +84,7 @@ class Streams:
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""
         if self._trace is None:
-            from ore.trace import Trace
+            from ore.terminal.trace import Trace
 
             self._trace = Trace(self.stderr_is_terminal, self.stderr_has_colour)
         self._put_apart(self._trace.feed(text))

@@ -13,7 +13,7 @@ from ore.backends import Settings
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, UsageError
 from ore.model_options import OPTIONS, parse_options
-from ore.provenance import Sent
+from ore.runs.provenance import Sent
 from ore.types import ExecutionArtifact
 
 _ROLES = ("system", "user", "assistant")

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from ore.context import Context
-from ore.provenance import messages_digest, messages_of, options_of
+from ore.runs.provenance import messages_digest, messages_of, options_of
 
 PLAN_VERSION = "ore.plan.v1"
 

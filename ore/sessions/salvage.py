@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from ore.session_json import STRICT
+from ore.sessions.text import STRICT
 from ore.types import Message
 
 # A message has no inner objects, so a pattern finds it, in time that grows with the text only. The

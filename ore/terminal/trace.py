@@ -5,8 +5,8 @@ Takes text in any pieces and returns what to write. Knows nothing about streams.
 
 from __future__ import annotations
 
-from ore import style
-from ore.answer_text import AnswerText
+from ore.terminal import style
+from ore.terminal.answer_text import AnswerText
 
 LABEL = "[THINKING]: "
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from ore.answer_text import AnswerText
 from ore.errors import ExtraNotInstalledError
 from ore.neutral import neutralise
+from ore.terminal.answer_text import AnswerText
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")

@@ -6,7 +6,6 @@ Knows nothing about locks: whoever writes holds the session's.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from ore.errors import (
 from ore.files import reason
 from ore.folder import Folder, open_folder
 from ore.interrupts import deferred_signals
-from ore.session_json import MAX_BYTES, SessionText, decode, is_continuation
-from ore.session_names import check_name
+from ore.sessions.names import check_name
+from ore.sessions.text import MAX_BYTES, SessionText, decode, is_continuation
 from ore.types import Session
 
 _MOST_REMEMBERED = 4

@@ -1,0 +1,1 @@
+"""What ``ore.store`` is made of: names, text, files and locks of sessions. Knows nothing about models."""
