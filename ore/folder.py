@@ -109,9 +109,7 @@ class Folder:
             What the system says of the new file, and whether its name is known to be on disk. If
             not, the file is complete, but a power cut may bring the old one back.
         """
-        with suppress(FileNotFoundError):
-            self.remove(temporary)
-        descriptor = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        descriptor = self._make(temporary, mode)
         try:
             try:
                 for chunk in chunks:
@@ -135,6 +133,13 @@ class Folder:
         """Put the folder's names on disk; Windows has no such call."""
         if self._descriptor is not None:
             _sync(self._descriptor)
+
+    def _make(self, name: str, mode: int) -> int:
+        try:
+            return self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:  # left behind by a process that was killed
+            self.remove(name)
+        return self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
     def _path(self, name: str) -> str | Path:
         return name if self._descriptor is not None else self.path / name

@@ -9,6 +9,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+_DEFERRED = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -21,22 +24,30 @@ def deferred_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with _deferred(signal.SIGTERM), _deferred(signal.SIGINT):
-        yield
+    # A mask would hold a signal from this thread only; another thread would take it.
+    handlers: dict[int, Any] = {}
+    arrived: dict[int, bool] = {}
 
+    def note(number: int, frame: object) -> None:
+        arrived[number] = True
 
-@contextmanager
-def _deferred(number: int) -> Iterator[None]:
-    # A mask would hold the signal from this thread only; another thread would take it.
-    handler = signal.getsignal(number)
-    if handler is None:  # not installed from Python, so it can't be put back
-        yield
-        return
-    arrived: list[int] = []
     try:
-        signal.signal(number, lambda *_: arrived.append(number))
+        for number in _DEFERRED:
+            handler = signal.getsignal(number)
+            if handler is not None:  # else not installed from Python: it can't be put back
+                handlers[number] = handler
+                signal.signal(number, note)
         yield
     finally:
-        signal.signal(number, handler)
-        if arrived:
-            signal.raise_signal(number)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        _deliver(list(arrived))
+
+
+def _deliver(numbers: list[int]) -> None:
+    """Raise the signals, one of them also if the handler of the other raises."""
+    if numbers:
+        try:
+            signal.raise_signal(numbers[0])
+        finally:
+            _deliver(numbers[1:])

@@ -27,7 +27,7 @@ def session_of(turns: int) -> Session:
 
 
 def text_of(session: Session) -> bytes:
-    return b"".join(SessionText(session).extend(session))
+    return bytes(SessionText(session).extend(session))
 
 
 def place(data: bytes, text: str) -> int:

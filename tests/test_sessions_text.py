@@ -30,7 +30,7 @@ WHOLE = {"id": "s", "created_at": 1.0, "messages": [USER, ANSWER]}
 
 
 def encoded(session: Session) -> bytes:
-    return b"".join(SessionText(session).extend(session))
+    return bytes(SessionText(session).extend(session))
 
 
 def text_of(value: object) -> bytes:
@@ -61,10 +61,10 @@ def test_a_session_that_grows_is_written_like_one_that_is_written_at_once(sessio
     begun = Session([], session.id, session.created_at)
     text = SessionText(begun)
     for message in session.messages:
-        assert b"".join(text.extend(begun)) == plain(begun)
+        assert text.extend(begun) == plain(begun)
         begun.messages.append(message)
     assert text.grows_into(begun)
-    assert b"".join(text.extend(begun)) == plain(session)
+    assert text.extend(begun) == plain(session)
     assert [text.beginning(count).messages for count in range(len(text) + 1)] == [
         session.messages[:count] for count in range(len(session.messages) + 1)
     ]
@@ -151,7 +151,7 @@ def test_what_could_not_be_read_again_is_not_written(message, problem):
         text.extend(session)
     assert str(caught.value).startswith(problem)
     session.messages[1] = Message("assistant", "ok")
-    assert b"".join(text.extend(session)) == plain(session)
+    assert text.extend(session) == plain(session)
 
 
 @pytest.mark.parametrize(

@@ -155,9 +155,9 @@ class SessionFiles:
                 known.fingerprint = _fingerprint(status)
             _require_continuation(session, known, is_grown, name)
             mode &= status.st_mode
-        text, chunks = _encoded(session, known.text if is_grown else None, name)
+        text, data = _encoded(session, known.text if is_grown else None, name)
         with deferred_signals():
-            status, is_confirmed = folder.replace(file, f".{name}.tmp", chunks, mode)
+            status, is_confirmed = folder.replace(file, f".{name}.tmp", [data], mode)
             known.fingerprint, known.loaded = _fingerprint(status), None
             known.text, known.written = text, len(text)
         return is_confirmed
@@ -193,21 +193,21 @@ def _require_continuation(session: Session, known: _Remembered, is_grown: bool, 
 
 def _encoded(
     session: Session, text: SessionText | None, name: str
-) -> tuple[SessionText, tuple[bytearray, bytes]]:
+) -> tuple[SessionText, bytearray]:
     try:
         text = SessionText(session) if text is None else text
-        chunks = text.extend(session)
+        data = text.extend(session)
     except ValueError as exc:
         raise InvalidSessionError(
             f"The session '{name}' was not saved, for it could not be read again: {exc}.", name
         ) from exc
-    if sum(map(len, chunks)) > MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise SessionNotSavedError(
             f"The session '{name}' was not saved: it is larger than {MAX_BYTES:,} bytes. Go on in "
             f"a new session.",
             name,
         )
-    return text, chunks
+    return text, data
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ MAX_BYTES = 256 * 1024 * 1024
 _SESSION_KEYS = ("id", "created_at", "messages")
 _MESSAGE_KEYS = ("role", "content", "id", "timestamp")
 _MOST_DIGITS = 40
+_END = b"\n  ]\n}"
+_END_OF_NONE = b"]\n}"
 
 
 class SessionText:
@@ -37,25 +39,26 @@ class SessionText:
         self._head = _head(session.id, session.created_at)
         self._messages: list[Message] = []
         self._ids: set[str] = set()
-        self._text = bytearray(self._head)
+        self._text = bytearray(self._head + _END_OF_NONE)
 
     def grows_into(self, session: Session) -> bool:
         """Return whether the session is this one, with the same objects first.
 
         Equal messages are not enough: they may be spelled in another way, as 1 and 1.0 are.
         """
-        if identity_problem(session.id, session.created_at) is not None:
-            return False
         if len(session.messages) < len(self._messages):
             return False
-        return _head(session.id, session.created_at) == self._head and all(
-            map(operator.is_, session.messages, self._messages)
+        if identity_problem(session.id, session.created_at) is not None:
+            return False
+        # `in` stops at the first, as any() would, in half the time.
+        return _head(session.id, session.created_at) == self._head and False not in map(
+            operator.is_, session.messages, self._messages
         )
 
-    def extend(self, session: Session) -> tuple[bytearray, bytes]:
-        """Return the text of a session that this one grows into, in two parts.
+    def extend(self, session: Session) -> bytearray:
+        """Return the text of a session that this one grows into.
 
-        The first part is this object's own: to be used at once, and not kept.
+        It is this object's own: to be used at once, and not kept.
 
         Raises:
             ValueError: A new message could not be read again; the reason, as the end of a
@@ -65,10 +68,13 @@ class SessionText:
         new = session.messages[known:]
         ids = _new_ids(new, self._ids, known)
         if new:
-            self._text += (b",\n" if known else b"\n") + b",\n".join(map(_message_text, new))
+            text = b",\n".join(map(_message_text, new))
+            # In place: a text that grows is never copied whole.
+            del self._text[-len(_END if known else _END_OF_NONE) :]
+            self._text += (b",\n" if known else b"\n") + text + _END
             self._messages += new
             self._ids |= ids
-        return self._text, b"\n  ]\n}" if self._messages else b"]\n}"
+        return self._text
 
     def __len__(self) -> int:
         return len(self._messages)
