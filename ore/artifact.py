@@ -6,12 +6,12 @@ nothing of what an artifact says.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 from ore import strictjson
 from ore.errors import ArtifactError, FileAccessError, InvalidArtifactError, ReaderGoneError
@@ -29,7 +29,7 @@ _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
 
-def read_artifact(path: Path | str, stdin: BinaryIO | None = None) -> ExecutionArtifact:
+def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> ExecutionArtifact:
     """Return the artifact in a regular file, in a pipe that ``path`` names, or on stdin.
 
     Args:
@@ -44,7 +44,7 @@ def read_artifact(path: Path | str, stdin: BinaryIO | None = None) -> ExecutionA
     return parse_artifact(read_bytes(path, stdin), source)
 
 
-def read_bytes(path: Path | str, stdin: BinaryIO | None = None) -> bytes:
+def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> bytes:
     """Return what ``read_artifact`` would parse, at most one byte more than ``MAX_BYTES``.
 
     Raises:
@@ -121,7 +121,7 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
         raise _unwritable(path, reason(exc)) from exc
 
 
-def _read_stdin(stdin: BinaryIO | None) -> bytes:
+def _read_stdin(stdin: io.BufferedIOBase | None) -> bytes:
     try:
         if stdin is None or stdin.isatty():
             raise ArtifactError("There is no artifact on stdin: pipe one in, or name its file.")
