@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +25,7 @@ from ore.errors import (
     SessionNotFoundError,
     SessionNotSavedError,
 )
+from ore.sessions import text as text_module
 from ore.store import FileSessionStore, SessionStore
 from ore.types import Message, Session
 from tests.sessions import plain, turn
@@ -230,3 +236,41 @@ def test_a_folder_that_others_can_write_to_is_neither_read_nor_written(store):
         store.save(Session(), "new")
     with pytest.raises(FileAccessError):
         store.list()
+
+
+@pytest.mark.invariant
+def test_an_interrupt_anywhere_in_the_encoding_costs_no_turn(store):
+    session = Session(turn("first"))
+    store.save(session, "talk")
+    for steps in itertools.count():
+        session.messages += turn(f"again {steps}")
+        with suppress(KeyboardInterrupt), interrupted_in(text_module.__file__, after=steps):
+            store.save(session, "talk")
+            break
+        store.save(session, "talk")
+        assert file_of(store, "talk").read_bytes() == plain(session)
+    assert steps > 20
+
+
+@contextmanager
+def interrupted_in(file: str, *, after: int) -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` once that many lines of a file have been run."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal lines
+        if frame.f_code.co_filename != file:
+            return None
+        if event == "line":
+            lines += 1
+            if lines > after:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -155,7 +155,11 @@ class SessionFiles:
                 known.fingerprint = _fingerprint(status)
             _require_continuation(session, known, is_grown, name)
             mode &= status.st_mode
-        text, data = _encoded(session, known.text if is_grown else None, name)
+        try:
+            text, data = _encoded(session, known.text if is_grown else None, name)
+        except BaseException:  # an interrupt may have left the text half grown
+            self.forget(name)
+            raise
         with deferred_signals():
             status, is_confirmed = folder.replace(file, f".{name}.tmp", [data], mode)
             known.fingerprint, known.loaded = _fingerprint(status), None

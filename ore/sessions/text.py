@@ -36,10 +36,9 @@ class SessionText:
     def __init__(self, session: Session) -> None:
         _require(identity_problem(session.id, session.created_at))
         self._identity = session.id, session.created_at
-        self._head = _head(session.id, session.created_at)
         self._messages: list[Message] = []
         self._ids: set[str] = set()
-        self._text = bytearray(self._head + _END_OF_NONE)
+        self._text = bytearray(_head(session.id, session.created_at) + _END_OF_NONE)
 
     def grows_into(self, session: Session) -> bool:
         """Return whether the session is this one, with the same objects first.
@@ -48,17 +47,19 @@ class SessionText:
         """
         if len(session.messages) < len(self._messages):
             return False
-        if identity_problem(session.id, session.created_at) is not None:
+        id, created_at = self._identity
+        if (session.id, session.created_at) != (id, created_at):
             return False
-        # `in` stops at the first, as any() would, in half the time.
-        return _head(session.id, session.created_at) == self._head and False not in map(
-            operator.is_, session.messages, self._messages
-        )
+        if type(session.created_at) is not type(created_at):
+            return False
+        # `in` stops at the first, as any() would, in less time.
+        return False not in map(operator.is_, session.messages, self._messages)
 
     def extend(self, session: Session) -> bytearray:
         """Return the text of a session that this one grows into.
 
-        It is this object's own: to be used at once, and not kept.
+        It is this object's own: to be used at once, and not kept. After any error but a
+        ``ValueError``, an interrupt too, this object is of no use.
 
         Raises:
             ValueError: A new message could not be read again; the reason, as the end of a
@@ -70,8 +71,8 @@ class SessionText:
         if new:
             text = b",\n".join(map(_message_text, new))
             # In place: a text that grows is never copied whole.
-            del self._text[-len(_END if known else _END_OF_NONE) :]
-            self._text += (b",\n" if known else b"\n") + text + _END
+            end = len(_END if known else _END_OF_NONE)
+            self._text[-end:] = (b",\n" if known else b"\n") + text + _END
             self._messages += new
             self._ids |= ids
         return self._text
