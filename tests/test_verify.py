@@ -113,11 +113,39 @@ def test_an_artifact_of_before_provenance_holds_as_far_as_it_goes(ore, chain):
 )
 def test_what_is_no_artifact_is_a_line_and_3(ore, chain, data):
     (chain / "bad.json").write_bytes(data)
-    result = ore("--verify", "bad.json", "a.json", "missing.json", ".")
+    result = ore("--verify", "bad.json", "a.json", "missing.json")
     found = rows(result.out)
-    assert result.code == 3 and "Traceback" not in result.err
-    assert [found[name][0] for name in ("bad.json", "missing.json", "")] == ["broken"] * 3
+    assert (result.code, result.err) == (
+        3,
+        "ore: 1 of 3 artifacts are broken: their lines say what does not hold.\n",
+    )
+    assert found["bad.json"][0] == "broken" and "can't be used" in found["bad.json"][1]
+    assert found["missing.json"][0] == "not read"
     assert "a.json\tholds\n" in result.out
+
+
+@pytest.mark.parametrize(
+    "path, why",
+    [
+        ("missing.json", "no such file"),
+        ("no/such/folder.json", "no such file"),
+        (".", "it is a folder"),
+        ("/dev/null", "neither a file nor a pipe"),
+        ("-", "no artifact on stdin"),
+    ],
+)
+def test_what_can_not_be_read_is_said_so_and_no_check_failed(ore, chain, path, why):
+    result = ore("--verify", "a.json", path)
+    _, last = result.out.splitlines()
+    assert last.startswith(f"{path}\tnot read\t") and why in last
+    assert (result.code, result.err) == (
+        1,
+        "ore: 1 of 2 artifacts can't be read: see their lines.\n",
+    )
+    as_json = ore("--verify", path, "--json")
+    (found,) = as_json.json
+    assert as_json.code == 1 and not found["holds"]
+    assert (found["sha256"], found["execution_id"]) == (None, None) and why in found["problems"][0]
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [], {"execution_id": 1}, True])
