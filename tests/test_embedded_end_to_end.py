@@ -12,7 +12,7 @@ import pytest
 from tests.process import end, run, start
 
 pytestmark = pytest.mark.embedded
-CAPITAL = "What is the capital of France?"
+CAPITAL = "Name the capital of France."
 
 
 @pytest.fixture(autouse=True)

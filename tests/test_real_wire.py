@@ -9,7 +9,7 @@ import pytest
 from tests.process import run
 
 pytestmark = pytest.mark.embedded
-CAPITAL = "What is the capital of France?"
+CAPITAL = "Name the capital of France."
 
 
 @pytest.fixture
