@@ -9,16 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 _FLAGS = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -28,7 +27,7 @@ _FLAGS = (
     | getattr(os, "O_BINARY", 0)
 )
 _HAS_DIR_FD = os.open in os.supports_dir_fd
-_FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
+_FULL_SYNC = None if sys.platform == "win32" else getattr(fcntl, "F_FULLFSYNC", None)
 
 
 class Folder:
@@ -91,7 +90,7 @@ class Folder:
         os.unlink(self._path(name), dir_fd=self._descriptor)
 
     def replace(
-        self, name: str, temporary: str, chunks: Iterable[bytes], mode: int
+        self, name: str, temporary: str, chunks: Iterable[bytes | bytearray], mode: int
     ) -> tuple[os.stat_result, bool]:
         """Write a file whole: a reader sees the old one or the new one, never a part.
 
@@ -215,7 +214,7 @@ def _sync_parent(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write(descriptor: int, chunk: bytes) -> None:
+def _write(descriptor: int, chunk: bytes | bytearray) -> None:
     with memoryview(chunk) as view:
         written = 0
         while written < len(view):

@@ -28,7 +28,7 @@ def deferred_signals() -> Iterator[None]:
     handlers: dict[int, Any] = {}
     arrived: dict[int, bool] = {}
 
-    def note(number: int, frame: object) -> None:
+    def note(number: int, _: object) -> None:
         arrived[number] = True
 
     try:
@@ -39,8 +39,8 @@ def deferred_signals() -> Iterator[None]:
                 signal.signal(number, note)
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
         _deliver(list(arrived))
 
 

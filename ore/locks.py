@@ -9,17 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from contextlib import suppress
 
 from ore.folder import Folder
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+if sys.platform == "win32":
     import msvcrt
+else:
+    import fcntl
 
-_TAKEN = (errno.EWOULDBLOCK,) if fcntl is not None else (errno.EACCES, errno.EDEADLK)
+_TAKEN = (errno.EACCES, errno.EDEADLK) if sys.platform == "win32" else (errno.EWOULDBLOCK,)
 _SIGNATURE_BYTES = 20
 _LOCKED_BYTE = 1 << 30
 """On Windows a locked byte can't be read, so it is one far behind the process id."""
@@ -103,11 +103,11 @@ def holder(folder: Folder, name: str) -> int | None:
 
 def _lock(descriptor: int) -> bool:
     try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
+        if sys.platform == "win32":
             os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
         if exc.errno not in _TAKEN:
             raise

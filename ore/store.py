@@ -6,7 +6,6 @@ terminals.
 
 from __future__ import annotations
 
-import itertools
 import os
 import stat
 from abc import ABC, abstractmethod
@@ -116,10 +115,6 @@ class FileSessionStore(SessionStore):
         name = check_name(name)
         with self._files.folder(name) as folder:
             return self._files.load(folder, name)
-
-    def list(self) -> list[str]:
-        """Return the names of the sessions that can be loaded, sorted; report the others."""
-        return [name for name, _, _ in self._all()]
 
     def exists(self, name: str) -> bool:
         """Return whether the name is taken, be it by a file that is no session."""
@@ -236,11 +231,18 @@ class FileSessionStore(SessionStore):
                 f"{self.root / name}.json, which is left as it is.",
                 name,
             )
-        for number in itertools.count(1):
-            new = salvaged_name(name, number)
-            with suppress(SessionExistsError):
+        number, new = 1, salvaged_name(name, 1)
+        while True:
+            try:
                 self.create(Session(messages), new)
+            except SessionExistsError:
+                number, new = number + 1, salvaged_name(name, number + 1)
+            else:
                 return Salvaged(new, len(messages) // 2)
+
+    def list(self) -> list[str]:
+        """Return the names of the sessions that can be loaded, sorted; report the others."""
+        return [name for name, _, _ in self._all()]
 
     def _write(self, session: Session, name: str, *, is_new: bool) -> None:
         name = check_name(name)

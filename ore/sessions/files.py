@@ -184,9 +184,12 @@ class SessionFiles:
 
 
 def _require_continuation(session: Session, known: _Remembered, is_grown: bool, name: str) -> None:
-    if known.loaded is None and is_grown:
-        return
-    stored = known.text.beginning(known.written) if known.loaded is None else known.loaded
+    stored = known.loaded
+    if stored is None:
+        if is_grown:
+            return
+        assert known.text is not None, "a file that is known was loaded or written"
+        stored = known.text.beginning(known.written)
     if not is_continuation(session, stored):
         raise SessionChangedError(
             f"The session '{name}' changed on disk: not saved. What was to be saved does not "

@@ -41,7 +41,7 @@ def check_name(name: str) -> str:
     """
     if not isinstance(name, str):
         raise SessionNameError(f"A session's name is text, not {type(name).__name__}.", repr(name))
-    problem = f"it is longer than {MAX_CHARACTERS} characters"
+    problem: str | None = f"it is longer than {MAX_CHARACTERS} characters"
     if len(name) <= 4 * MAX_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
         problem = _problem(name)

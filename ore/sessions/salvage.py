@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from ore.sessions.text import STRICT
+from ore.sessions.text import read_json
 from ore.types import Message
 
 # A message has no inner objects, so a pattern finds it, in time that grows with the text only. The
@@ -51,7 +51,7 @@ def _messages(text: str) -> list[tuple[Message, int, int]]:
     found = []
     for match in _MESSAGE.finditer(text):
         try:
-            message = json.loads(match.group(), **STRICT)
+            message = read_json(match.group())
         except ValueError:  # a wrong escape, a key twice, a number that is none
             continue
         if isinstance(message, Message):

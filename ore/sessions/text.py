@@ -188,7 +188,7 @@ def _parse(data: bytes) -> Any:
     except UnicodeDecodeError as exc:
         raise ValueError(f"it is not UTF-8 at byte {exc.start}") from exc
     try:
-        return json.loads(text, **STRICT)
+        return read_json(text)
     except json.JSONDecodeError as exc:
         where = f"line {exc.lineno}, column {exc.colno}"
         raise ValueError(f"it is not JSON: {exc.msg.lower()} at {where}") from exc
@@ -206,8 +206,15 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-STRICT = {"object_pairs_hook": read_message, "parse_constant": _constant, "parse_int": _integer}
-"""How the standard parser is told to be strict and to make messages."""
+def read_json(text: str) -> Any:
+    """Return what strict JSON says, each message in it as a ``Message``.
+
+    Raises:
+        ValueError: The reason, as the end of a sentence; ``json.JSONDecodeError`` names the place.
+    """
+    return json.loads(
+        text, object_pairs_hook=read_message, parse_constant=_constant, parse_int=_integer
+    )
 
 
 def _head(id: str, created_at: float) -> bytes:
