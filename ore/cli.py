@@ -53,7 +53,9 @@ def main(
         return _report(console, exc)
     except OreError as exc:
         return _report(console, exc)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
+        if console.stderr_is_terminal:
+            console.stopped(str(exc) or "Stopped.")
         return INTERRUPTED
     except Terminated as exc:
         return exc.exit_code

@@ -273,10 +273,11 @@ class Console(Streams):
         self._tell(f"{question} [y/N] ", end="")
         return self.stdin.readline().strip().lower() in (b"y", b"yes")
 
-    def clear_line(self) -> None:
-        """Take away what the terminal itself put into the line, such as ``^C``."""
+    def stopped(self, text: str) -> None:
+        """Say what Ctrl-C did, in place of the ``^C`` that the terminal itself has shown."""
         if self.stderr_is_terminal and os.environ.get("TERM") != "dumb":
             self._put("\r\x1b[K")
+        self.notice(text)
 
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""

@@ -195,10 +195,30 @@ def run_once(run: Run, prompt: str, context: Context) -> None:
 
     Raises:
         OreError: The turn failed, or was answered and can't be shown or kept.
+        KeyboardInterrupt: It was interrupted; the text says what became of it.
     """
-    turn = take_turn(run, prompt, context)
+    before = run.conversation.length
+    try:
+        turn = take_turn(run, prompt, context)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(outcome_of_stop(run, before)) from None
     if turn.not_kept is not None:
         raise turn.not_kept
+
+
+def outcome_of_stop(run: Run, before: int) -> str:
+    """Return what became of a turn that was interrupted, after saving it if it was answered.
+
+    Args:
+        before: How many messages the session had before the turn.
+    """
+    if run.conversation.length == before:
+        return "Stopped: the turn was dropped."
+    error = run.conversation.keep()
+    if error is None:
+        return "Stopped: the turn was answered already, and is part of the session."
+    run.console.error(str(error))
+    return "Stopped: the turn was answered already, and is not saved."
 
 
 def _document(response: Response, context: Context) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ore.commands import Talk, complete, perform
 from ore.console import MORE, Console
 from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
 from ore.input import decode_line
-from ore.modes import Run, take_turn
+from ore.modes import Run, outcome_of_stop, take_turn
 
 LEAVE = ("quit", "exit")
 QUOTES = '"""'
@@ -56,15 +56,10 @@ def _turn(talk: Talk, prompt: str) -> bool:
     except OreError as exc:
         console.error(str(exc))
     except KeyboardInterrupt:
+        outcome = outcome_of_stop(run, before)
         if not console.stdin_is_terminal:
-            raise
-        console.clear_line()
-        if run.conversation.length > before and (error := run.conversation.keep()):
-            console.error(str(error))
-        elif run.conversation.length == before:
-            console.notice("Stopped: the turn was dropped.")
-        else:
-            console.notice("Stopped: the turn was answered already, and is part of the session.")
+            raise KeyboardInterrupt(outcome) from None
+        console.stopped(outcome)
     return False
 
 

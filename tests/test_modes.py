@@ -11,7 +11,7 @@ import pytest
 from ore.cli import main
 from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
-from tests.harness import ScriptedBackend
+from tests.harness import ScriptedBackend, Terminal
 
 DOWN = BackendError("The server is down.")
 CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
@@ -66,6 +66,14 @@ def test_an_interrupted_turn_is_130_and_its_stream_is_closed(ore, reply, out):
     result = ore("Hi", "--stream", replies=[reply])
     assert (result.code, result.out, result.err) == (130, out, "")
     assert result.backend.engine.closed == isinstance(reply, list)
+
+
+@pytest.mark.parametrize("flags", [[], ["--stream"], ["--session", "trip"], ["-o", "seed=1"]])
+def test_a_person_is_told_what_became_of_an_interrupted_turn(ore, home, flags):
+    result = ore("Hi", *flags, replies=[KeyboardInterrupt()], terminal="err")
+    assert result.code == 130
+    assert result.err.endswith("\r\x1b[KStopped: the turn was dropped.\n")
+    assert not (home / ".ore/sessions/trip.json").exists()
 
 
 def test_a_stateless_repl_forgets(ore):
@@ -204,12 +212,52 @@ def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
     assert "Paris." in (tmp_path / "run.json").read_text()
 
 
-def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):
+def blocking(home):
+    """A reply after which no session can be saved."""
+
     def block(_):
         shutil.rmtree(home / ".ore/sessions")
         (home / ".ore/sessions").write_text("in the way")
         return "Paris."
 
-    err, backend = io.StringIO(), ScriptedBackend([block])
+    return block
+
+
+def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):
+    err, backend = io.StringIO(), ScriptedBackend([blocking(home)])
     assert main(["--session", "s", "hi"], Console(None, Full(), err), lambda *_: backend) == 1
     assert "not saved" in err.getvalue() and "No space left" in err.getvalue()
+
+
+class Interrupting(io.StringIO):
+    """A stream at whose first writing the user presses Ctrl-C."""
+
+    def write(self, text: str) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_answer_that_ctrl_c_kept_from_being_shown_is_saved_and_that_is_said(home):
+    err, backend = Terminal(), ScriptedBackend(["Paris."])
+    console = Console(None, Interrupting(), err)
+    assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
+    assert "Paris." in (home / ".ore/sessions/s.json").read_text()
+    assert err.getvalue().endswith("answered already, and is part of the session.\n")
+
+
+def test_an_answer_that_ctrl_c_met_and_that_is_not_saved_is_said_to_be_lost(home):
+    err, backend = Terminal(), ScriptedBackend([blocking(home)])
+    console = Console(None, Interrupting(), err)
+    assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
+    assert "ore: The session" in err.getvalue()
+    assert err.getvalue().endswith("answered already, and is not saved.\n")
+
+
+@pytest.mark.parametrize("flags, said", [([], "Stopped.\n"), (["-q"], "")])
+def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flags, said):
+    err = Terminal()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    assert main(["hi", *flags], Console(None, io.StringIO(), err), interrupted) == 130
+    assert err.getvalue() == f"\r\x1b[K{said}"

@@ -77,6 +77,14 @@ def test_ctrl_c_clears_a_line_says_how_to_leave_and_stops_an_answer():
         assert terminal.end()[0] == 0
 
 
+def test_ctrl_c_in_a_single_turn_says_what_became_of_it():
+    with OnTerminal("-s", "Tell me a story", replies=[{"slow": "Once upon "}]) as terminal:
+        terminal.wait_for("upon")
+        terminal.interrupt("\x03")
+        assert "Stopped: the turn was dropped.\n" in plain(terminal.wait_for("dropped.\r\n"))
+        assert terminal.end() == (130, b"")
+
+
 def test_commands_and_models_are_completed_and_the_model_is_changed():
     with OnTerminal("-i", replies=["From the second."]) as terminal:
         terminal.wait_for(ASK)
