@@ -166,8 +166,7 @@ def _descriptor(path: Path | str) -> int | None:
 
 def _judge(path: Path | str) -> os.stat_result | None:
     """Return what is at ``path``, None for nothing, or raise where it must not be written to."""
-    target = Path(path)
-    status = _status(target, path)
+    status = _status(path)
     mode = 0 if status is None else status.st_mode
     if stat.S_ISLNK(mode):
         raise _unwritable(path, "it is a symbolic link; name the file itself")
@@ -178,22 +177,17 @@ def _judge(path: Path | str) -> os.stat_result | None:
     if status is not None and not os.access(path, os.W_OK):
         raise _unwritable(path, "permission denied")
     if status is None or stat.S_ISREG(mode):
-        _judge_folder(target, path)
-    if stat.S_ISREG(mode) and status.st_size:
+        _judge_folder(Path(path).parent, path)
+    if status is not None and stat.S_ISREG(mode) and status.st_size:
         _judge_content(path)
     return status
 
 
-def _judge_folder(target: Path, path: Path | str) -> None:
-    folder = target.parent
+def _judge_folder(folder: Path, path: Path | str) -> None:
     if not os.path.isdir(folder):
         raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unwritable(path, f"the folder {_shown(folder)} can't be written to")
-    # The file is first written beside its place, under a longer name.
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    if _status(temporary, path) is not None:
-        raise _unwritable(path, f"an interrupted run has left {_shown(temporary)}; remove it")
 
 
 def _judge_content(path: Path | str) -> None:
@@ -205,9 +199,10 @@ def _judge_content(path: Path | str) -> None:
         ) from exc
 
 
-def _status(target: Path, path: Path | str) -> os.stat_result | None:
+def _status(path: Path | str) -> os.stat_result | None:
     try:
-        return os.lstat(target)
+        # Without a slash at its end, which would follow a link to a folder.
+        return os.lstat(Path(path))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as exc:

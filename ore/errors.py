@@ -7,6 +7,8 @@ Knows nothing about where an error is shown.
 
 from __future__ import annotations
 
+from enum import Enum
+
 __all__ = [
     "ArtifactError",
     "BackendError",
@@ -269,10 +271,17 @@ class ToolFailedError(ToolError):
 
 
 class GateError(ToolError, PermissionError):
-    """The gate denied a tool; ``missing`` holds the permissions that were not granted."""
+    """The gate denied a tool.
 
-    def __init__(self, tool_name: str, missing: frozenset) -> None:
-        names = sorted(getattr(permission, "value", str(permission)) for permission in missing)
-        grants = " ".join(f"--grant {name}" for name in names)
-        super().__init__(f"The tool '{tool_name}' was not run: allow it with {grants}.", tool_name)
+    Attributes:
+        missing: The permissions (``ore.tools.Permission``) that were not granted.
+        grants: The flags that would grant them, as they are written on the command line.
+    """
+
+    def __init__(self, tool_name: str, missing: frozenset[Enum]) -> None:
+        # A tool of a program's own may name its permissions by text: it is denied like any other.
+        names = sorted(str(getattr(permission, "value", permission)) for permission in missing)
+        self.grants = " ".join(f"--grant {name}" for name in names)
+        message = f"The tool '{tool_name}' was not run: allow it with {self.grants}."
+        super().__init__(message, tool_name)
         self.missing = missing

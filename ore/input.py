@@ -42,10 +42,8 @@ def decode_line(line: bytes) -> str:
     return _decode(line, "The line").rstrip("\r\n")
 
 
-def is_readable(stdin: io.BufferedIOBase | None) -> bool:
+def is_readable(stdin: io.BufferedIOBase) -> bool:
     """Return whether stdin is a pipe, a regular file or a socket."""
-    if stdin is None:
-        return False
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):  # in memory: a library's caller passed it on purpose
@@ -61,12 +59,12 @@ def read_prompt(
     Args:
         prompt: The argument, or None.
         stdin: Bytes; read to its end where ``is_readable``.
-        notice: Told once when nothing has come for ``PATIENCE`` seconds.
+        notice: Told once, from another thread, when nothing has come for ``PATIENCE`` seconds.
 
     Raises:
         UsageError: There is neither, stdin is blank and there is no prompt, or it is not UTF-8.
     """
-    piped = _read_all(stdin, notice) if is_readable(stdin) else None
+    piped = _read_all(stdin, notice) if stdin is not None and is_readable(stdin) else None
     if piped is not None and piped.strip():
         return piped if prompt is None else f"{prompt}\n\n{piped}"
     if prompt is not None:

@@ -16,7 +16,7 @@ _MAX_QUOTED = 1000  # characters between quotes; more is no path but a citation
 _QUOTED = re.compile(
     r"(?<!\w)(?:"
     + "|".join(
-        rf"{opening}([^{opening}{closing}\n]{{1,{_MAX_QUOTED}}}){closing}"
+        rf"{opening}[^{opening}{closing}\n]{{1,{_MAX_QUOTED}}}{closing}"
         for opening, closing in ('""', "''", "``", "“”", "‘’", "«»")
     )
     + r")(?!\w)"
@@ -34,7 +34,7 @@ def find_path(prompt: str) -> str | None:
     file that does, then a quoted text right after one of those. A slash, an extension or a leading
     ``~`` is what a path looks like; a web address is none.
     """
-    quoted = [(found.start(), found[found.lastindex]) for found in _QUOTED.finditer(prompt)]
+    quoted = [(found.start(), found[0][1:-1]) for found in _QUOTED.finditer(prompt)]
     for _, text in quoted:
         if looks_like_path(text):
             return text

@@ -164,7 +164,7 @@ def confidence(words: int, begins: bool) -> float:
     return min(1.0, round(1 - _MISS**words + (_BONUS if begins else 0), 10))
 
 
-def _rank(candidate: _Candidate) -> tuple:
+def _rank(candidate: _Candidate) -> tuple[float, int, str, bool, str]:
     target = candidate.target
     return (
         -candidate.confidence,

@@ -90,7 +90,7 @@ def parse(text: str) -> tuple[dict[Any, Any], bool]:
         raise ValueError(f"its frontmatter is not valid YAML{where}: {problem}") from exc
 
 
-class _Pairs(list):
+class _Pairs(list[Any]):
     """The keys and values of a mapping that is not finished, in turns."""
 
 

@@ -193,7 +193,7 @@ def _path_below(folder: str, path: str) -> str | None:
     except OSError:  # the current folder has been removed
         return None
     # The topmost first: a link further down that leads back to the folder is still a link.
-    for parent in [*reversed(Path(path).parents), path]:
+    for parent in (*map(str, reversed(Path(path).parents)), path):
         if _is_same(parent, folder):
             return os.path.relpath(path, parent)
     return None
@@ -214,7 +214,7 @@ def _read_below(folder: str, relative: str, shown: str) -> bytes:
         raise FileAccessError(f"{why}; name another text file, of at most 1 MiB.") from exc
 
 
-def _is_same(path: Path | str, folder: str) -> bool:
+def _is_same(path: str, folder: str) -> bool:
     try:
         return os.path.samefile(path, folder)
     except (OSError, ValueError):

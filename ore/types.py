@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ore.artifact_schema import MODE, check_fields, kind_of
 from ore.strictjson import check
@@ -290,5 +290,11 @@ def _check_version(data: dict[str, Any]) -> None:
     raise ValueError(f"Unsupported artifact version {shown}: this ORE reads {ARTIFACT_VERSION!r}.")
 
 
-def _known(kind: type, data: dict[str, Any]) -> Any:
-    return kind(**{name: data[name] for name in kind.__dataclass_fields__ if name in data})
+_Part = TypeVar(
+    "_Part", ExecutionArtifactInput, ExecutionArtifactOutput, ExecutionArtifactContinuation
+)
+
+
+def _known(kind: type[_Part], data: dict[str, Any]) -> _Part:
+    names = [field.name for field in fields(kind)]
+    return kind(**{name: data[name] for name in names if name in data})

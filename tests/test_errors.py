@@ -158,3 +158,4 @@ def test_a_denied_tool_says_how_to_allow_it(missing):
         "The tool 'run' was not run: allow it with --grant filesystem-read --grant shell."
     )
     assert (error.tool_name, error.missing) == ("run", missing)
+    assert error.grants == "--grant filesystem-read --grant shell"

@@ -70,7 +70,6 @@ def test_only_a_pipe_a_file_and_a_socket_are_read(tmp_path):
     leader, follower = os.openpty()
     with open(follower, "rb") as terminal, open(leader, "rb"):
         assert not is_readable(terminal)
-    assert not is_readable(None)
 
 
 def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
