@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-from ore.ollama.wire import REPLY_LIMIT, TooLarge
+from ore.net.wire import REPLY_LIMIT, TooLarge
 from ore.thinking import ThinkSplitter
 
 OnThinking = Callable[[str], None]

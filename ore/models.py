@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ore.ollama.host import Host, as_host
+from ore.net.host import Host
+from ore.ollama.host import as_host
 
 PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from ore import images
+from ore import images, window
 from ore.answer import Answer, OnThinking
 from ore.errors import (
     BackendError,
@@ -19,10 +19,13 @@ from ore.errors import (
     OreError,
     UsageError,
 )
-from ore.ollama import context as ollama_context
+from ore.messages import encoded
+from ore.net import errors as net_errors
+from ore.net.host import Host
+from ore.net.wire import TooLarge
 from ore.ollama import errors as ollama_errors
-from ore.ollama.host import Host, as_host
-from ore.ollama.wire import TooLarge
+from ore.ollama.context import find_model
+from ore.ollama.host import as_host
 from ore.types import Message, Response
 
 _MOST_SECONDS = 366 * 24 * 3600
@@ -71,7 +74,7 @@ class AyaReasoner(Reasoner):
     Making one touches no network. No turn leaves anything behind for the next, so one may serve
     several threads. The metadata of a response holds, besides the four counts, what the server
     said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
-    ``thinking`` if there was any, ``context`` (see ``ore.ollama.context``), what was set of
+    ``thinking`` if there was any, ``context`` (see ``ore.window``), what was set of
     ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
 
     Args:
@@ -135,7 +138,7 @@ class AyaReasoner(Reasoner):
             _take(answer, reply.message)
             answer.end()
             if not reply.done:
-                raise ollama_errors.not_done(self.host)
+                raise net_errors.not_done(self.host)
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
@@ -166,7 +169,7 @@ class AyaReasoner(Reasoner):
                 if part.done:
                     break
             else:
-                raise ollama_errors.not_done(self.host)
+                raise net_errors.not_done(self.host)
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
@@ -185,7 +188,7 @@ class AyaReasoner(Reasoner):
             running = []
         except OreError:
             return super().phase()
-        if ollama_context.find_model(running, self.model_id) is None:
+        if find_model(running, self.model_id) is None:
             return f"loading {self.model_id}"
         return self._doing
 
@@ -200,23 +203,15 @@ class AyaReasoner(Reasoner):
             strict=self.strict_context,
         )
 
-    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], ollama_context.Estimate]:
-        texts = []
-        for message in messages:
-            try:
-                texts.append(message.content.encode("utf-8"))
-            except UnicodeEncodeError as exc:
-                raise UsageError(
-                    f"A message of the role '{message.role}' holds half a character (a lone "
-                    f"surrogate at position {exc.start}), which can't be sent: take it out."
-                ) from exc
+    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], window.Estimate]:
+        expected = window.estimate(encoded(messages))
         sent = [
             {"role": message.role, "content": message.content}
             | ({"images": list(message.images)} if message.images else {})
             for message in messages
         ]
         request = {"model": self.model_id, "messages": sent, **self._asked}
-        return request, ollama_context.estimate(texts)
+        return request, expected
 
     def _check_abilities(self, messages: list[Message]) -> None:
         """Refuse what the model can't do; of an image the server would say nothing."""
@@ -232,7 +227,7 @@ class AyaReasoner(Reasoner):
                 raise ollama_errors.not_able(self.host, self.model_id, ability)
 
     def _response(
-        self, answer: Answer, last, expected: ollama_context.Estimate, messages: list[Message]
+        self, answer: Answer, last, expected: window.Estimate, messages: list[Message]
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata = {name: getattr(last, name) or 0 for name in _COUNTS}
@@ -241,15 +236,15 @@ class AyaReasoner(Reasoner):
         also = {"thinking": answer.thinking, "images": images.hashes(messages)}
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(deepcopy(self._asked))
-        context = ollama_context.outcome(
+        context = window.outcome(
             expected, self._window(expected), metadata["prompt_eval_count"], metadata["eval_count"]
         )
         metadata["context"] = context
         if self.strict_context and context["status"] == "truncated":
-            raise ollama_errors.truncated(self.host, context["window"], answer.text)
+            raise net_errors.truncated(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _window(self, expected: ollama_context.Estimate) -> int | None:
+    def _window(self, expected: window.Estimate) -> int | None:
         from ore.ollama import api as ollama_api
 
         return ollama_api.window(
@@ -263,7 +258,7 @@ class AyaReasoner(Reasoner):
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""
         if isinstance(error, TooLarge):
-            error = ollama_errors.too_large(self.host, error.what, error.limit)
+            error = net_errors.too_large(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
             from ore.ollama import api as ollama_api
 

@@ -12,7 +12,7 @@ from typing import Any
 from ore import strictjson
 from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
 from ore.files import read_regular
-from ore.ollama.wire import REPLY_LIMIT
+from ore.net.wire import REPLY_LIMIT
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 

@@ -10,7 +10,7 @@ from ore.backends import Settings
 from ore.backends.ollama import OllamaBackend
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
-from ore.ollama.host import Host
+from ore.net.host import Host
 from tests.fake_ollama import FakeOllama
 
 

@@ -17,7 +17,7 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.ollama import api as ollama_api
-from ore.ollama.host import Host
+from ore.net.host import Host
 from tests.fake_ollama import FakeOllama
 
 

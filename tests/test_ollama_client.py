@@ -15,7 +15,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.ollama.client import Turn
-from ore.ollama.host import Host
+from ore.net.host import Host
 from tests.fake_ollama import FakeOllama
 
 REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?"}]}

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 
 from ore.errors import (
     BackendError,
-    BackendTimeoutError,
     CapabilityError,
     ContextTruncatedError,
-    IncompleteAnswerError,
     ModelNotFoundError,
     ServerUnreachableError,
 )
+from ore.net.host import Host
 from ore.ollama import errors as ollama_errors
-from ore.ollama.host import Host
 
 HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
 AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
@@ -163,54 +161,13 @@ def test_a_missing_model_names_those_that_are_there():
     )
 
 
-@pytest.mark.parametrize(
-    "error, kind, sentence",
-    [
-        (
-            ollama_errors.unreachable(HOST, "connection refused"),
-            ServerUnreachableError,
-            f"No Ollama server answers at {AT}: connection refused. Start one with `ollama serve`, "
-            f"or name another with --host.",
-        ),
-        (
-            ollama_errors.untrusted(HOST, "self-signed certificate"),
-            ServerUnreachableError,
-            f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
-            f"authority that signed it with SSL_CERT_FILE, or another server with --host.",
-        ),
-        (
-            ollama_errors.silent(HOST, 2.5),
-            BackendTimeoutError,
-            f"Nothing came from {AT} for 2.5 s: give it longer with --timeout, or look at the "
-            f"server's log.",
-        ),
-        (
-            ollama_errors.no_reply(HOST, 10.0),
-            BackendTimeoutError,
-            f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
-        ),
-        (
-            ollama_errors.too_slow(HOST, 60.0),
-            BackendTimeoutError,
-            f"The answer from {AT} was not complete after 60 s, and the turn was ended: give it "
-            f"longer with --deadline.",
-        ),
-        (
-            ollama_errors.broken_off(HOST, "connection reset by peer"),
-            IncompleteAnswerError,
-            f"The answer from {AT} broke off (connection reset by peer): nothing of it counts. "
-            f"Ask again; the server's log may say why.",
-        ),
-        (
-            ollama_errors.too_large(HOST, "a line", 1 << 20),
-            BackendError,
-            f"The server at {AT} sent a line larger than 1 MiB, and the turn was ended: check that "
-            f"it is an Ollama server.",
-        ),
-    ],
-)
-def test_a_failed_connection_says_where_why_and_what_to_do(error, kind, sentence):
-    assert (type(error), str(error), error.exit_code) == (kind, sentence, 1)
+def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
+    error = ollama_errors.unreachable(HOST, "connection refused")
+    assert (type(error), error.exit_code) == (ServerUnreachableError, 1)
+    assert str(error) == (
+        f"No Ollama server answers at {AT}: connection refused. Start one with `ollama serve`, or "
+        f"name another with --host."
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,10 +201,3 @@ def test_any_refusal_is_a_backend_error_of_one_bounded_line(status, sent):
     error = ollama_errors.refused(HOST, "m", status, sent)
     assert isinstance(error, BackendError)
     assert "\n" not in str(error) and len(str(error)) < 2_000
-
-
-@given(st.text(max_size=3_000))
-def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
-    shown = ollama_errors.shorten(text)
-    assert len(shown) <= ollama_errors.MOST_SHOWN + 1
-    assert shown.split() == shown.split(" ") or shown == ""

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ore.errors import UsageError
-from ore.ollama.host import Host, as_host, authorization, is_loopback, normalise_host, resolve_host
+from ore.net.host import Host, is_loopback
+from ore.ollama.host import as_host, authorization, normalise_host, resolve_host
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.ollama.importing import environment_without
+from ore.net.environment import environment_without
 from tests.fake_ollama import FakeOllama
 
 pytestmark = pytest.mark.slow

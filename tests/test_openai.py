@@ -21,7 +21,7 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.ollama.host import Host
+from ore.net.host import Host
 from ore.types import Message
 from tests.fake_openai import FakeOpenAI
 

@@ -20,7 +20,7 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
-from ore.ollama.host import Host
+from ore.net.host import Host
 from ore.reasoner import AyaReasoner, Reasoner
 from ore.types import Message, Response
 from tests.fake_ollama import FakeOllama

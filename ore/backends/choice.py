@@ -74,7 +74,7 @@ def _with_file(host, env_files: Mapping[str, str], notice: Callable[[str], None]
     """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
 
-    from ore.ollama.host import is_loopback
+    from ore.net.host import is_loopback
 
     file = env_files.get(host.source)
     if not file:

@@ -21,7 +21,7 @@ from ore.errors import (
     IncompleteAnswerError,
     OreError,
 )
-from ore.ollama.wire import TooLarge
+from ore.net.wire import TooLarge
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ore.backends import Settings
 from ore.errors import CapabilityError, UsageError
+from ore.messages import encoded
 from ore.types import Message
 
 ROLES = ("system", "user", "assistant")
@@ -117,11 +118,5 @@ def _checked(messages: list[Message]) -> list[dict[str, str]]:
                 "The embedded engine can't look at images: leave --image out, or use a model of "
                 "Ollama's that can."
             )
-        try:
-            message.content.encode("utf-8")
-        except UnicodeEncodeError as exc:
-            raise UsageError(
-                f"The {message.role} message is no Unicode text at character {exc.start}: "
-                f"leave that character out."
-            ) from exc
+    encoded(messages)
     return [{"role": message.role, "content": message.content} for message in messages]

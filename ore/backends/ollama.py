@@ -11,7 +11,8 @@ from typing import Any
 from ore.backends import Backend, Progress, Settings
 from ore.errors import OreError
 from ore.models import default_model, fetch_models
-from ore.ollama.host import Host, as_host
+from ore.net.host import Host
+from ore.ollama.host import as_host
 from ore.reasoner import AyaReasoner, Reasoner
 
 _LOOK_UP_SECONDS = 2.0
@@ -50,11 +51,11 @@ class OllamaBackend(Backend):
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
         from ore.ollama import api as ollama_api
-        from ore.ollama import context as ollama_context
+        from ore.ollama.context import find_model
 
         version = _asked(ollama_api.version, self.address)
         tags = _asked(ollama_api.tags, self.address) or []
-        digest = (ollama_context.find_model(tags, model_id) or {}).get("digest")
+        digest = (find_model(tags, model_id) or {}).get("digest")
         return {
             "server_version": version,
             "model_digest": digest if isinstance(digest, str) else None,

@@ -12,16 +12,16 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore import images
+from ore import images, window
 from ore.answer import Answer
 from ore.backends import Backend, Progress, Settings, openai_errors
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
-from ore.ollama import context as ollama_context
-from ore.ollama import errors as ollama_errors
-from ore.ollama.host import Host
-from ore.ollama.wire import TooLarge
+from ore.messages import encoded
+from ore.net import errors as net_errors
+from ore.net.host import Host
+from ore.net.wire import TooLarge
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
@@ -121,6 +121,7 @@ class OpenAIReasoner(Reasoner):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         started, settings = time.monotonic(), self._settings
+        expected = window.estimate(encoded(messages))
         request = request_of(self.model_id, messages, settings)
         answer, last = Answer(settings.on_thinking), _Last()
         self._doing = "reading the prompt"
@@ -136,7 +137,7 @@ class OpenAIReasoner(Reasoner):
                 if text := self._take(part, answer, last):
                     yield text
             if last.reason is None:
-                raise ollama_errors.not_done(self.host)
+                raise net_errors.not_done(self.host)
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
@@ -145,7 +146,7 @@ class OpenAIReasoner(Reasoner):
             call.close()
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
-        return self._response(answer, metadata, messages)
+        return self._response(answer, metadata, expected, messages)
 
     def phase(self) -> str:
         return self._doing
@@ -163,10 +164,13 @@ class OpenAIReasoner(Reasoner):
         return answer.say(content) if content else ""
 
     def _response(
-        self, answer: Answer, metadata: dict[str, Any], messages: list[Message]
+        self,
+        answer: Answer,
+        metadata: dict[str, Any],
+        expected: window.Estimate,
+        messages: list[Message],
     ) -> Response:
-        expected = ollama_context.estimate(message.content.encode() for message in messages)
-        context = ollama_context.outcome(
+        context = window.outcome(
             expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
         )
         metadata["context"] = context
@@ -174,7 +178,7 @@ class OpenAIReasoner(Reasoner):
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(self._settings.asked())
         if self._settings.strict_context and context["status"] == "truncated":
-            raise ollama_errors.truncated(self.host, context["window"], answer.text)
+            raise net_errors.truncated(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self) -> int | None:
@@ -191,7 +195,7 @@ class OpenAIReasoner(Reasoner):
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         if isinstance(error, TooLarge):
-            error = ollama_errors.too_large(self.host, error.what, error.limit)
+            error = net_errors.too_large(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
             try:
                 with closing(Call(self.host, self._key, deadline=_WINDOW_SECONDS)) as call:

@@ -13,10 +13,10 @@ from typing import Any
 
 from ore.backends import openai_errors
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
-from ore.ollama import errors as ollama_errors
-from ore.ollama.host import Host, is_loopback
-from ore.ollama.importing import environment_without
-from ore.ollama.wire import (
+from ore.net import errors as net_errors
+from ore.net.environment import environment_without
+from ore.net.host import Host, is_loopback
+from ore.net.wire import (
     CONNECT_SECONDS,
     LINE_LIMIT,
     TooLarge,
@@ -176,11 +176,11 @@ class Call:
         openai, httpx = self._kinds
         host, cause = self._host, error.__cause__ or error
         if self._watchdog.fired:
-            return ollama_errors.too_slow(host, self._deadline)
+            return net_errors.too_slow(host, self._deadline)
         if self._problem:
             return openai_errors.not_understood(host, self._problem)
         if isinstance(cause, TooLarge):
-            return ollama_errors.too_large(host, cause.what, cause.limit)
+            return net_errors.too_large(host, cause.what, cause.limit)
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {_reason(error)}.")
         if self._status >= 300:
@@ -195,11 +195,11 @@ class Call:
         if isinstance(cause, httpx.ConnectTimeout):
             return openai_errors.unreachable(host, "no connection came about in time")
         if isinstance(cause, httpx.TimeoutException):
-            return ollama_errors.silent(host, self._timeout)
+            return net_errors.silent(host, self._timeout)
         if isinstance(cause, httpx.ConnectError):
             return openai_errors.unreachable(host, _reason(cause))
         if isinstance(cause, (httpx.TransportError, OSError)):
-            return ollama_errors.broken_off(host, _reason(cause))
+            return net_errors.broken_off(host, _reason(cause))
         if isinstance(error, openai.APIError) and self._status:
             text = openai_errors.words_of(error.body) or str(error)
             return openai_errors.said(host, self._model, text, strict=self._strict)
@@ -280,5 +280,5 @@ def _reason(error: BaseException) -> str:
         return "its JSON is nested too deep"
     if isinstance(error, (AttributeError, TypeError)):
         return "its JSON is not of the right shape"
-    text = re.sub(r"^\[Errno -?\d+\] ", "", ollama_errors.shorten(str(error)))
+    text = re.sub(r"^\[Errno -?\d+\] ", "", net_errors.shorten(str(error)))
     return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -16,8 +16,8 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.ollama.errors import shorten
-from ore.ollama.host import Host
+from ore.net.errors import shorten
+from ore.net.host import Host
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceeds? the (available |model'?s )?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ore.backends import Settings
-from ore.errors import CapabilityError, UsageError
+from ore.errors import CapabilityError
 from ore.images import media_type
 from ore.types import Message
 
@@ -48,11 +48,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def request_of(model: str, messages: list[Message], settings: Settings) -> dict[str, Any]:
-    """Return the request for ``messages``, as ``/chat/completions`` takes it.
-
-    Raises:
-        UsageError: The messages can't be sent.
-    """
+    """Return the request for ``messages``, as ``/chat/completions`` takes it."""
     request: dict[str, Any] = {
         "model": model,
         "messages": [_sent(message) for message in messages],
@@ -70,13 +66,6 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
 
 
 def _sent(message: Message) -> dict[str, Any]:
-    try:
-        message.content.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise UsageError(
-            f"A message of the role '{message.role}' holds half a character (a lone surrogate at "
-            f"position {exc.start}), which can't be sent: take it out."
-        ) from exc
     if not message.images:
         return {"role": message.role, "content": message.content}
     parts: list[dict[str, Any]] = [{"type": "text", "text": message.content}]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
-from ore.ollama.host import Host, is_loopback, normalise_host
+from ore.net.host import Host, is_loopback, normalised, unquoted
 
 
 def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
@@ -22,13 +22,13 @@ def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
         UsageError: No server was named, or the value is no address.
     """
     source = "--host" if flag is not None else "OPENAI_BASE_URL"
-    text = (flag if flag is not None else environ.get(source, "")).strip().strip("\"'").strip()
+    text = unquoted(flag if flag is not None else environ.get(source, ""))
     if not text:
         raise UsageError(
             "The openai backend needs a server: name it with --host URL or OPENAI_BASE_URL, as in "
             "http://127.0.0.1:8000/v1."
         )
-    url = normalise_host(text if "://" in text else f"http://{text}", source)
+    url = normalised(text, source, 80)
     return Host(url if urlsplit(url).path else f"{url}/v1", source)
 
 

@@ -15,10 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 from ore import strictjson
 from ore.errors import BackendError, OreError
-from ore.ollama import errors as ollama_errors
-from ore.ollama.context import trained_window, window_of
-from ore.ollama.host import Host, authorization, is_loopback
-from ore.ollama.wire import (
+from ore.net import errors as net_errors
+from ore.net.host import Host, is_loopback
+from ore.net.wire import (
     CONNECT_SECONDS,
     LINE_LIMIT,
     REFUSAL_LIMIT,
@@ -26,6 +25,9 @@ from ore.ollama.wire import (
     Watchdog,
     tls_context,
 )
+from ore.ollama import errors as ollama_errors
+from ore.ollama.context import trained_window, window_of
+from ore.ollama.host import authorization
 
 ANSWER_SECONDS = 10.0
 """How long a question may take, unless its function says otherwise."""
@@ -143,7 +145,7 @@ def pull(host: Host, name: str, progress: Callable[[str, int, int], None]) -> No
             if status == "success":
                 return
             progress(str(status or ""), _bytes(step, "completed"), _bytes(step, "total"))
-    raise ollama_errors.broken_off(host, "before the model was there")
+    raise net_errors.broken_off(host, "before the model was there")
 
 
 def _steps(host: Host, name: str) -> Generator[dict[str, Any], None, None]:
@@ -152,7 +154,7 @@ def _steps(host: Host, name: str) -> Generator[dict[str, Any], None, None]:
     with _asked(host, "POST", "/api/pull", request, model=name, seconds=None) as response:
         while line := response.readline(LINE_LIMIT + 1):
             if len(line) > LINE_LIMIT:
-                raise ollama_errors.too_large(host, "a line", LINE_LIMIT)
+                raise net_errors.too_large(host, "a line", LINE_LIMIT)
             if not line.strip():
                 continue
             step = _object(line, host)
@@ -173,9 +175,9 @@ def _value(
         body = response.read(REPLY_LIMIT + 1)
         missing = response.length  # reading up to a limit does not notice that a body was cut
     if missing and len(body) <= REPLY_LIMIT:
-        raise ollama_errors.broken_off(host, _CUT)
+        raise net_errors.broken_off(host, _CUT)
     if len(body) > REPLY_LIMIT:
-        raise ollama_errors.too_large(host, "an answer", REPLY_LIMIT)
+        raise net_errors.too_large(host, "an answer", REPLY_LIMIT)
     return _object(body, host)
 
 
@@ -219,16 +221,16 @@ def _asked(
                     raise _refused(host, model, response)
                 yield response
             if watchdog.fired:  # a body without a length may have ended as if it were complete
-                raise ollama_errors.no_reply(host, seconds)
+                raise net_errors.no_reply(host, seconds)
     except OreError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as exc:
         if watchdog.fired:
-            raise ollama_errors.no_reply(host, seconds) from exc
+            raise net_errors.no_reply(host, seconds) from exc
         if isinstance(exc, http.client.IncompleteRead):
-            raise ollama_errors.broken_off(host, _CUT) from exc
+            raise net_errors.broken_off(host, _CUT) from exc
         if isinstance(exc, OSError):
-            raise ollama_errors.broken_off(host, _reason(exc)) from exc
+            raise net_errors.broken_off(host, _reason(exc)) from exc
         raise ollama_errors.not_understood(host, _reason(exc)) from exc
     finally:
         watchdog.stop()
@@ -240,7 +242,7 @@ def _connect(connection, host: Host) -> None:
     try:
         connection.connect()
     except ssl.SSLCertVerificationError as exc:
-        raise ollama_errors.untrusted(host, exc.verify_message) from exc
+        raise net_errors.untrusted(host, exc.verify_message) from exc
     except TimeoutError as exc:
         raise ollama_errors.unreachable(host, "no connection came about in time") from exc
     except OSError as exc:
@@ -289,7 +291,7 @@ def _proxy(host: Host):
     except ValueError as exc:
         raise BackendError(
             f"The proxy for {host} that the environment names can't be used "
-            f"({ollama_errors.shorten(str(exc))}): correct it, or add the host to NO_PROXY.",
+            f"({net_errors.shorten(str(exc))}): correct it, or add the host to NO_PROXY.",
             host=host.url,
         ) from exc
     if proxy.username is None:

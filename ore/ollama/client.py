@@ -12,18 +12,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from ore.errors import BackendError, OreError, UsageError
-from ore.ollama import errors as ollama_errors
-from ore.ollama.host import Host, authorization, is_loopback
-from ore.ollama.importing import environment_without, import_ollama
-from ore.ollama.wire import (
+from ore.net import errors as net_errors
+from ore.net.environment import environment_without
+from ore.net.host import Host, is_loopback
+from ore.net.wire import (
     CONNECT_SECONDS,
-    Lines,
     TooLarge,
     Watchdog,
     first_bytes,
     tls_context,
     whole_body,
 )
+from ore.ollama import errors as ollama_errors
+from ore.ollama.host import authorization
+from ore.ollama.importing import import_ollama
+from ore.ollama.lines import Lines
 
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _CUT = re.compile("closed connection|disconnected")
@@ -220,11 +223,11 @@ def _failure(error: BaseException, turn: Turn) -> OreError:
 
     host, why = turn.host, _reason(error)
     if turn.watchdog.fired:
-        return ollama_errors.too_slow(host, turn.deadline)
+        return net_errors.too_slow(host, turn.deadline)
     if isinstance(error, OreError):
         return error
     if isinstance(error, TooLarge):
-        return ollama_errors.too_large(host, error.what, error.limit)
+        return net_errors.too_large(host, error.what, error.limit)
     if not turn.sent:
         return UsageError(f"The request to the model can't be made: {why}.")
     if turn.status >= 300:
@@ -239,16 +242,16 @@ def _failure(error: BaseException, turn: Turn) -> OreError:
     if isinstance(error, httpx.ConnectTimeout):
         return ollama_errors.unreachable(host, "no connection came about in time")
     if isinstance(error, httpx.TimeoutException):
-        return ollama_errors.silent(host, turn.timeout)
+        return net_errors.silent(host, turn.timeout)
     if not turn.status and isinstance(error, (ConnectionError, httpx.ConnectError)):
         untrusted = _UNTRUSTED.search(why)
         if untrusted:
-            return ollama_errors.untrusted(host, untrusted[1])
+            return net_errors.untrusted(host, untrusted[1])
         return ollama_errors.unreachable(host, why)
     if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
-        return ollama_errors.broken_off(host, why)
+        return net_errors.broken_off(host, why)
     if turn.lines is not None and not turn.lines.whole:
-        return ollama_errors.broken_off(host, "in the middle of a line")
+        return net_errors.broken_off(host, "in the middle of a line")
     text = _error_in(turn.lines.piece if turn.lines is not None else turn.body)
     if text:
         return ollama_errors.said(host, turn.model, text, strict=turn.strict)
@@ -276,6 +279,6 @@ def _reason(error: BaseException) -> str:
         return "its JSON is no object"
     if hasattr(error, "errors"):  # pydantic's
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {ollama_errors.shorten(first['msg'])}"
-    text = re.sub(r"^\[Errno -?\d+\] ", "", ollama_errors.shorten(str(error)))
+        return f"{'.'.join(map(str, first['loc']))}: {net_errors.shorten(first['msg'])}"
+    text = re.sub(r"^\[Errno -?\d+\] ", "", net_errors.shorten(str(error)))
     return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""What Ollama's refusals and a connection's failures mean, as our errors and their sentences.
+"""What Ollama's refusals mean, as our errors and their sentences.
 
 Judges status, body and reason only. Knows nothing about sockets or the client that saw them.
 """
@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from ore.errors import (
     BackendError,
-    BackendTimeoutError,
     CapabilityError,
     ContextTruncatedError,
-    IncompleteAnswerError,
     ModelNotFoundError,
     ServerUnreachableError,
 )
-
-MOST_SHOWN = 400
-"""How many characters of a server's own words go into a message."""
+from ore.net.errors import shorten
+from ore.net.host import Host
 
 _NO_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _CAN_NOT = re.compile(r"does not support|only supports")
@@ -30,8 +28,8 @@ _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 _UNREADABLE = "answered, but not as Ollama does"
 
 
-def unreachable(host, why: str) -> ServerUnreachableError:
-    """Nothing listens at ``host`` (an ``ore.ollama.host.Host``), or it can't be reached."""
+def unreachable(host: Host, why: str) -> ServerUnreachableError:
+    """Nothing listens at ``host``, or it can't be reached."""
     return ServerUnreachableError(
         f"No Ollama server answers at {host}: {shorten(why)}. "
         f"Start one with `ollama serve`, or name another with --host.",
@@ -39,69 +37,7 @@ def unreachable(host, why: str) -> ServerUnreachableError:
     )
 
 
-def untrusted(host, why: str) -> ServerUnreachableError:
-    """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
-    return ServerUnreachableError(
-        f"The certificate of {host} can't be trusted ({shorten(why)}): name the authority that "
-        f"signed it with SSL_CERT_FILE, or another server with --host.",
-        host=host.url,
-    )
-
-
-def silent(host, seconds: float) -> BackendTimeoutError:
-    """Nothing came for ``seconds``."""
-    return BackendTimeoutError(
-        f"Nothing came from {host} for {seconds:g} s: give it longer with --timeout, "
-        f"or look at the server's log.",
-        host=host.url,
-    )
-
-
-def no_reply(host, seconds: float) -> BackendTimeoutError:
-    """A look-up was not answered within ``seconds``, which nobody can set."""
-    return BackendTimeoutError(
-        f"The server at {host} did not answer within {seconds:g} s: try again, or look at its log.",
-        host=host.url,
-    )
-
-
-def too_slow(host, seconds: float) -> BackendTimeoutError:
-    """The turn was not done after ``seconds``."""
-    return BackendTimeoutError(
-        f"The answer from {host} was not complete after {seconds:g} s, and the turn was ended: "
-        f"give it longer with --deadline.",
-        host=host.url,
-    )
-
-
-def broken_off(host, why: str) -> IncompleteAnswerError:
-    """The connection ended before the answer did."""
-    return IncompleteAnswerError(
-        f"The answer from {host} broke off ({shorten(why)}): nothing of it counts. "
-        f"Ask again; the server's log may say why.",
-        host=host.url,
-    )
-
-
-def not_done(host) -> IncompleteAnswerError:
-    """The stream ended in good order, but no line said that the answer was done."""
-    return IncompleteAnswerError(
-        f"The server at {host} ended the answer without saying that it was done, "
-        f"as it does when a model repeats itself: nothing of it counts. Ask again.",
-        host=host.url,
-    )
-
-
-def too_large(host, what: str, limit: int) -> BackendError:
-    """The server sent more than ORE takes: ``what`` is larger than ``limit`` bytes."""
-    return BackendError(
-        f"The server at {host} sent {what} larger than {limit >> 20} MiB, and the turn was ended: "
-        f"check that it is an Ollama server.",
-        host=host.url,
-    )
-
-
-def not_understood(host, why: str) -> BackendError:
+def not_understood(host: Host, why: str) -> BackendError:
     """What came is not Ollama's protocol."""
     return BackendError(
         f"The server at {host} {_UNREADABLE} ({shorten(why)}): check the address.",
@@ -109,7 +45,7 @@ def not_understood(host, why: str) -> BackendError:
     )
 
 
-def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFoundError:
+def no_model(host: Host, model: str, available: tuple[str, ...] = ()) -> ModelNotFoundError:
     """The server does not have ``model``; ``available`` names what it has."""
     others = f", or use one that is there: {', '.join(available[:20])}" if available else ""
     return ModelNotFoundError(
@@ -121,17 +57,7 @@ def no_model(host, model: str, available: tuple[str, ...] = ()) -> ModelNotFound
     )
 
 
-def truncated(host, window: int | None, partial: str) -> ContextTruncatedError:
-    """With strict context: prompt and answer did not fit a window of so many tokens."""
-    return ContextTruncatedError(
-        f"The prompt and its answer did not fit the context window of {window} tokens, and a part "
-        f"was left out: shorten the prompt, or give the model a larger window.",
-        host=host.url,
-        partial=partial,
-    )
-
-
-def not_able(host, model: str, ability: str) -> CapabilityError:
+def not_able(host: Host, model: str, ability: str) -> CapabilityError:
     """The server says of ``model`` that it lacks ``"thinking"`` or ``"vision"``."""
     what = {"thinking": "think first", "vision": "look at images"}[ability]
     way = {"thinking": "leave --think out, or say --think off", "vision": "leave --image out"}
@@ -141,7 +67,7 @@ def not_able(host, model: str, ability: str) -> CapabilityError:
     )
 
 
-def said(host, model: str, text: str, *, strict: bool = False) -> BackendError:
+def said(host: Host, model: str, text: str, *, strict: bool = False) -> BackendError:
     """The server reported an error in words, before or within its answer.
 
     Args:
@@ -150,7 +76,7 @@ def said(host, model: str, text: str, *, strict: bool = False) -> BackendError:
     """
     message, sizes = _innermost(text)
     shown = shorten(message) or "it did not say why"
-    kind = BackendError
+    kind: type[BackendError] = BackendError
     if _NO_MODEL.search(message):
         return no_model(host, model)
     if _TOO_LONG.search(message):
@@ -170,7 +96,7 @@ def said(host, model: str, text: str, *, strict: bool = False) -> BackendError:
 
 
 def refused(
-    host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
+    host: Host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
 ) -> BackendError:
     """The server answered a request with a status that is no success.
 
@@ -207,12 +133,6 @@ def reported(body: bytes) -> str:
     return error if isinstance(error, str) else json.dumps(error) if error else ""
 
 
-def shorten(text: str) -> str:
-    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``."""
-    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-")
-    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
-
-
 def _innermost(text: str) -> tuple[str, str]:
     """Return the words of an error, and the sizes that an error about the window carries."""
     value, sizes = text, ""
@@ -232,7 +152,7 @@ def _field(body: bytes, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _loads(body: bytes):
+def _loads(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import ModuleType
 
 from ore.errors import BackendError, ExtraNotInstalledError
+from ore.net.environment import environment_without
 
 _READ_ON_IMPORT = re.compile(
     r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
 )
-_lock = threading.Lock()
 
 
-def import_ollama():
+def import_ollama() -> ModuleType:
     """Return the ``ollama`` package; a program that has imported it already gets that one.
 
     What the package reads of the environment is hidden from it for the moment of the import,
@@ -49,19 +47,3 @@ def import_ollama():
                 f"run pip install --force-reinstall -r requirements.txt."
             ) from exc
     return ollama
-
-
-@contextmanager
-def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None]:
-    """Take the variables that match ``names`` out of the environment, and put them back after."""
-    with _lock:
-        hidden = {name: os.environ[name] for name in list(os.environ) if names.fullmatch(name)}
-        for name in hidden:
-            del os.environ[name]
-        os.environ.update(instead)
-        try:
-            yield
-        finally:
-            for name in instead:
-                os.environ.pop(name, None)
-            os.environ.update(hidden)

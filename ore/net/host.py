@@ -1,0 +1,126 @@
+"""The address of a server: read leniently, normalised once, with who named it.
+
+Opens no connection and resolves no name. Knows no protocol: its port is an argument.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ore.errors import UsageError
+
+_SCHEME_PORTS = {"http": 80, "https": 443}
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_PORT = re.compile(r"[0-9]{0,5}")
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
+
+    ``source`` is a flag (``"--host"``), a variable (``"OLLAMA_HOST"``), ``"default"``, or ``"host"``
+    for an argument of the Python interface.
+    """
+
+    url: str
+    source: str = "host"
+
+    def __str__(self) -> str:
+        if self.source == "host":
+            return self.url
+        return (
+            f"{self.url} ({'the default' if self.source == 'default' else f'from {self.source}'})"
+        )
+
+
+def normalised(text: str, source: str, default_port: int) -> str:
+    """Return ``scheme://host:port[/path]`` for what a user may write as a server's address.
+
+    Blanks and quotes around it are dropped, the scheme defaults to http, the port to
+    ``default_port`` (80 and 443 where a scheme is given), a bare IPv6 address is one. ``0.0.0.0``
+    and ``::`` are addresses to listen on; the loopback address is asked instead.
+
+    Raises:
+        UsageError: It is no address; the message names the value and ``source``.
+    """
+    scheme, named, rest = unquoted(text).rpartition("://")
+    scheme = scheme.lower() if named else "http"
+    if scheme not in _SCHEME_PORTS:
+        raise _bad(source, text, "only http and https are understood")
+    authority, _, path = rest.partition("/")
+    if "@" in authority:
+        raise _bad(source, rest.rpartition("@")[2], "a user name or password has no place in it")
+    if re.search(r"[^!-~]|[?#\\%\"<>^`{|}]", rest.removeprefix(authority)):
+        raise _bad(source, text, "its path holds characters that a path can't have")
+    host, port = _host_and_port(authority, source, text)
+    port = port or (_SCHEME_PORTS[scheme] if named else default_port)
+    shown = f"[{host}]" if ":" in host else host
+    path = path.rstrip("/")
+    return f"{scheme}://{shown}:{port}/{path}" if path else f"{scheme}://{shown}:{port}"
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether a normalised address stays on this machine: ``localhost``, 127.0.0.0/8, ``::1``."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def unquoted(text: str) -> str:
+    """Return an address without the blanks and quotes around it."""
+    return text.strip().strip("\"'").strip()
+
+
+def _host_and_port(authority: str, source: str, text: str) -> tuple[str, int]:
+    """Split ``host:port``; port 0 stands for "not given"."""
+    if authority.startswith("["):
+        inner, closed, port_text = authority[1:].partition("]")
+        host, colon = _ipv6(inner), port_text[:1]
+        if not closed or not host or colon not in ("", ":"):
+            raise _bad(source, text, "the part in brackets is no IPv6 address")
+        port_text = port_text[1:]
+    elif authority.count(":") > 1:
+        host, port_text = _ipv6(authority), ""
+        if not host:
+            raise _bad(source, text, "it is neither host:port nor an IPv6 address")
+    else:
+        host, _, port_text = authority.partition(":")
+        if not host and not port_text:
+            raise _bad(source, text, "it names no host")
+        host = _name(host, source, text) if host else "127.0.0.1"
+    if not _PORT.fullmatch(port_text) or not 0 < int(port_text or 1) < 65536:
+        raise _bad(source, text, "the port is no number from 1 to 65535")
+    return _ANY_ADDRESS.get(host, host), int(port_text or 0)
+
+
+def _ipv6(text: str) -> str:
+    try:
+        return str(ipaddress.IPv6Address(text)) if "%" not in text else ""
+    except ValueError:
+        return ""
+
+
+def _name(host: str, source: str, text: str) -> str:
+    try:
+        name = host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise _bad(source, text, "that is no host name")
+    return name.lower()
+
+
+def _bad(source: str, text: str, why: str) -> UsageError:
+    named = "The server's address" if source == "host" else source
+    return UsageError(
+        f"{named} is {text[:200]!r}, which is no server's address ({why}): "
+        f"write it like 127.0.0.1:11434 or https://example.com."
+    )
