@@ -10,14 +10,12 @@ import importlib.util
 
 from ore.errors import ExtraNotInstalledError
 
-SHELLS = ("bash", "zsh", "fish")
-
 _FILES = ("PATH", "FILE", "FILE|JSON")
 """The names of values that are completed as files."""
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return the script that teaches a shell of ``SHELLS`` the parser's flags.
+    """Return the script that teaches bash, zsh or fish the parser's flags.
 
     Raises:
         ExtraNotInstalledError: ``shtab`` is missing.
@@ -33,5 +31,5 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     for action in parser._actions:
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         if metavar in _FILES:
-            action.complete = shtab.FILE
+            setattr(action, "complete", shtab.FILE)  # how shtab is told
     return shtab.complete(parser, shell)

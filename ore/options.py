@@ -215,7 +215,7 @@ class Options:
                 raise UsageError(f"{flag} must be a number of seconds above 0, not {seconds}.")
         threshold = self.route_threshold
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
-            raise UsageError(f"--route-threshold must be from 0 to 1, not {threshold}.")
+            raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
 
     def _check_verbs(self) -> None:
         verb = self.verb

@@ -7,8 +7,13 @@ neither the environment nor any file.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 
 from ore.errors import UsageError
+
+TYPE_CHECKING = False  # not typing's, which would cost every start
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 EXAMPLES = """\
 examples:
@@ -25,6 +30,13 @@ examples:
 exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
 3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
 """
+
+
+BACKENDS = ("auto", "ollama", "embedded", "openai")
+THINKING = ("on", "off", "low", "medium", "high")
+SHELLS = ("bash", "zsh", "fish")
+SECONDS = "a number of seconds above 0"
+CONFIDENCE = "a number from 0 to 1"
 
 
 class Answered(Exception):
@@ -44,33 +56,90 @@ class _Version(argparse.Action):
 
 
 class _Completion(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, _: object, shell: str, *more) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, shell: object, *more: object
+    ) -> None:
         from ore.completion import completion_script
 
-        raise Answered(completion_script(parser, shell))
+        raise Answered(completion_script(parser, str(shell)))
 
 
-class _Once(argparse._StoreAction):
+class _Once(argparse.Action):
     """Stores one value; a second one would silently take the place of the first."""
 
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
         if option_string and getattr(namespace, self.dest) != self.default:
             parser.error(f"{option_string} is given twice: leave one of them out")
-        super().__call__(parser, namespace, values, option_string)
+        setattr(namespace, self.dest, values)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of writing and ending the process."""
+    """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
-    def __init__(self, **more: object) -> None:
-        super().__init__(**more)
-        for name in (None, "store"):
-            self.register("action", name, _Once)
+    def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """Return what the arguments say.
 
-    def error(self, message: str) -> None:
-        if message.startswith("unrecognized arguments: ") and "arguments: -" not in message:
-            message += "; put quotes around a prompt of several words"
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+        Raises:
+            UsageError: They break the grammar; one sentence that says where.
+            Answered: They ask for a text.
+        """
+        found, rest = self.parse_known_args(args)
+        flags = [each.partition("=")[0] for each in rest if each.startswith("-") and each != "--"]
+        if flags:
+            raise UsageError(f"There is no flag {flags[0]}: --help lists them.")
+        if rest:
+            raise UsageError(
+                f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
+                f"words."
+            )
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{_in_our_words(message)}.")
+
+
+def _in_our_words(message: str) -> str:
+    """Return what ``argparse`` says of a flag's value as a person would say it."""
+    flag, _, problem = message.removeprefix("argument ").partition(": ")
+    if problem.startswith("expected "):
+        wanted = problem.removeprefix("expected ").replace("argument", "value")
+        return f"{flag} needs {wanted}: --help says what"
+    if problem.startswith("ignored explicit argument "):
+        value = problem.removeprefix("ignored explicit argument ")
+        return f"{flag} takes no value: leave {value} out"
+    return message[:1].upper() + message[1:]
+
+
+def _number(flag: str, allowed: str) -> Callable[[str], float]:
+    """Return what reads the number after a flag, and says what is allowed where it is none."""
+
+    def number(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{flag} must be {allowed}, not '{text}'.") from None
+
+    return number
+
+
+def _one_of(flag: str, allowed: Sequence[str]) -> Callable[[str], str]:
+    """Return what reads the word after a flag, and says which are allowed where it is none."""
+
+    def word(text: str) -> str:
+        if text not in allowed:
+            words = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise UsageError(f"{flag} must be {words}, not '{text}'.")
+        return text
+
+    return word
 
 
 def build_parser() -> Parser:
@@ -84,6 +153,8 @@ def build_parser() -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
+    for name in (None, "store"):
+        parser.register("action", name, _Once)
     parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
     _add_model_flags(parser.add_argument_group("model"))
     _add_request_flags(parser.add_argument_group("what is asked of the model"))
@@ -99,7 +170,8 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
     group.add_argument(
         "--backend",
-        choices=("auto", "ollama", "embedded", "openai"),
+        choices=BACKENDS,
+        type=_one_of("--backend", BACKENDS),
         help="where models run; default: ORE_BACKEND, else auto",
     )
     group.add_argument(
@@ -108,10 +180,16 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
         help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
     )
     group.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none"
+        "--timeout",
+        metavar="SECONDS",
+        type=_number("--timeout", SECONDS),
+        help="longest silence to accept; default: none",
     )
     group.add_argument(
-        "--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none"
+        "--deadline",
+        metavar="SECONDS",
+        type=_number("--deadline", SECONDS),
+        help="longest whole turn; default: none",
     )
     group.add_argument(
         "--strict-context",
@@ -137,7 +215,8 @@ def _add_request_flags(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--think",
-        choices=("on", "off", "low", "medium", "high"),
+        choices=THINKING,
+        type=_one_of("--think", THINKING),
         help="whether, or how much, the model thinks first; default: its own",
     )
     add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
@@ -190,7 +269,8 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     add(
         "--print-completion",
         action=_Completion,
-        choices=("bash", "zsh", "fish"),
+        choices=SHELLS,
+        type=_one_of("--print-completion", SHELLS),
         help="write a shell's completion script and exit (needs shtab)",
     )
     add("--version", action=_Version, nargs=0, help="show the version and exit")
@@ -228,7 +308,7 @@ def _add_context_flags(group: argparse._ArgumentGroup) -> None:
     add(
         "--route-threshold",
         metavar="FLOAT",
-        type=float,
+        type=_number("--route-threshold", CONFIDENCE),
         help="least confidence that routes, 0 to 1; default: 0.5",
     )
 

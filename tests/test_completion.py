@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from ore.completion import SHELLS
-from ore.parser import build_parser
+from ore.parser import SHELLS, build_parser
 from tests.process import ROOT, environment
 
 

@@ -27,6 +27,32 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        (["--timeout", "soon"], "--timeout must be a number of seconds above 0, not 'soon'."),
+        (["--deadline="], "--deadline must be a number of seconds above 0, not ''."),
+        (["--route-threshold", "x"], "--route-threshold must be a number from 0 to 1, not 'x'."),
+        (["--think", "hard"], "--think must be on, off, low, medium or high, not 'hard'."),
+        (["--backend", "x"], "--backend must be auto, ollama, embedded or openai, not 'x'."),
+        (["--print-completion", "sh"], "--print-completion must be bash, zsh or fish, not 'sh'."),
+        (["--model"], "--model needs one value: --help says what."),
+        (["-o", "-v"], "-o/--option needs one value: --help says what."),
+        (["--diff", "a"], "--diff needs 2 values: --help says what."),
+        (["--verify"], "--verify needs at least one value: --help says what."),
+        (["--route=yes"], "--route takes no value: leave 'yes' out."),
+        (["--modle=x", "hi"], "There is no flag --modle: --help lists them."),
+        (["hi", "-x"], "There is no flag -x: --help lists them."),
+        (["--save"], "There is no flag --save: --help lists them."),
+        (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
+    ],
+)
+def test_what_is_wrong_is_said_in_our_words(argv, said):
+    with pytest.raises(UsageError) as raised:
+        build_parser().parse_args(argv)
+    assert str(raised.value) == said
+
+
 def test_several_words_without_quotes_are_told_about_quotes():
     with pytest.raises(UsageError, match="put quotes around a prompt"):
         build_parser().parse_args(["why", "is", "it"])
