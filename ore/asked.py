@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ore.errors import ArtifactError, UsageError
 from ore.input import read_prompt
 from ore.options import Options
+from ore.types import ExecutionArtifact
 
 Notice = Callable[[str], None]
 
@@ -44,7 +45,7 @@ def read_asked(options: Options, stdin: io.BufferedIOBase | None, notice: Notice
         ArtifactError: The artifact can't be read, or leaves to it what only the user may choose.
     """
     if options.artifact_in is not None:
-        return _from_artifact(options, stdin, notice)
+        return _from_artifact(options.artifact_in, options.model, stdin, notice)
     written = options.prompt
     if options.is_repl:
         return Asked(written, written, model=options.model)
@@ -66,24 +67,42 @@ def _swallowed(options: Options) -> UsageError | None:
     )
 
 
-def _from_artifact(options: Options, stdin: io.BufferedIOBase | None, notice: Notice) -> Asked:
+def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str:
+    """Return the model to run an artifact with: the one that the user named, else its own.
+
+    Args:
+        artifact: What was read.
+        source: What it is called in an error.
+        named: The model of ``--model``, or None.
+
+    Raises:
+        ArtifactError: It names no model, or a file, which only the user may choose.
+    """
+    model = named or artifact.input.model_id
+    if not model.strip():
+        raise ArtifactError(f"{source} names no model: name one with --model.")
+    if named is None and model.lower().endswith(".gguf"):
+        raise ArtifactError(
+            f"{source} names a file as its model: if you trust that file, name it yourself with "
+            f"--model."
+        )
+    return model
+
+
+def _from_artifact(
+    path: str, named: str | None, stdin: io.BufferedIOBase | None, notice: Notice
+) -> Asked:
     from ore.artifact import parse_artifact, read_bytes
     from ore.neutral import one_line
     from ore.runs.provenance import parent_of
 
-    name = options.artifact_in
-    data = read_bytes(name, stdin)
-    artifact = parse_artifact(data, "stdin" if name == "-" else name)
-    prompt, model = artifact.input.prompt, options.model or artifact.input.model_id
+    data = read_bytes(path, stdin)
+    source = "stdin" if path == "-" else path
+    artifact = parse_artifact(data, source)
+    prompt = artifact.input.prompt
     if not prompt.strip():
-        raise ArtifactError(f"The prompt in {name} is blank: there is nothing to ask.")
-    if not model.strip():
-        raise ArtifactError(f"The artifact {name} names no model: name one with --model.")
-    if options.model is None and model.lower().endswith(".gguf"):
-        raise ArtifactError(
-            f"The artifact {name} names a file as its model: if you trust that file, name it "
-            f"yourself with --model."
-        )
+        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
+    model = model_of(artifact, f"The artifact {source}", named)
     run = one_line(artifact.execution_id)
     notice(f"Running the prompt of {run} with the model {one_line(model)}.")
     return Asked(prompt, prompt, model=model, parent=parent_of(artifact, data))

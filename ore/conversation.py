@@ -23,6 +23,7 @@ class Conversation:
         session: What the turns of this run share; None where every turn is stateless.
         name: The name it is saved under after each turn; None where it is not saved.
         source: The name its messages were loaded from; None where there were none.
+        store: Where it is saved; None where there is no session to save.
         unsaved: Whether turns were taken that are not on disk.
     """
 
@@ -42,7 +43,7 @@ class Conversation:
 
         The answer of a turn that could not be saved still has to reach the user first.
         """
-        if self.name is None:
+        if self.name is None or self.store is None or self.session is None:
             return None
         self.unsaved = True
         try:
@@ -73,7 +74,7 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
         for name in (options.save_session or either, options.resume_session)
     )
     with store.lock(target) if target else nullcontext():
-        session = _open(store, source, target, is_either=either is not None)
+        session = _open(store, source, target, may_exist=either is not None)
         if target is None:
             notice(
                 f"New turns are not saved: add --save-session {source} to go on in '{source}', "
@@ -93,12 +94,14 @@ def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:
 
 
 def _open(
-    store: FileSessionStore, source: str | None, target: str | None, is_either: bool
+    store: FileSessionStore, source: str | None, target: str | None, *, may_exist: bool
 ) -> Session:
-    if is_either:
-        return store.load(target) if store.exists(target) else Session()
+    """Return the session to go on with; ``may_exist`` says whether ``target`` may, unloaded."""
     if target is not None and target != source:
-        store.refuse_existing(target)
+        if not may_exist:
+            store.refuse_existing(target)
+        elif store.exists(target):
+            return store.load(target)
     if source is None:
         return Session()
     session = store.load(source)

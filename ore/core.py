@@ -115,7 +115,14 @@ class ORE:
             response = yield from chunks
         return self._finish(response, user, session)
 
-    def _messages(self, prompt, session, tool_results, skill_context, images) -> list[Message]:
+    def _messages(
+        self,
+        prompt: str,
+        session: Session | None,
+        tool_results: list[ToolResult] | None,
+        skill_context: list[str] | None,
+        images: Sequence[bytes] | None,
+    ) -> list[Message]:
         return build_messages(
             prompt,
             system_prompt=self.system_prompt,

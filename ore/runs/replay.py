@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ore.artifact import read_artifact
+from ore.asked import model_of
 from ore.backends import Backend, Settings
 from ore.console import Console
 from ore.errors import (
-    ArtifactError,
     CapabilityError,
     CheckFailedError,
     ContextTruncatedError,
@@ -104,7 +104,7 @@ class _Replay:
         """Run one artifact again; what is no fault of the artifact's is raised."""
         try:
             old = read_artifact(path, self._console.stdin)
-            model = self._model(old)
+            model = model_of(old, "It", self._options.model)
             settings = settings_of(
                 old,
                 self._changed,
@@ -125,16 +125,6 @@ class _Replay:
         except (ContextTruncatedError, UsageError) as exc:
             return Outcome(path, "not run", reason=str(exc))
         return self._compared(path, how, old, new)
-
-    def _model(self, old: ExecutionArtifact) -> str:
-        model = self._options.model or old.input.model_id
-        if not model.strip():
-            raise ArtifactError("it names no model: name one with --model")
-        if self._options.model is None and model.lower().endswith(".gguf"):
-            raise ArtifactError(
-                "it names a file as its model: if you trust that file, name it with --model"
-            )
-        return model
 
     def _backend(self, old: ExecutionArtifact, model: str) -> Backend:
         """Return the backend that the user chose, else the one that the artifact was made with."""
