@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ore.errors import GateError, ToolFailedError, UsageError
 from ore.options import Options
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
+
+if TYPE_CHECKING:  # a turn without tools loads neither
+    from ore.gate import Gate
+    from ore.tools import Tool
 
 Notice = Callable[[str], None]
 
@@ -52,24 +57,26 @@ class ContextSource:
         self._options = options
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
+        self._files = self._read_files()
         self._skills: dict[str, SkillMetadata] = {}
-        self._files()
-        self._gate = None
-        if options.grant or options.tool or options.route:
-            from ore.gate import Gate
-            from ore.tools import TOOL_REGISTRY, find_tool, parse_permission
+        if options.grant:
+            self._gate()  # refuses what is no permission
+        if options.tool:
+            from ore.tools import find_tool
 
-            self._tools = TOOL_REGISTRY
-            self._gate = Gate(frozenset(parse_permission(text) for text in options.grant))
-            self._tool = find_tool(options.tool) if options.tool else None
+            find_tool(options.tool)
         if options.skill or options.route:
             from ore.skills import build_skill_registry, find_skill
 
             self._skills = build_skill_registry(report=notice)
-            self._skill = find_skill(self._skills, options.skill) if options.skill else None
+            if options.skill:
+                find_skill(self._skills, options.skill)
 
     def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
+
+        A single turn gets the files as they were read on construction, a turn of a REPL as they
+        are now.
 
         Args:
             prompt: The whole prompt.
@@ -77,84 +84,95 @@ class ContextSource:
                 piped in is data, and no file may pick a tool or a path.
 
         Raises:
+            FileAccessError: A file can't be read any more.
             GateError, ToolFailedError: The tool was denied or failed: nothing may be sent.
+            SkillError: The skill can't be read any more.
         """
         options = self._options
         decision = self._route(prompt if typed is None else typed) if options.route else None
-        chosen = [self._skill.name] if options.skill else []
-        results = self._files()
+        skills = [options.skill] if options.skill else []
+        results = self._read_files() if options.is_repl else list(self._files)
         if options.tool:
-            results.append(self._run(self._tool, self._arguments))
-        if decision is not None and decision.target_type == "tool":
-            results += self._run_routed(decision)
-        elif decision is not None:
-            self._tell(decision)
-            if decision.target_type == "skill" and decision.target not in chosen:
-                chosen.append(decision.target)
+            results.append(self._run(options.tool, self._arguments))
+        if decision is not None:
+            self._follow(decision, skills, results)
         return Context(
-            skill_context=[self._activate(name) for name in chosen] or None,
+            skill_context=[self._activate(name) for name in skills] or None,
             tool_results=results or None,
             decision=decision,
-            skills=chosen or None,
+            skills=skills or None,
         )
 
-    def _files(self) -> list[ToolResult]:
-        """Read the files that are named, anew each turn; naming one is its own grant."""
+    def _read_files(self) -> list[ToolResult]:
+        """Read the files that are named; naming one is its own grant."""
         if not self._options.file:
             return []
         from ore.named_files import read_named
 
         return [read_named(path) for path in self._options.file]
 
+    def _gate(self) -> Gate:
+        from ore.gate import Gate
+        from ore.tools import parse_permission
+
+        return Gate(parse_permission(text) for text in self._options.grant)
+
+    def _run(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        from ore.tools import find_tool
+
+        result = self._gate().run(find_tool(name), arguments)
+        if result.status != "ok":
+            raise ToolFailedError(
+                f"The tool '{name}' failed, so nothing was sent: {result.output}", name
+            )
+        return result
+
     def _route(self, prompt: str) -> RoutingDecision:
         from ore.router import DEFAULT_CONFIDENCE_THRESHOLD, RuleRouter, build_targets_from_registry
         from ore.skills import build_targets_from_skill_registry
+        from ore.tools import TOOL_REGISTRY, find_tool
 
         threshold = self._options.route_threshold
         router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
-        targets = build_targets_from_registry(self._tools)
+        targets = build_targets_from_registry(TOOL_REGISTRY)
         targets += build_targets_from_skill_registry(self._skills)
         decision = router.route(prompt, targets)
-        if decision.target_type != "tool":
+        if decision.target is None or decision.target_type != "tool":
             return decision
-        return replace(decision, args=self._tools[decision.target].extract_args(prompt))
+        return replace(decision, args=find_tool(decision.target).extract_args(prompt))
 
-    def _run_routed(self, decision: RoutingDecision) -> list[ToolResult]:
-        tool = self._tools[decision.target]
-        missing = [name for name in tool.required_args if name not in decision.args]
-        try:
-            self._gate.check(tool)
-        except GateError as exc:
-            grants = " ".join(f"--grant {name}" for name in sorted(p.value for p in exc.missing))
-            self._tell(decision, f"not run: needs {grants}")
-            return []
-        if missing:
-            self._tell(decision, "not run: needs " + " ".join(f"{name}=…" for name in missing))
-            return []
-        self._tell(decision)
-        return [self._run(tool, decision.args)]
+    def _follow(
+        self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
+    ) -> None:
+        """Say what was decided, and add to the turn what it was decided for, where it may be."""
+        from ore.tools import find_tool
 
-    def _run(self, tool, arguments: Mapping[str, str]) -> ToolResult:
-        result = self._gate.run(tool, dict(arguments))
-        if result.status != "ok":
-            raise ToolFailedError(
-                f"The tool '{tool.name}' failed, so nothing was sent: {result.output}", tool.name
-            )
-        return result
+        name = decision.target
+        if name is None or decision.target_type == "fallback":
+            self._notice(f"[Route]: No match, using reasoner only. {decision.reasoning}")
+            return
+        is_tool = decision.target_type == "tool"
+        lacking = _lacking(self._gate(), find_tool(name), decision.args) if is_tool else ""
+        choice = f"{name} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
+        self._notice(f"[Route]: {choice}" + (f"; not run: needs {lacking}" if lacking else ""))
+        if is_tool and not lacking:
+            results.append(self._run(name, decision.args))
+        elif not is_tool and name not in skills:
+            skills.append(name)
 
     def _activate(self, name: str) -> str:
         from ore.skills import activate_skill
 
         return f"[Skill:{name}]\n{activate_skill(self._skills[name], self._notice)}"
 
-    def _tell(self, decision: RoutingDecision, outcome: str = "") -> None:
-        if decision.target_type == "fallback":
-            text = f"No match, using reasoner only. {decision.reasoning}"
-        else:
-            text = (
-                f"{decision.target} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
-            )
-        self._notice(f"[Route]: {text}" + (f"; {outcome}" if outcome else ""))
+
+def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:
+    """Return what a tool still needs to run, its grants before its arguments, or ``""``."""
+    try:
+        gate.check(tool)
+    except GateError as exc:
+        return exc.grants
+    return " ".join(f"{name}=…" for name in tool.required_args if name not in arguments)
 
 
 def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -7,7 +7,9 @@ import os
 
 import pytest
 
+from ore.context import ContextSource
 from ore.named_files import MAX_BYTES
+from ore.options import Options
 
 
 @pytest.fixture
@@ -34,6 +36,15 @@ def test_an_artifact_records_the_file(ore, notes, tmp_path):
     out = tmp_path / "run.json"
     assert ore("Hi", "-f", str(notes), "--artifact-out", str(out)).code == 0
     assert json.loads(out.read_text())["input"]["tools"] == [f"file:{notes}"]
+
+
+def test_a_single_turn_is_given_what_was_judged_and_reads_it_once(notes):
+    source = ContextSource(Options(prompt="Hi", file=(str(notes),)), lambda _: None)
+    notes.unlink()
+    for _ in range(2):
+        assert [result.output for result in source.gather("Hi").tool_results] == [
+            "Remember\nthe milk.\n"
+        ]
 
 
 def test_a_repl_reads_it_anew_each_turn_and_keeps_it_out_of_the_conversation(ore, notes):
