@@ -7,7 +7,7 @@ neither the environment nor any file.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ore.errors import UsageError
 
@@ -32,11 +32,14 @@ exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
 """
 
 
-BACKENDS = ("auto", "ollama", "embedded", "openai")
-THINKING = ("on", "off", "low", "medium", "high")
 SHELLS = ("bash", "zsh", "fish")
-SECONDS = "a number of seconds above 0"
-CONFIDENCE = "a number from 0 to 1"
+
+NUMBERS = {
+    "--timeout": "a number of seconds above 0",
+    "--deadline": "a number of seconds above 0",
+    "--route-threshold": "a number from 0 to 1",
+}
+"""What the flags that take a number allow."""
 
 
 class Answered(Exception):
@@ -103,43 +106,20 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{_in_our_words(message)}.")
-
-
-def _in_our_words(message: str) -> str:
-    """Return what ``argparse`` says of a flag's value as a person would say it."""
-    flag, _, problem = message.removeprefix("argument ").partition(": ")
-    if problem.startswith("expected "):
-        wanted = problem.removeprefix("expected ").replace("argument", "value")
-        return f"{flag} needs {wanted}: --help says what"
-    if problem.startswith("ignored explicit argument "):
-        value = problem.removeprefix("ignored explicit argument ")
-        return f"{flag} takes no value: leave {value} out"
-    return message[:1].upper() + message[1:]
-
-
-def _number(flag: str, allowed: str) -> Callable[[str], float]:
-    """Return what reads the number after a flag, and says what is allowed where it is none."""
-
-    def number(text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise UsageError(f"{flag} must be {allowed}, not '{text}'.") from None
-
-    return number
-
-
-def _one_of(flag: str, allowed: Sequence[str]) -> Callable[[str], str]:
-    """Return what reads the word after a flag, and says which are allowed where it is none."""
-
-    def word(text: str) -> str:
-        if text not in allowed:
-            words = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-            raise UsageError(f"{flag} must be {words}, not '{text}'.")
-        return text
-
-    return word
+        flag, _, problem = message.removeprefix("argument ").partition(": ")
+        what, _, value = problem.partition(": ")
+        if what.startswith("invalid "):
+            (action,) = (each for each in self._actions if flag in each.option_strings)
+            *most, last = action.choices or (NUMBERS[flag],)
+            allowed = f"{', '.join(most)} or {last}" if most else last
+            message = f"{flag} must be {allowed}, not {value.partition(' (choose from ')[0]}"
+        elif what.startswith("expected "):
+            wanted = what.removeprefix("expected ").replace("argument", "value")
+            message = f"{flag} needs {wanted}: --help says what"
+        elif what.startswith("ignored explicit argument "):
+            value = what.removeprefix("ignored explicit argument ")
+            message = f"{flag} takes no value: leave {value} out"
+        raise UsageError(f"{message}.")
 
 
 def build_parser() -> Parser:
@@ -170,8 +150,7 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
     group.add_argument(
         "--backend",
-        choices=BACKENDS,
-        type=_one_of("--backend", BACKENDS),
+        choices=("auto", "ollama", "embedded", "openai"),
         help="where models run; default: ORE_BACKEND, else auto",
     )
     group.add_argument(
@@ -180,16 +159,10 @@ def _add_model_flags(group: argparse._ArgumentGroup) -> None:
         help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
     )
     group.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=_number("--timeout", SECONDS),
-        help="longest silence to accept; default: none",
+        "--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none"
     )
     group.add_argument(
-        "--deadline",
-        metavar="SECONDS",
-        type=_number("--deadline", SECONDS),
-        help="longest whole turn; default: none",
+        "--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none"
     )
     group.add_argument(
         "--strict-context",
@@ -215,8 +188,7 @@ def _add_request_flags(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--think",
-        choices=THINKING,
-        type=_one_of("--think", THINKING),
+        choices=("on", "off", "low", "medium", "high"),
         help="whether, or how much, the model thinks first; default: its own",
     )
     add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
@@ -270,7 +242,6 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
         "--print-completion",
         action=_Completion,
         choices=SHELLS,
-        type=_one_of("--print-completion", SHELLS),
         help="write a shell's completion script and exit (needs shtab)",
     )
     add("--version", action=_Version, nargs=0, help="show the version and exit")
@@ -308,7 +279,7 @@ def _add_context_flags(group: argparse._ArgumentGroup) -> None:
     add(
         "--route-threshold",
         metavar="FLOAT",
-        type=_number("--route-threshold", CONFIDENCE),
+        type=float,
         help="least confidence that routes, 0 to 1; default: 0.5",
     )
 
