@@ -94,7 +94,6 @@ def _from_artifact(
 ) -> Asked:
     from ore.artifact import parse_artifact, read_bytes
     from ore.neutral import one_line
-    from ore.runs.provenance import parent_of
 
     data = read_bytes(path, stdin)
     source = "stdin" if path == "-" else path
@@ -105,4 +104,11 @@ def _from_artifact(
     model = model_of(artifact, f"The artifact {source}", named)
     run = one_line(artifact.execution_id)
     notice(f"Running the prompt of {run} with the model {one_line(model)}.")
-    return Asked(prompt, prompt, model=model, parent=parent_of(artifact, data))
+    return Asked(prompt, prompt, model=model, parent=_parent_of(artifact, data))
+
+
+def _parent_of(artifact: ExecutionArtifact, data: bytes) -> dict[str, str]:
+    """Return what a child's ``provenance.parent`` says of an artifact, read as ``data``."""
+    from hashlib import sha256
+
+    return {"execution_id": artifact.execution_id, "sha256": sha256(data).hexdigest()}

@@ -132,13 +132,13 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
     import os
     from contextlib import closing
 
-    from ore import modes
     from ore.asked import read_asked
     from ore.context import ContextSource
     from ore.conversation import open_conversation
     from ore.core import ORE
     from ore.persona import system_prompt_of
     from ore.request import checked, images_of, settings_of
+    from ore.turn import Origin, Run
 
     system_prompt = system_prompt_of(options)
     settings = settings_of(options, console.thinking)
@@ -154,7 +154,7 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
         with closing(checked(backend.reasoner(model_id, settings), settings)) as reasoner:
-            run = modes.Run(
+            run = Run(
                 options=options,
                 console=console,
                 backend=backend,
@@ -164,7 +164,7 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
                 context=source,
                 conversation=conversation,
                 images=images,
-                origin=modes.Origin.of(options, asked, conversation.source),
+                origin=Origin.of(options, asked, conversation.source),
             )
             return _run_mode(run, asked, context)
 

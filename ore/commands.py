@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
-from ore.modes import Run
 from ore.neutral import one_line
+from ore.turn import Run
 from ore.types import Response
 
 

@@ -6,79 +6,20 @@ Knows nothing about the parser, or about what a backend is made of.
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from ore.asked import Asked
-from ore.backends import Backend, Settings
 from ore.console import Console
-from ore.context import Context, ContextSource
-from ore.conversation import Conversation
-from ore.core import ORE
+from ore.context import Context
 from ore.errors import OreError, OutputError, ReaderGoneError
-from ore.options import Options
+from ore.turn import Run, Turn
 from ore.types import Response
 
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
-
 SAID_APART = ("format", "thinking")
 """What ``--verbose`` does not repeat of the metadata: it is long, and the user has seen it."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the parts of a turn that the flags choose came from.
-
-    Attributes:
-        system: The source of the system message: ``"persona"`` or ``"system"``.
-        persona: The name of the persona that was asked for, or None.
-        session: The name of the session whose messages are sent, or None.
-        prompt: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
-        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
-    """
-
-    system: str = "persona"
-    persona: str | None = None
-    session: str | None = None
-    prompt: str = "prompt"
-    parent: dict[str, str] | None = None
-
-    @classmethod
-    def of(cls, options: Options, asked: Asked, session: str | None) -> Origin:
-        """Return the origin of what is asked, in a session of that name or in none."""
-        return cls(
-            system="persona" if options.system is None else "system",
-            persona=options.persona,
-            session=session,
-            prompt=asked.source,
-            parent=asked.parent,
-        )
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a mode works with; ``backend`` and ``settings`` are what made the engine's reasoner."""
-
-    options: Options
-    console: Console
-    backend: Backend
-    settings: Settings
-    engine: ORE
-    model_id: str
-    context: ContextSource
-    conversation: Conversation
-    images: tuple[bytes, ...] = ()
-    origin: Origin = Origin()
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A turn that was answered; ``not_kept`` says why it is not on disk as it was to be, if so."""
-
-    response: Response
-    not_kept: OreError | None
 
 
 def take_turn(run: Run, prompt: str, context: Context) -> Turn:
@@ -88,11 +29,9 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
     """
     console = run.console
-    arguments = (prompt, run.conversation.session, context.tool_results, context.skill_context)
     console.begin_waiting(run.engine.reasoner.phase)
     try:
-        answer = _stream if run.options.stream else _whole
-        response = answer(run, arguments)
+        response = (_stream if run.options.stream else _whole)(run, prompt, context)
     finally:
         console.end_waiting()
         console.end_thinking()
@@ -169,20 +108,34 @@ def _tell_limits(console: Console, response: Response) -> None:
         console.notice(f"The context window is nearly full: {tokens} of {window} tokens.")
 
 
-def _whole(run: Run, arguments: tuple) -> Response:
-    return run.engine.execute(*arguments, images=run.images)
+def _whole(run: Run, prompt: str, context: Context) -> Response:
+    return run.engine.execute(
+        prompt,
+        run.conversation.session,
+        context.tool_results,
+        context.skill_context,
+        images=run.images,
+    )
 
 
-def _stream(run: Run, arguments: tuple) -> Response:
+def _stream(run: Run, prompt: str, context: Context) -> Response:
     """Show the answer as it arrives; whatever happens, the model is told to stop."""
     console = run.console
-    with closing(run.engine.execute_stream(*arguments, images=run.images)) as chunks:
+    stream = run.engine.execute_stream(
+        prompt,
+        run.conversation.session,
+        context.tool_results,
+        context.skill_context,
+        images=run.images,
+    )
+    with closing(stream) as chunks:
         try:
             console.begin_answer()
             while True:
                 console.chunk(next(chunks))
         except StopIteration as end:
-            return end.value
+            response: Response = end.value
+            return response
         except (OutputError, ReaderGoneError):
             raise
         except BaseException:

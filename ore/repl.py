@@ -9,7 +9,8 @@ from ore.commands import Talk, complete, perform
 from ore.console import MORE, Console
 from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
 from ore.input import decode_line
-from ore.modes import Run, outcome_of_stop, take_turn
+from ore.modes import outcome_of_stop, take_turn
+from ore.turn import Run
 
 LEAVE = ("quit", "exit")
 QUOTES = '"""'

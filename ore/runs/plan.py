@@ -11,12 +11,13 @@ from typing import Any
 
 from ore.context import Context
 from ore.runs.provenance import messages_digest, messages_of, options_of
+from ore.turn import Run
 
 PLAN_VERSION = "ore.plan.v1"
 
 
-def plan_of(run, prompt: str, context: Context) -> dict[str, Any]:
-    """Return the plan of the turn that ``run``, an ``ore.modes.Run``, would take.
+def plan_of(run: Run, prompt: str, context: Context) -> dict[str, Any]:
+    """Return the plan of the turn that ``run`` would take.
 
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """

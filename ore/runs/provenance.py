@@ -15,9 +15,11 @@ from typing import Any
 from ore._version import __version__
 from ore.backends import Backend, Settings
 from ore.canonical import digest
+from ore.context import Context
 from ore.core import build_messages
 from ore.errors import UsageError
 from ore.seal import seal
+from ore.turn import Run
 from ore.types import ExecutionArtifact, Message, Response
 
 _FILE = "file:"
@@ -34,13 +36,8 @@ class Sent:
     source: str
 
 
-def messages_of(run, prompt: str, context) -> list[Sent]:
-    """Return the messages that a turn sends, made as the turn makes them, with their sources.
-
-    Args:
-        run: An ``ore.modes.Run``.
-        context: The ``ore.context.Context`` of the turn.
-    """
+def messages_of(run: Run, prompt: str, context: Context) -> list[Sent]:
+    """Return the messages that a turn sends, made as the turn makes them, with their sources."""
     session = run.conversation.session
     messages = build_messages(
         prompt,
@@ -101,8 +98,8 @@ def facts(
     }
 
 
-def artifact_of(run, prompt: str, context, response: Response) -> ExecutionArtifact:
-    """Return the sealed artifact of a turn; ``run`` and ``context`` as for ``messages_of``."""
+def artifact_of(run: Run, prompt: str, context: Context, response: Response) -> ExecutionArtifact:
+    """Return the sealed artifact of a turn that was answered."""
     messages = messages_of(run, prompt, context)
     tools = _hashed(messages, "tool:", _FILE)
     artifact = ExecutionArtifact.from_response(
@@ -132,14 +129,6 @@ def artifact_of(run, prompt: str, context, response: Response) -> ExecutionArtif
         "parent": run.origin.parent,
     }
     return sealed(replace(artifact, provenance=provenance))
-
-
-def parent_of(artifact: ExecutionArtifact, data: bytes) -> dict[str, str]:
-    """Return what a child's ``provenance.parent`` says of an artifact, read as ``data``."""
-    return {
-        "execution_id": artifact.execution_id,
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
 
 
 def sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
