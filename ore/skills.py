@@ -56,24 +56,29 @@ def build_skill_registry(
 
     Args:
         root: The folder of skills; None is ``skills`` in ``ore_home()``. It need not exist.
-        report: Gets one line for each skill that is left out and each that looks wrong.
+        report: Gets one line for each skill that is left out, and each thing that looks wrong in
+            one that is loaded.
 
     Raises:
         HomeError: ``root`` is None and there is no usable home.
     """
     report = report or ignore
     root = ore_home() / "skills" if root is None else Path(root)
-    found = []
+    found: list[tuple[SkillMetadata, list[str]]] = []
     for folder in _folders(root, report):
+        looks_wrong: list[str] = []
         try:
-            found.append(load_skill_metadata(folder, report))
+            found.append((load_skill_metadata(folder, looks_wrong.append), looks_wrong))
         except InvalidSkillError as exc:
             report(f"{exc} The skill is skipped.")
-    found.sort(key=lambda skill: (skill.name, skill.path.name != skill.name, skill.path.name))
+    found.sort(key=lambda pair: _rank(pair[0]))
     registry: dict[str, SkillMetadata] = {}
-    for skill in found:
+    for skill, looks_wrong in found:
         kept = registry.setdefault(skill.name, skill)
-        if kept is not skill:
+        if kept is skill:
+            for line in looks_wrong:
+                report(line)
+        else:
             report(
                 f"The skill in the folder '{one_line(skill.path.name)}' is hidden: the one in "
                 f"'{one_line(kept.path.name)}' is called '{skill.name}' too. Rename one of them."
@@ -145,6 +150,11 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
             f"are left out."
         )
     return "\n\n".join(parts)
+
+
+def _rank(skill: SkillMetadata) -> tuple[str, bool, str]:
+    """Return what sorts a skill by its name, and of equal names the one to keep first."""
+    return skill.name, skill.path.name != skill.name, skill.path.name
 
 
 def _folders(root: Path, report: Report) -> list[Path]:

@@ -154,7 +154,7 @@ class ExecutionArtifactInput:
         model_id: The model that was asked.
         mode: ``"single_turn"``, the only mode of this version.
         routing: The routing decision as an object, or None when nothing was routed.
-        tools: The names of the tools that ran, or None.
+        tools: The names of the tools that ran, with ``file:PATH`` for each named file, or None.
         skills: The names of the skills that were active, or None.
     """
 
