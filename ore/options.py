@@ -141,14 +141,18 @@ class Options:
     diff: tuple[str, ...] = ()
 
     @classmethod
-    def from_args(cls, args: Any) -> Options:
+    def from_args(cls, args: object) -> Options:
         """Return the options that a parsed namespace holds, checked against every rule here.
+
+        Args:
+            args: Has an attribute for each field here; lists become tuples.
 
         Raises:
             UsageError: Two flags conflict, or a value is illegal; one sentence that names them.
         """
-        values = {field.name: getattr(args, field.name) for field in fields(cls)}
-        options = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        values: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(cls)}
+        values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        options = cls(**values)
         options._check_values()
         options._check_verbs()
         check_conflicts(options.given)
@@ -182,7 +186,8 @@ class Options:
     @property
     def verb(self) -> str | None:
         """The flag that does one thing without a turn, if there is one."""
-        return next((flag for flag in VERBS if flag in self.given), None)
+        given = self.given
+        return next((flag for flag in VERBS if flag in given), None)
 
     @property
     def given(self) -> tuple[str, ...]:
