@@ -11,7 +11,7 @@ from ore.backends import Settings
 from ore.options import Options
 from ore.reasoner import Reasoner
 
-_THINK = {"on": True, "off": False}
+_THINK: dict[str | None, bool] = {"on": True, "off": False}
 
 
 def settings_of(options: Options, on_thinking: Callable[[str], None]) -> Settings:

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ore import strictjson
-from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
+from ore.errors import (
+    ExtraNotInstalledError,
+    FileAccessError,
+    SchemaMismatchError,
+    UsageError,
+)
 from ore.files import read_regular
 from ore.net.wire import REPLY_LIMIT
 from ore.reasoner import Reasoner
@@ -25,39 +31,39 @@ _MOST_SHOWN = 400
 def read_schema(text: str) -> dict[str, Any]:
     """Return the JSON Schema that ``text`` is, or that the file of that name holds.
 
-    What begins with ``{`` is the schema itself.
+    What begins with ``{`` is the schema itself. Nothing is fetched: every ``$ref`` must lead to a
+    place in the schema, or to a published meta-schema.
 
     Raises:
         ExtraNotInstalledError: The package ``jsonschema`` is missing.
         FileAccessError: The file can't be read.
-        UsageError: It is no JSON object, or no schema.
+        UsageError: It is no JSON object, no schema, or one that can't be applied to anything.
     """
     jsonschema = _import_jsonschema()
     if text.lstrip().startswith("{"):
         source, data = "--schema", text.encode("utf-8")
     else:
-        source, data = text, read_regular(text, LARGEST)
+        source, data = text, _read(text)
     try:
         schema = strictjson.parse(data, limit=LARGEST)
-    except ValueError as exc:
-        raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
-    if not isinstance(schema, dict):
-        raise UsageError(f"The schema in {source} can't be used: it is no JSON object.")
-    try:
+        if not isinstance(schema, dict):
+            raise ValueError("it is no JSON object")
+        if not isinstance(schema.get("$schema", ""), str):
+            raise ValueError("its $schema is no text")
         _validator_class(schema).check_schema(schema)
+        _check_references(schema)
+        _violation(None, schema)
     except jsonschema.exceptions.SchemaError as exc:
         raise UsageError(
             f"The schema in {source} is no JSON Schema: at {exc.json_path}, {_short(exc.message)}."
         ) from exc
-    except RecursionError as exc:
-        raise UsageError(f"The schema in {source} can't be used: it has no end.") from exc
+    except ValueError as exc:
+        raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
     return schema
 
 
-def parse_answer(response: Response, schema: dict[str, Any]) -> Any:
+def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
     """Return the JSON value that an answer is, if it is one and fits ``schema``.
-
-    Nothing is fetched: a ``$ref`` to another document is an error.
 
     Raises:
         SchemaMismatchError: The answer was cut off by a limit, is no JSON, or does not fit.
@@ -66,11 +72,11 @@ def parse_answer(response: Response, schema: dict[str, Any]) -> Any:
         raise _mismatch("it was cut off by a limit", response.content)
     try:
         value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
+        violation = _violation(value, schema)
     except ValueError as exc:
         raise _mismatch(str(exc), response.content) from exc
-    problem = _problem(value, schema)
-    if problem:
-        raise _mismatch(problem, response.content)
+    if violation:
+        raise _mismatch(violation, response.content)
     return value
 
 
@@ -89,7 +95,7 @@ class SchemaReasoner(Reasoner):
         schema: A schema that ``read_schema`` has returned.
     """
 
-    def __init__(self, inner: Reasoner, schema: dict[str, Any]) -> None:
+    def __init__(self, inner: Reasoner, schema: Mapping[str, Any]) -> None:
         self.inner = inner
         self.schema = schema
 
@@ -114,20 +120,89 @@ class SchemaReasoner(Reasoner):
         self.inner.close()
 
 
-def _problem(value: Any, schema: dict[str, Any]) -> str:
-    """Return why a value does not fit a schema, or ``""``."""
-    jsonschema = _import_jsonschema()
-    import referencing
-    from jsonschema_specifications import REGISTRY
+def _read(path: str) -> bytes:
+    try:
+        return read_regular(path, LARGEST)
+    except FileAccessError as exc:
+        try:
+            strictjson.parse(path.encode("utf-8"), limit=LARGEST)
+        except ValueError:
+            raise exc from None
+        raise UsageError(
+            f"--schema takes a schema that is a JSON object, or the file that holds one, and "
+            f"{_short(path)} is neither."
+        ) from exc
 
-    validator = _validator_class(schema)(schema, registry=REGISTRY)
+
+def _check_references(schema: Mapping[str, Any]) -> None:
+    """Look up every reference of a schema, and of what it leads to, as applying it would.
+
+    Raises:
+        ValueError: One leads to nothing that is known, or to no schema; the end of a sentence.
+    """
+    from referencing.jsonschema import specification_with
+
+    draft = specification_with(_validator_class(schema).META_SCHEMA["$schema"])
+    root = draft.create_resource(schema)
+    places = [(root, _registry().resolver_with_root(root))]
+    seen: set[int] = set()
+    while places:
+        place, resolver = places.pop()
+        if id(place.contents) in seen or not isinstance(place.contents, Mapping):
+            continue
+        seen.add(id(place.contents))
+        reference = ""
+        try:
+            for reference in _references(place.contents):
+                found = resolver.lookup(reference)
+                if not isinstance(found.contents, (bool, Mapping)):
+                    raise TypeError(reference)
+                places.append((draft.create_resource(found.contents), found.resolver))
+            places += [(each, resolver.in_subresource(each)) for each in place.subresources()]
+        except _faults() as exc:
+            if reference:
+                what = (
+                    f"it refers to {_short(reference)}, which is no schema in it; none is fetched"
+                )
+            else:
+                what = "it has a part that is no schema"
+            raise ValueError(what) from exc
+
+
+def _references(place: Mapping[str, Any]) -> list[str]:
+    found = [place.get(keyword) for keyword in ("$ref", "$dynamicRef")]
+    return [reference for reference in found if isinstance(reference, str)]
+
+
+def _violation(value: Any, schema: Mapping[str, Any]) -> str:
+    """Return what of a value does not fit a schema, or ``""``.
+
+    Raises:
+        ValueError: The schema can't be applied to it; a few words that say why.
+    """
+    jsonschema = _import_jsonschema()
+    validator = _validator_class(schema)(schema, registry=_registry())
     try:
         found = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    except referencing.exceptions.Unresolvable as exc:
-        return f"the schema refers to what is not in it ({_short(str(exc))})"
-    except (re.error, RecursionError, OverflowError) as exc:
-        return f"the schema can't be applied ({_short(str(exc))})"
+    except _faults() as exc:
+        why = "it has no end" if isinstance(exc, RecursionError) else _short(str(exc))
+        raise ValueError(f"the schema can't be applied: {why}") from exc
     return f"at {found.json_path}, {_short(found.message)}" if found else ""
+
+
+def _registry() -> Any:
+    """Return the published meta-schemas, and no way to fetch anything else."""
+    from jsonschema_specifications import REGISTRY
+
+    return REGISTRY
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """Return what is raised where a schema is looked into that no meta-schema has judged."""
+    from referencing.exceptions import Unresolvable
+
+    errors = (AttributeError, LookupError, TypeError, ValueError)
+    return (Unresolvable, *errors, OverflowError, RecursionError, re.error)
 
 
 def _mismatch(reason: str, text: str) -> SchemaMismatchError:
@@ -138,7 +213,7 @@ def _mismatch(reason: str, text: str) -> SchemaMismatchError:
     )
 
 
-def _validator_class(schema: dict[str, Any]) -> Any:
+def _validator_class(schema: Mapping[str, Any]) -> Any:
     jsonschema = _import_jsonschema()
     return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.errors import SchemaMismatchError, UsageError
+from ore.errors import UsageError
 from ore.schema import parse_answer, read_schema
 from ore.types import Response
 from tests.fake_ollama import FakeOllama
@@ -103,22 +103,69 @@ def test_a_schema_file_that_is_no_object_or_not_there_is_refused(ore, tmp_path):
     assert ore("hi", "--schema", str(tmp_path / "none.json")).code == 1
 
 
+@pytest.mark.parametrize("text", ["true", "[]", "null", '"object"'])
+def test_json_that_is_no_object_is_told_from_a_file_that_is_not_there(ore, text):
+    result = ore("hi", "--schema", text)
+    assert (result.code, result.calls) == (2, [])
+    assert result.err.endswith(
+        f"--schema takes a schema that is a JSON object, or the file that holds one, and {text} "
+        f"is neither.\n"
+    )
+
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+NOT_IN_IT = "which is no schema in it; none is fetched"
+UNUSABLE = [
+    ({"$ref": "https://example.com/x"}, f"it refers to https://example.com/x, {NOT_IN_IT}"),
+    ({"properties": {"a": {"$ref": "#/$defs/b"}}}, f"it refers to #/$defs/b, {NOT_IN_IT}"),
+    ({"items": {"$ref": "#b"}}, f"it refers to #b, {NOT_IN_IT}"),
+    ({"not": {"$dynamicRef": "#b"}}, f"it refers to #b, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": {"items": {"$ref": "#/y"}}}, f"it refers to #/y, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": 5}, f"it refers to #/x, {NOT_IN_IT}"),
+    ({"$ref": "#/x/y", "x": "text"}, f"it refers to #/x/y, {NOT_IN_IT}"),
+    ({"$ref": "http://["}, f"it refers to http://[, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": {"properties": 5}}, "it has a part that is no schema"),
+    ({"$schema": DRAFT_7, "definitions": {"a": {"$ref": "b.json"}}}, "it refers to b.json, "),
+    ({"$schema": 5}, "its $schema is no text"),
+    ({"$ref": "#"}, "the schema can't be applied: it has no end"),
+    ({"pattern": "("}, "'(' is not a 'regex'"),
+]
+
+
+@pytest.mark.parametrize("schema, why", UNUSABLE, ids=[json.dumps(each[0]) for each in UNUSABLE])
+def test_a_schema_that_can_not_be_applied_is_refused_before_anything_is_sent(ore, schema, why):
+    result = ore("hi", "--schema", json.dumps(schema))
+    assert (result.code, result.calls, result.out) == (2, [], "")
+    assert why in result.err.splitlines()[-1]
+
+
+USABLE = [
+    {"$ref": "#/$defs/a", "$defs": {"a": {"$anchor": "b", "items": {"$ref": "#b"}}}},
+    {"$id": "http://a/b", "$ref": "c", "$defs": {"x": {"$id": "c", "$ref": "#/$defs/y", "$defs": {"y": True}}}},
+    {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+    {"$schema": DRAFT_7, "properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}},
+    {"properties": {"$ref": {"type": "string"}}},
+    {"enum": [{"$ref": "none"}, {}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", USABLE, ids=json.dumps)
+def test_a_reference_that_leads_to_a_schema_is_followed(schema):
+    assert parse_answer(Response("{}", "m"), read_schema(json.dumps(schema))) == {}
+
+
 def test_a_reference_is_never_fetched():
     with FakeOllama() as fake:
-        schema = read_schema(json.dumps({"$ref": f"{fake.url}/api/tags"}))
-        with pytest.raises(SchemaMismatchError, match="refers to what is not in it"):
-            parse_answer(Response("1", "m"), schema)
+        with pytest.raises(UsageError, match="none is fetched"):
+            read_schema(json.dumps({"$ref": f"{fake.url}/api/tags"}))
         assert fake.requests == []
 
 
-@pytest.mark.parametrize("schema", ['{"$ref": "#"}', '{"pattern": "("}'])
-def test_a_schema_without_an_end_or_with_a_broken_pattern_is_told(schema):
-    try:
-        read = read_schema(schema)
-    except UsageError:
-        return
-    with pytest.raises(SchemaMismatchError, match="can't be applied"):
-        parse_answer(Response('"x"', "m"), read)
+def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
+    schema = '{"properties": {"a": {"$ref": "#/properties/a"}}}'
+    assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
+    result = ore("hi", "--schema", schema, replies=['{"a": 1}'])
+    assert result.code == 3 and "(the schema can't be applied: it has no end)" in result.err
 
 
 def test_the_server_gets_the_schema():
