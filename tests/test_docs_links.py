@@ -1,0 +1,79 @@
+"""What the pages point at is there: pages, anchors, files, tests, flags; and no page is left alone."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from ore.parser import build_parser
+from tests.pages import NOT_RUN, ROOT, pages
+
+WIDEST = 105
+GENERATED_PAGES = {"docs/interface-lock.md"}
+FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts"}
+"""Flags of other programs that the prose names."""
+
+_FILE = re.compile(r"(?:ore|tests|docs|examples|benchmarks|\.ci)/[\w./-]*\w|test_\w+\.py")
+_TEST = re.compile(r"test_\w+")
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_link_leads_somewhere(name):
+    page = pages()[name]
+    for link in page.links:
+        if re.match(r"https?:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.path.parent / file).resolve() if file else page.path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in pages()[str(target.relative_to(ROOT))].anchors, link
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_file_and_test_that_is_named_is_there(name):
+    for span in pages()[name].spans:
+        if _FILE.fullmatch(span):
+            path = ROOT / ("tests" if span.startswith("test_") else "") / span
+            assert path.exists(), span
+        elif _TEST.fullmatch(span):
+            code = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+            assert any(f"def {span}(" in text for text in code), span
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_flag_that_is_named_is_one(name):
+    page = pages()[name]
+    flags = {flag for action in build_parser()._actions for flag in action.option_strings}
+    texts = page.spans + [b.text for b in page.blocks if not b.mark.startswith(NOT_RUN)]
+    named = {flag for text in texts for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", text)}
+    assert named - flags <= FOREIGN_FLAGS
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_json_block_is_json(name):
+    for block in pages()[name].blocks:
+        if block.language == "json":
+            json.loads(block.text)
+
+
+def test_the_index_lists_every_page_once():
+    page = pages()["docs/README.md"]
+    listed = [link for link in page.links if link.endswith(".md") and "/" not in link]
+    there = [path.name for path in (ROOT / "docs").glob("*.md")]
+    assert sorted(listed) == sorted(set(there) - {"README.md"})
+
+
+def test_the_readme_is_short_and_leads_to_the_index():
+    page = pages()["README.md"]
+    assert page.text.count("\n") < 200
+    assert "docs/README.md" in page.links
+
+
+@pytest.mark.parametrize("name", sorted(set(pages()) - GENERATED_PAGES))
+def test_lines_fit_a_screen(name):
+    for number, line in enumerate(pages()[name].prose.splitlines(), 1):
+        if not line.startswith(("|", "!", "<!--")):
+            assert len(line) <= WIDEST, f"{name}:{number}"
