@@ -79,7 +79,7 @@ _HOME_OF = {name: module for module, names in _EXPORTS.items() for name in names
 __all__ = sorted([*_HOME_OF, "__version__"])
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     module = _HOME_OF.get(name)
     if module is None:
         raise AttributeError(f"module 'ore' has no attribute {name!r}")
