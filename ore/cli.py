@@ -5,6 +5,7 @@ The one place that does the latter. Knows nothing about how a turn is taken or a
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,6 +13,13 @@ from ore.console import Console
 from ore.errors import OreError, OutputError, ReaderGoneError, Terminated, UsageError
 from ore.input import decode_argv
 from ore.parser import Answered, build_parser
+
+TYPE_CHECKING = False  # not typing's, which would cost every start
+if TYPE_CHECKING:  # imported when they are needed
+    from ore.backends import Backend
+    from ore.context import Context
+    from ore.options import Options
+    from ore.turn import Run
 
 INTERRUPTED = 130
 
@@ -32,7 +40,7 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
 def main(
     argv: Sequence[str] | None = None,
     console: Console | None = None,
-    open_backend: Callable[..., object] | None = None,
+    open_backend: Callable[..., Backend] | None = None,
     env_files: Mapping[str, str] | None = None,
 ) -> int:
     """Run the command line and return its exit code; never raises ``SystemExit``.
@@ -40,7 +48,8 @@ def main(
     Args:
         argv: The arguments without the program's name; None is the process's own.
         console: The streams to use; None is the process's own.
-        open_backend: What makes the backend; None is ``ore.backends.choice.open_backend``.
+        open_backend: What makes the backend, given the options, the environment, ``env_files``
+            and what is told of it; None is ``ore.backends.choice.open_backend``.
         env_files: The file that each environment variable came from, where it came from one.
     """
     console = console or Console.from_system()
@@ -69,7 +78,12 @@ def _report(console: Console, error: OreError) -> int:
     return error.exit_code
 
 
-def _run(argv, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
+def _run(
+    argv: Sequence[str] | None,
+    console: Console,
+    open_backend: Callable[..., Backend] | None,
+    env_files: Mapping[str, str],
+) -> int:
     try:
         args = build_parser().parse_args(decode_argv(sys.argv[1:] if argv is None else argv))
     except Answered as text:
@@ -81,16 +95,22 @@ def _run(argv, console: Console, open_backend, env_files: Mapping[str, str]) -> 
     console.quiet = options.quiet
     for path in (path for path, source in env_files.items() if not source):
         console.notice(f"{path} can't be read, so nothing of it is used.")
-    if open_backend is None:
-        from ore.backends.choice import open_backend
+
+    def opened(chosen: Options) -> Backend:
+        from ore.backends import choice
+
+        make = open_backend or choice.open_backend
+        return make(chosen, os.environ, env_files, console.notice)
+
     if options.verb:
-        return _run_verb(options, console, open_backend, env_files)
-    return _run_turns(options, console, open_backend, env_files)
+        _run_verb(options, console, opened)
+        return 0
+    return _run_turns(options, console, opened)
 
 
-def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
-    import os
-
+def _run_verb(
+    options: Options, console: Console, open_backend: Callable[[Options], Backend]
+) -> None:
     from ore import lists
     from ore.options import SESSION_VERBS
 
@@ -109,27 +129,21 @@ def _run_verb(options, console: Console, open_backend, env_files: Mapping[str, s
     elif options.replay:
         from ore.runs.replay import run_replay
 
-        run_replay(
-            options,
-            console,
-            lambda chosen: open_backend(chosen, os.environ, env_files, console.notice),
-        )
+        run_replay(options, console, open_backend, os.environ)
     elif options.list_tools:
         lists.list_tools(console, options.json)
     elif options.list_skills:
         lists.list_skills(console, options.json)
-    else:
-        backend = open_backend(options, os.environ, env_files, console.notice)
-        if options.list_models:
-            lists.list_models(console, backend, options.json)
-        else:
-            lists.pull(console, backend, options.pull, options.json)
-    return 0
+    elif options.list_models:
+        lists.list_models(console, open_backend(options), options.json)
+    elif options.pull is not None:
+        lists.pull(console, open_backend(options), options.pull, options.json)
 
 
-def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, str]) -> int:
+def _run_turns(
+    options: Options, console: Console, open_backend: Callable[[Options], Backend]
+) -> int:
     """Check everything that needs no model, then open the backend and run the mode."""
-    import os
     from contextlib import closing
 
     from ore.asked import read_asked
@@ -147,9 +161,11 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
     _check_output(options, console)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
-        context = None if options.is_repl else source.gather(asked.prompt, asked.typed)
+        context = None
+        if asked.prompt is not None and not options.is_repl:
+            context = source.gather(asked.prompt, asked.typed)
         options = options.with_model(asked.model)
-        backend = open_backend(options, os.environ, env_files, console.notice)
+        backend = open_backend(options)
         model_id = _model(options, backend)
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
@@ -166,26 +182,27 @@ def _run_turns(options, console: Console, open_backend, env_files: Mapping[str, 
                 images=images,
                 origin=Origin.of(options, asked, conversation.source),
             )
-            return _run_mode(run, asked, context)
+            return _run_mode(run, asked.prompt, context)
 
 
-def _run_mode(run, asked, context) -> int:
+def _run_mode(run: Run, prompt: str | None, context: Context | None) -> int:
+    """Take the one turn whose context is given, or where there is none, the turns of a REPL."""
+    if prompt is None or context is None:
+        from ore.repl import run_repl
+
+        return run_repl(run, prompt)
     if run.options.dry_run:
         from ore.runs.plan import plan_of
 
-        run.console.json(plan_of(run, asked.prompt, context))
-        return 0
-    if run.options.is_repl:
-        from ore.repl import run_repl
+        run.console.json(plan_of(run, prompt, context))
+    else:
+        from ore.modes import run_once
 
-        return run_repl(run, asked.prompt)
-    from ore.modes import run_once
-
-    run_once(run, asked.prompt, context)
+        run_once(run, prompt, context)
     return 0
 
 
-def _check_output(options, console: Console) -> None:
+def _check_output(options: Options, console: Console) -> None:
     """Find out before anything is asked whether the answer can be shown and written."""
     if console.stdout is None:
         raise OutputError("The answer can't be written: stdout is closed.")
@@ -194,13 +211,13 @@ def _check_output(options, console: Console) -> None:
 
         check_rich()
         console.markdown = True
-    if options.artifact_out not in (None, "-"):
+    if options.artifact_out is not None and options.artifact_out != "-":
         from ore.artifact import check_output
 
         check_output(options.artifact_out)
 
 
-def _model(options, backend) -> str:
+def _model(options: Options, backend: Backend) -> str:
     from ore.errors import ModelNotFoundError
 
     model = options.model or backend.default_model()

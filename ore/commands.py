@@ -180,9 +180,9 @@ def _verbose(talk: Talk, argument: str) -> None:
 
 
 def _retry(talk: Talk, argument: str) -> str:
-    asked = talk.asked
-    if asked is None and talk.run.conversation.length:
-        users = [m for m in talk.run.conversation.session.messages if m.role == "user"]
+    asked, session = talk.asked, talk.run.conversation.session
+    if asked is None and session is not None:
+        users = [message for message in session.messages if message.role == "user"]
         asked = users[-1].content if users else None
     if asked is None:
         raise UsageError("Nothing was asked yet: there is nothing to ask again.")

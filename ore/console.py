@@ -16,6 +16,13 @@ from ore.neutral import neutralise
 from ore.terminal import style
 from ore.terminal.streams import Streams
 
+TYPE_CHECKING = False  # not typing's, which would cost every start
+if TYPE_CHECKING:  # imported when they are needed
+    from ore.terminal.answer_text import AnswerText
+    from ore.terminal.line_editor import LineEditor
+    from ore.terminal.progress import Progress
+    from ore.terminal.rendering import Markdown
+
 LABEL = "[AYA]: "
 PROMPT = "You: "
 MORE = "...  "
@@ -24,6 +31,8 @@ MORE = "...  "
 
 class Console(Streams):
     """The three standard streams, and what may be written to them.
+
+    What writes to stdout may raise ``OutputError`` or ``ReaderGoneError``.
 
     Args:
         stdin: Bytes, or None when it is closed.
@@ -46,9 +55,9 @@ class Console(Streams):
         self.markdown = False
         self._line_is_open = False
         self._label_is_due = False
-        self._shown = None
-        self._editor = None
-        self._progress = None
+        self._shown: AnswerText | Markdown | None = None
+        self._editor: LineEditor | None = None
+        self._progress: Progress | None = None
 
     @classmethod
     def from_system(cls) -> Console:
@@ -59,20 +68,19 @@ class Console(Streams):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
             sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-        return cls(stdin, sys.stdout, sys.stderr, os.environ)
+        stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
+        return cls(stdin, stdout, stderr, os.environ)
 
     # The answer
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
         self._label_is_due = self.stdout_is_terminal
-        if not self.stdout_is_terminal:
-            return
-        if self.markdown:
+        if self.stdout_is_terminal and self.markdown:
             from ore.terminal.rendering import Markdown
 
             self._shown = Markdown(self._columns(self.stdout) or 80, self.stdout_has_colour)
-        else:
+        elif self.stdout_is_terminal:
             from ore.terminal.answer_text import AnswerText
 
             self._shown = AnswerText(self._columns(self.stdout), len(LABEL))
@@ -106,7 +114,7 @@ class Console(Streams):
         return style.paint(label.rstrip(), how) + label[len(label.rstrip()) :]
 
     def break_answer(self) -> None:
-        """After a failure in mid-answer: begin a new line, if one is open."""
+        """After a failure in mid-answer: show what was held, and begin a new line."""
         if self._line_is_open:
             self.end_answer()
 
@@ -119,7 +127,11 @@ class Console(Streams):
         self._write(text if text.endswith("\n") else text + "\n", flush=True)
 
     def json(self, value: object) -> None:
-        """Write one JSON document: ASCII, indented, one newline."""
+        """Write one JSON document: ASCII, indented, one newline.
+
+        Raises:
+            ReasonerContractError: The value holds what JSON can't; a reasoner's metadata may.
+        """
         import json
 
         try:
@@ -147,11 +159,21 @@ class Console(Streams):
         self._write("\n\n".join(paragraphs) + "\n", flush=True)
 
     def _said(self, label: str, text: str) -> tuple[str, str]:
-        from ore.terminal.answer_text import AnswerText
+        from ore.terminal.answer_text import laid_out
 
-        lines = AnswerText(self._columns(self.stdout), len(label))
         how = style.PROMPT if label == PROMPT else style.LABEL
-        return self._painted(label, how), lines.feed(text) + lines.end()
+        return self._painted(label, how), laid_out(text, self._columns(self.stdout), len(label))
+
+    def abandon_stdout(self) -> None:
+        """Stop writing to stdout, and keep the interpreter's last flush from failing."""
+        if self.stdout is not None and self.stdout is sys.stdout:
+            try:
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.stdout.fileno())
+                os.close(nowhere)
+            except (OSError, ValueError):
+                pass  # it is no file, so nothing is flushed to one
+        self.stdout = None
 
     # Everything else
 
@@ -209,8 +231,7 @@ class Console(Streams):
         Args:
             complete: Given the line up to the cursor, returns the words that can end it.
         """
-        ours = self.stdin is not None and self.stdin is getattr(sys.stdin, "buffer", None)
-        ours = ours and self.stdout is sys.stdout
+        ours = self.stdin is getattr(sys.stdin, "buffer", None) and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
             return
         from ore.terminal import line_editor
@@ -232,17 +253,17 @@ class Console(Streams):
         else:
             if self.stdin_is_terminal and self.stdout_is_terminal:
                 self._write(self._painted(prompt, style.PROMPT), flush=True)
-            elif self.stdin_is_terminal and self.stderr is not None:
+            elif self.stdin_is_terminal:
                 self._tell(prompt, end="")
-            line = self._read_line()
+            line = self._read_line(self.stdin)
         ended = self._editor is not None and self._editor.ends_its_line
         if not line and self.stdin_is_terminal and not ended:
             self.end_line()
         return line or None
 
-    def _read_line(self) -> bytes:
+    def _read_line(self, stdin: io.BufferedIOBase) -> bytes:
         try:
-            return self.stdin.readline()
+            return stdin.readline()
         except OSError as exc:
             problem = f"stdin can't be read: {exc.strerror}."
             if not self.stdin_is_terminal:
@@ -260,13 +281,13 @@ class Console(Streams):
         """What an interrupted line held, as far as that is known."""
         return self._editor.typed if self._editor is not None else ""
 
-    @property
-    def can_confirm(self) -> bool:
-        """Whether a person can be asked: stdin and stderr are terminals."""
-        return self.stdin_is_terminal and self.stderr_is_terminal
+    def confirm(self, question: str) -> bool | None:
+        """Ask a question on the terminal; anything but ``y`` or ``yes`` is no.
 
-    def confirm(self, question: str) -> bool:
-        """Ask a question on the terminal; anything but ``y`` or ``yes`` is no."""
+        None means that nobody can be asked: stdin or stderr is no terminal.
+        """
+        if self.stdin is None or not (self.stdin_is_terminal and self.stderr_is_terminal):
+            return None
         from ore.terminal.line_editor import forget_typed
 
         forget_typed(self.stdin)  # what was typed before the question is no answer to it
@@ -275,26 +296,13 @@ class Console(Streams):
 
     def stopped(self, text: str) -> None:
         """Say what Ctrl-C did, in place of the ``^C`` that the terminal itself has shown."""
-        if self.stderr_is_terminal and os.environ.get("TERM") != "dumb":
+        if self._can_redraw:
             self._put("\r\x1b[K")
         self.notice(text)
 
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""
         self._tell("")
-
-    # Below: the streams themselves
-
-    def abandon_stdout(self) -> None:
-        """Stop writing to stdout, and keep the interpreter's last flush from failing."""
-        if self.stdout is not None and self.stdout is sys.stdout:
-            try:
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self.stdout.fileno())
-                os.close(nowhere)
-            except (OSError, ValueError):
-                pass  # it is no file, so nothing is flushed to one
-        self.stdout = None
 
     def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:
         self.end_thinking()
@@ -305,7 +313,6 @@ class Console(Streams):
         self._put_apart(label + text + end)
 
     def _wrapped(self, text: str, column: int) -> str:
-        from ore.terminal.answer_text import AnswerText
+        from ore.terminal.answer_text import laid_out
 
-        lines = AnswerText(self._columns(self.stderr), column or 1)  # the first line is ORE's own
-        return lines.feed(text) + lines.end()
+        return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own

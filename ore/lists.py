@@ -5,6 +5,7 @@ Knows nothing about the parser, or about what a backend is made of.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ore.backends import Backend
@@ -55,7 +56,12 @@ def list_skills(console: Console, as_json: bool) -> None:
     _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
 
 
-def _list(console: Console, as_json: bool, rows: list[dict[str, Any]], columns) -> None:
+def _list(
+    console: Console,
+    as_json: bool,
+    rows: list[dict[str, Any]],
+    columns: Callable[[dict[str, Any]], Sequence[str]],
+) -> None:
     if as_json:
         console.json(rows)
     else:
@@ -63,7 +69,11 @@ def _list(console: Console, as_json: bool, rows: list[dict[str, Any]], columns) 
 
 
 def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
-    """Fetch a model with progress on stderr."""
+    """Fetch a model with progress on stderr.
+
+    Raises:
+        BackendError: It could not be fetched; nothing of it is left behind.
+    """
     try:
         backend.pull(name, console.progress)
     finally:

@@ -112,7 +112,8 @@ class Parser(argparse.ArgumentParser):
             (action,) = (each for each in self._actions if flag in each.option_strings)
             *most, last = action.choices or (NUMBERS[flag],)
             allowed = f"{', '.join(most)} or {last}" if most else last
-            message = f"{flag} must be {allowed}, not {value.partition(' (choose from ')[0]}"
+            value = value.rpartition(" (choose from ")[0] if action.choices else value
+            message = f"{flag} must be {allowed}, not {value}"
         elif what.startswith("expected "):
             wanted = what.removeprefix("expected ").replace("argument", "value")
             message = f"{flag} needs {wanted}: --help says what"

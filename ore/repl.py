@@ -120,12 +120,13 @@ def _quoted(console: Console, text: str) -> str | None:
 def _greet(run: Run) -> None:
     if not run.console.stdin_is_terminal:
         return
-    kind = "a conversation" if run.conversation.session is not None else "every turn on its own"
+    session = run.conversation.session
+    kind = "a conversation" if session is not None else "every turn on its own"
     if run.conversation.name:
         kind = f"session '{run.conversation.name}', saved after each turn"
     run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
-    if run.conversation.length:
+    if session is not None and session.messages:
         from ore.session_verbs import last_exchange
 
-        for text in last_exchange(run.conversation.session):
+        for text in last_exchange(session):
             run.console.notice(text)

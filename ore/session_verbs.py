@@ -1,4 +1,4 @@
-"""What can be done with saved sessions besides talking: list, show, search, rename, delete, export.
+"""What can be done with saved sessions besides talking: list, show, search, rename, and so on.
 
 None of it needs a model. Knows nothing about turns or backends.
 """
@@ -6,7 +6,6 @@ None of it needs a model. Knows nothing about turns or backends.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 
 from ore.console import LABEL, PROMPT, Console
@@ -24,17 +23,32 @@ def run_session_verb(options: Options, console: Console) -> None:
 
     Raises:
         SessionError: A session is missing, in use, taken or can't be read.
-        UsageError: A deletion that nobody confirmed.
+        UsageError: A deletion that nobody confirmed, or an export as JSON.
     """
     store = FileSessionStore(report=console.notice)
-    _VERBS[options.verb](options, console, store)
+    if options.list_sessions:
+        _list(console, store, options.json)
+    elif options.show_session is not None:
+        _show(options.show_session, console, store, options.json)
+    elif options.search_sessions is not None:
+        _search(options.search_sessions, console, store, options.json)
+    elif options.rename_session:
+        old, new = options.rename_session
+        _rename(old, new, console, store, options.json)
+    elif options.delete_session is not None:
+        if _may_delete(options.delete_session, console, store, options.yes):
+            _delete(options.delete_session, console, store, options.json)
+    elif options.export_session is not None:
+        _export(options.export_session, console, store, options.json)
+    elif options.salvage_session is not None:
+        _salvage(options.salvage_session, console, store, options.json)
 
 
-def _list(options: Options, console: Console, store: FileSessionStore) -> None:
+def _list(console: Console, store: FileSessionStore, as_json: bool) -> None:
     found = store.details_of_all()
     if not found:
         console.notice("There are no sessions: begin one with --session NAME.")
-    if options.json:
+    if as_json:
         console.json([asdict(details) for details in found])
         return
     console.rows(
@@ -50,21 +64,20 @@ def _list(options: Options, console: Console, store: FileSessionStore) -> None:
     )
 
 
-def _show(options: Options, console: Console, store: FileSessionStore) -> None:
-    session = store.load(options.show_session)
-    if options.json:
+def _show(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+    session = store.load(name)
+    if as_json:
         console.json({**asdict(session), "messages": [_data(m) for m in session.messages]})
         return
-    head = f"{options.show_session}: {_turns(_count(session))}, begun {_when(session.created_at)}"
-    console.transcript(head, [(_label(message), message.content) for message in session.messages])
+    parts = [(_label(message), message.content) for message in session.messages]
+    console.transcript(f"{name}: {_about(session)}", parts)
 
 
-def _search(options: Options, console: Console, store: FileSessionStore) -> None:
-    text = options.search_sessions
+def _search(text: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
     found = store.search(text)
     if not found:
         console.notice(f"No message of a session holds '{text}'.")
-    if options.json:
+    if as_json:
         console.json(
             [{"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found]
         )
@@ -77,63 +90,54 @@ def _search(options: Options, console: Console, store: FileSessionStore) -> None
     )
 
 
-def _rename(options: Options, console: Console, store: FileSessionStore) -> None:
-    old, new = options.rename_session
+def _rename(old: str, new: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
     store.rename(old, new)
-    if options.json:
+    if as_json:
         console.json({"old": old, "new": new})
     console.notice(f"'{old}' is now called '{new}'.")
 
 
-def _delete(options: Options, console: Console, store: FileSessionStore) -> None:
-    name = options.delete_session
+def _may_delete(name: str, console: Console, store: FileSessionStore, yes: bool) -> bool:
     if not store.exists(name):
         store.load(name)  # says that it is missing
-    if not options.yes:
-        if not console.can_confirm:
-            raise UsageError(f"Deleting '{name}' needs --yes where nobody can be asked.")
-        if not console.confirm(f"Delete the session '{name}' for good?"):
-            console.notice("Nothing was deleted.")
-            return
+    if yes:
+        return True
+    answer = console.confirm(f"Delete the session '{name}' for good?")
+    if answer is None:
+        raise UsageError(f"Deleting '{name}' needs --yes where nobody can be asked.")
+    if not answer:
+        console.notice("Nothing was deleted.")
+    return answer
+
+
+def _delete(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
     store.delete(name)
-    if options.json:
+    if as_json:
         console.json({"deleted": name})
     console.notice(f"'{name}' is deleted.")
 
 
-def _export(options: Options, console: Console, store: FileSessionStore) -> None:
-    name = options.export_session
+def _export(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
     session = store.load(name)
-    if options.json:
+    if as_json:
         raise UsageError("--export-session writes Markdown: use --show-session for --json.")
-    parts = [f"# {name}", f"{_turns(_count(session))}, begun {_when(session.created_at)}"]
+    parts = [f"# {name}", _about(session)]
     for message in session.messages:
         parts.append("## You" if message.role == "user" else "## Aya")
         parts.append(message.content)
     console.document("\n\n".join(parts))
 
 
-def _salvage(options: Options, console: Console, store: FileSessionStore) -> None:
-    salvaged = store.salvage(options.salvage_session)
+def _salvage(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+    salvaged = store.salvage(name)
     console.notice(
-        f"{_turns(salvaged.turns)} of '{options.salvage_session}' are in '{salvaged.name}'; the file "
-        f"of '{options.salvage_session}' is as it was."
+        f"{_turns(salvaged.turns)} of '{name}' are in '{salvaged.name}'; the file of '{name}' is "
+        f"as it was."
     )
-    if options.json:
+    if as_json:
         console.json(asdict(salvaged))
     else:
         console.document(salvaged.name)
-
-
-_VERBS: dict[str, Callable[[Options, Console, FileSessionStore], None]] = {
-    "--list-sessions": _list,
-    "--show-session": _show,
-    "--search-sessions": _search,
-    "--rename-session": _rename,
-    "--delete-session": _delete,
-    "--export-session": _export,
-    "--salvage-session": _salvage,
-}
 
 
 def last_exchange(session: Session) -> list[str]:
@@ -150,8 +154,9 @@ def _label(message: Message) -> str:
     return PROMPT if message.role == "user" else LABEL
 
 
-def _count(session: Session) -> int:
-    return sum(message.role == "assistant" for message in session.messages)
+def _about(session: Session) -> str:
+    answers = sum(message.role == "assistant" for message in session.messages)
+    return f"{_turns(answers)}, begun {_when(session.created_at)}"
 
 
 def _turns(number: int) -> str:

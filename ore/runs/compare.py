@@ -117,14 +117,15 @@ def _messages(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
     both = (old.provenance or {}, new.provenance or {})
     if all(_is_list(each.get("messages"), "role", "content") for each in both):
         whole = [[(m["role"], m["content"]) for m in each["messages"]] for each in both]
-        return tuple("\n\n".join(f"[{role}]\n{text}" for role, text in each) for each in whole)
-    hashes = [each.get("messages_sha256") for each in both]
-    if None in hashes or hashes[0] == hashes[1]:
-        return hashes[0], hashes[1]
-    if all(_is_list(each.get("sources"), "source", "sha256") for each in both):
-        lines = tuple(_lines(each["sources"]) for each in both)
-        return hashes if lines[0] == lines[1] else lines
-    return hashes[0], hashes[1]
+        first, second = ("\n\n".join(f"[{role}]\n{text}" for role, text in each) for each in whole)
+        return first, second
+    old_hash, new_hash = (each.get("messages_sha256") for each in both)
+    differ = None not in (old_hash, new_hash) and old_hash != new_hash
+    if differ and all(_is_list(each.get("sources"), "source", "sha256") for each in both):
+        old_lines, new_lines = (_lines(each["sources"]) for each in both)
+        if old_lines != new_lines:
+            return old_lines, new_lines
+    return old_hash, new_hash
 
 
 def _is_list(value: Any, *keys: str) -> bool:

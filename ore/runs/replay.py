@@ -5,8 +5,7 @@ Knows nothing about the parser, or about what a backend is made of.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -60,12 +59,16 @@ class Outcome:
 
 
 def run_replay(
-    options: Options, console: Console, open_backend: Callable[[Options], Backend]
+    options: Options,
+    console: Console,
+    open_backend: Callable[[Options], Backend],
+    environ: Mapping[str, str],
 ) -> None:
     """Run the artifacts that ``options.replay`` names again, and write what differs.
 
     Args:
         open_backend: Opens the backend that some options choose.
+        environ: A backend that is named here is the user's choice, as one that a flag names.
 
     Raises:
         CheckFailedError: A run is not the same, or could not be made again.
@@ -73,7 +76,8 @@ def run_replay(
     """
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
-        replay = _Replay(options, console, open_backend, stack)
+        is_chosen = bool(options.backend or options.host or environ.get("ORE_BACKEND"))
+        replay = _Replay(options, console, open_backend, is_chosen, stack)
         try:
             for number, path in enumerate(options.replay, 1):
                 if len(options.replay) > 1:
@@ -89,16 +93,29 @@ def run_replay(
 
 
 class _Replay:
-    """The backends and reasoners of one ``--replay``, kept as long as they can serve the next."""
+    """The backends and reasoners of one ``--replay``, kept as long as they can serve the next.
 
-    def __init__(self, options: Options, console: Console, open_backend, stack: ExitStack) -> None:
+    Args:
+        is_chosen: Whether the user chose the backend; else the artifact may.
+        stack: Closes the last reasoner.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        console: Console,
+        open_backend: Callable[[Options], Backend],
+        is_chosen: bool,
+        stack: ExitStack,
+    ) -> None:
         self._options = options
         self._console = console
         self._open_backend = open_backend
+        self._is_chosen = is_chosen
         self._stack = stack
         self._changed = parse_options(options.option)
         self._backends: dict[str | None, Backend] = {}
-        self._last: tuple[tuple, Reasoner] | None = None
+        self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
 
     def once(self, path: str) -> Outcome:
         """Run one artifact again; what is no fault of the artifact's is raised."""
@@ -130,8 +147,8 @@ class _Replay:
         """Return the backend that the user chose, else the one that the artifact was made with."""
         options = replace(self._options, model=model)
         recorded = (old.provenance or {}).get("backend")
-        chosen = options.backend or options.host or os.environ.get("ORE_BACKEND")
-        if not chosen and self._options.model is None and recorded in RECORDED_BACKENDS:
+        may_choose = not self._is_chosen and self._options.model is None
+        if may_choose and recorded in RECORDED_BACKENDS:
             options = replace(options, backend=recorded)
         if options.backend not in self._backends:
             self._backends[options.backend] = self._open_backend(options)

@@ -124,6 +124,12 @@ class AnswerText:
         self._word, self._word_width = [], 0
 
 
+def laid_out(text: str, width: int = 0, column: int = 0) -> str:
+    """Return a whole text as the lines of an ``AnswerText``."""
+    lines = AnswerText(width, column)
+    return lines.feed(text) + lines.end()
+
+
 def _passes_for_ours(word: str) -> bool:
     if ":" not in word:
         return False

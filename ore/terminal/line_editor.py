@@ -19,7 +19,7 @@ try:
     import readline
     import termios
 except ImportError:  # Windows, or a Python that was built without it
-    readline = termios = None
+    readline = termios = None  # type: ignore[assignment]  # IS_AVAILABLE is asked first
 
 _WITH_PASTE = 0x0801  # GNU readline 8.1
 

@@ -11,7 +11,11 @@ import re
 
 from ore.errors import ExtraNotInstalledError
 from ore.neutral import neutralise
-from ore.terminal.answer_text import AnswerText
+from ore.terminal.answer_text import laid_out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # it is optional, and slow to import
+    from rich.segment import Segment
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
@@ -72,16 +76,15 @@ class Markdown:
         shown = [self._styled(line) for line in _lines_of(source, self.width)]
         return "\n" + "\n".join(shown) + "\n"
 
-    def _styled(self, line: list) -> str:
+    def _styled(self, line: list[Segment]) -> str:
         text = "".join(segment.text for segment in line)
-        plain = AnswerText()
-        indent = " " if (plain.feed(text) + plain.end()) != neutralise(text) else ""
+        indent = " " if laid_out(text) != neutralise(text) else ""
         if not self._has_colour:
             return indent + neutralise(text).rstrip()
         return indent + "".join(_painted(segment) for segment in line)
 
 
-def _lines_of(source: str, width: int) -> list[list]:
+def _lines_of(source: str, width: int) -> list[list[Segment]]:
     from rich.console import Console
     from rich.markdown import Markdown as Source
     from rich.segment import Segment
@@ -98,12 +101,12 @@ def _lines_of(source: str, width: int) -> list[list]:
     return lines
 
 
-def _is_empty(line: list) -> bool:
+def _is_empty(line: list[Segment]) -> bool:
     """Whether a line shows nothing; a line of a code block has a background."""
     return all(not s.text.strip() and not (s.style and s.style.bgcolor) for s in line)
 
 
-def _painted(segment) -> str:
+def _painted(segment: Segment) -> str:
     """Return a segment with its colours; an entity such as ``&#27;`` is neutralised here."""
     from rich.color import ColorSystem
 

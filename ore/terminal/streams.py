@@ -1,6 +1,7 @@
-"""The three standard streams: what they are, what they can show, and what goes wrong with them.
+"""The three standard streams: what they can show, and what goes wrong with them.
 
-Knows nothing about what is written, or when.
+Beside what is written stand the waiting indicator and the model's thinking; whatever else is written
+takes the one away and ends the other. Knows nothing about answers, labels or prompts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from collections.abc import Callable, Mapping
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.neutral import neutralise
 from ore.terminal.style import allows_colour
+
+TYPE_CHECKING = False  # not typing's, which would cost every start
+if TYPE_CHECKING:  # imported when they are needed
+    from ore.terminal.trace import Trace
+    from ore.terminal.waiting import Waiting
 
 
 class Streams:
@@ -45,26 +51,31 @@ class Streams:
         environ = {"NO_COLOR": "1"} if environ is None else environ
         self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
         self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
-        self._waiting = None
-        self._trace = None
+        self._waiting: Waiting | None = None
+        self._trace: Trace | None = None
 
     @staticmethod
-    def _columns(stream: io.TextIOBase) -> int:
+    def _columns(stream: io.TextIOBase | None) -> int:
         """The width of the terminal that a stream is, or 0 where it has none."""
         try:
-            return os.get_terminal_size(stream.fileno()).columns
-        except (AttributeError, OSError, ValueError):
+            return os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
+        except (OSError, ValueError):
             return 0
+
+    @property
+    def _can_redraw(self) -> bool:
+        """Whether stderr is a terminal that understands how to take a line away."""
+        return self.stderr_is_terminal and os.environ.get("TERM") != "dumb"
 
     def begin_waiting(self, phase: Callable[[], str]) -> None:
         """Count the seconds on stderr until something is written, and while nothing comes.
 
-        Only where stderr is a terminal that understands how to take a line away.
+        Only where stderr is a terminal that can, and ORE is not to be quiet.
 
         Args:
             phase: What is being waited for, in a few words; asked from another thread.
         """
-        if self.quiet or not self.stderr_is_terminal or os.environ.get("TERM") == "dumb":
+        if self.quiet or not self._can_redraw:
             return
         from ore.terminal.waiting import Waiting
 
@@ -111,17 +122,10 @@ class Streams:
         if self.stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
         if self._waiting is not None:
-            self._waiting.output(lambda: self._write_now(text, flush))
+            stdout = self.stdout
+            self._waiting.output(lambda: _write_now(stdout, text, flush))
         else:
-            self._write_now(text, flush)
-
-    def _write_now(self, text: str, flush: bool) -> None:
-        try:
-            self.stdout.write(text)
-            if flush:
-                self.stdout.flush()
-        except OSError as exc:
-            raise _output_error(exc) from exc
+            _write_now(self.stdout, text, flush)
 
     def _put_apart(self, text: str) -> None:
         """Write to stderr where the waiting indicator is not."""
@@ -140,7 +144,16 @@ class Streams:
             self.stderr = None  # nobody can be told that nobody can be told
 
 
-def _is_terminal(stream: object) -> bool:
+def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
+    try:
+        stream.write(text)
+        if flush:
+            stream.flush()
+    except OSError as exc:
+        raise _output_error(exc) from exc
+
+
+def _is_terminal(stream: io.IOBase | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
