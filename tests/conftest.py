@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def model_dir(monkeypatch) -> Path:
     """The folder with the real model, for tests marked ``embedded``; ORE finds it there too."""
     monkeypatch.setenv("ORE_MODEL_DIR", str(MODEL_DIR))
     return Path(MODEL_DIR)
+
+
+_folders = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory) -> Path:
+    """A new folder. pytest's own looks at every other one, and moves a link, for each test."""
+    folder = tmp_path_factory.getbasetemp() / f"t{next(_folders)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)
