@@ -32,6 +32,7 @@ WHY_NOT = {
         "it installs packages and fetches a model; .ci/run does so from nothing",
         "it installs a package; .ci/run does so from nothing",
     ],
+    "docs/architecture.md": ["it writes into these pages"],
     "docs/embedded.md": ["it installs packages and fetches a model; .ci/run does so from nothing"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
