@@ -106,6 +106,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
+        """Raise ``UsageError`` for what ``argparse`` found, in our words where it is about a value."""
         flag, _, problem = message.removeprefix("argument ").partition(": ")
         what, _, value = problem.partition(": ")
         if what.startswith("invalid "):
@@ -148,30 +149,27 @@ def build_parser() -> Parser:
 
 
 def _add_model_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
-    group.add_argument(
+    add = group.add_argument
+    add("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
+    add(
         "--backend",
         choices=("auto", "ollama", "embedded", "openai"),
         help="where models run; default: ORE_BACKEND, else auto",
     )
-    group.add_argument(
+    add(
         "--host",
         metavar="URL",
         help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
     )
-    group.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none"
-    )
-    group.add_argument(
-        "--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none"
-    )
-    group.add_argument(
+    add("--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none")
+    add("--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none")
+    add(
         "--strict-context",
         action="store_true",
         help="a prompt that does not fit the context window is an error",
     )
-    group.add_argument("--list-models", action="store_true", help="list the installed models")
-    group.add_argument("--pull", metavar="NAME", help="fetch a model, showing how far it is")
+    add("--list-models", action="store_true", help="list the installed models")
+    add("--pull", metavar="NAME", help="fetch a model, showing how far it is")
 
 
 def _add_request_flags(group: argparse._ArgumentGroup) -> None:
@@ -286,15 +284,15 @@ def _add_context_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
+    add = group.add_argument
+    add(
         "--artifact-out",
         metavar="PATH",
         nargs="?",
         const="-",
         help="write the run as one JSON file; bare or - is stdout",
     )
-    group.add_argument("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
-    add = group.add_argument
+    add("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
     add("--artifact-full", action="store_true", help="put the messages into the artifact, too")
     add("--dry-run", action="store_true", help="show what would be sent, as JSON, and send nothing")
     add("--verify", metavar="PATH", nargs="+", default=[], help="check artifacts and their chain")
