@@ -1,6 +1,6 @@
 """What stands where in an execution artifact, and of which type: ``docs/artifact-schema.md`` as code.
 
-Judges values that were parsed already. Knows nothing about files, versions or the classes that an
+Judges values that were parsed already. Knows nothing about files, or about the classes that an
 artifact becomes.
 """
 
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from typing import Any
+
+ARTIFACT_VERSION = "ore.exec.v1"
+"""The one version of the execution artifact that is written and read."""
 
 MODE = "single_turn"
 """The only value that ``input.mode`` has in this version of the schema."""
@@ -74,6 +77,19 @@ _MAY_BE_NULL = {
 }
 
 
+def check_version(data: Any) -> None:
+    """Raise ``ValueError``, one sentence, where a value is no artifact of the version that is read."""
+    if not isinstance(data, dict):
+        raise ValueError(f"An artifact is a JSON object, not {kind_of(data)}.")
+    version = data.get("artifact_version")
+    if version == ARTIFACT_VERSION:
+        return
+    shown = repr(version[:40]) if isinstance(version, str) else kind_of(version)
+    if "artifact_version" not in data:
+        shown = "(there is none)"
+    raise ValueError(f"Unsupported artifact version {shown}: this ORE reads {ARTIFACT_VERSION!r}.")
+
+
 def check_fields(data: dict[str, Any]) -> None:
     """Raise ``ValueError``, one sentence, at the first thing in an artifact that is not as it must be.
 
@@ -92,6 +108,13 @@ def check_fields(data: dict[str, Any]) -> None:
         raise ValueError(f"The artifact's input.mode is not {MODE!r}.")
     if data["execution_id"] != data["output"]["id"]:
         raise ValueError("The artifact's execution_id is not its output.id.")
+
+
+def known(data: dict[str, Any], section: str) -> dict[str, Any]:
+    """Return what is known here of a section of a checked artifact; the other keys are left out."""
+    names = [name.partition(".") for name in (*_REQUIRED, *_MAY_BE_NULL)]
+    keys = [key for outer, _, key in names if outer == section and key in data[section]]
+    return {key: data[section][key] for key in keys}
 
 
 def kind_of(value: Any) -> str:

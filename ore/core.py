@@ -42,9 +42,13 @@ def build_messages(
 ) -> list[Message]:
     """Return ``[system] + skills + tools + session + [user]``; nothing that is passed in changes.
 
-    An empty ``system_prompt`` sends no system message. Skills are sent as they are given, with the
-    role ``system``; a tool result with the role ``user``, prefixed ``[Tool:name]``; the images with
-    the prompt.
+    Args:
+        prompt: The user's text, sent verbatim, last.
+        system_prompt: Sent first; an empty one sends no system message.
+        session: Its messages are sent as they are.
+        tool_results: Each is a message of the role ``user``, prefixed ``[Tool:name]``.
+        skill_context: Texts that are sent as they are given, with the role ``system``.
+        images: The bytes of images, sent with the prompt.
     """
     messages = [Message("system", system_prompt)] if system_prompt else []
     messages += [Message("system", text) for text in skill_context or ()]
@@ -84,6 +88,10 @@ class ORE:
         assistant message. On any failure it is left as it was.
 
         Args:
+            prompt: The user's text, sent verbatim.
+            session: What was said before; None is a turn on its own.
+            tool_results: What tools returned, for this turn only.
+            skill_context: Texts of the role ``system``, for this turn only.
             images: The bytes of images (PNG, JPEG or WebP) that belong to the prompt.
 
         Raises:
@@ -106,8 +114,10 @@ class ORE:
     ) -> Generator[str, None, Response]:
         """Take one turn like ``execute``, yielding the answer's text as it arrives.
 
-        The generator's return value is the ``Response``. The session is extended only once the
-        generator is exhausted; closing it earlier stops the model and changes nothing.
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images`` and what is raised
+        are those of ``execute``. The generator's return value is the ``Response``. The session is
+        extended only once the generator is exhausted; closing it earlier stops the model and
+        changes nothing.
         """
         messages = self._messages(prompt, session, tool_results, skill_context, images)
         user = messages[-1]

@@ -51,7 +51,13 @@ __all__ = [
 
 
 class OreError(Exception):
-    """Base of every error that ORE raises on purpose; ``exit_code`` is the process's exit code."""
+    """Base of every error that ORE raises on purpose.
+
+    Every child takes ``message``, a full sentence, first; what it keeps besides are its attributes.
+
+    Attributes:
+        exit_code: The process's exit code, where the error ends it.
+    """
 
     exit_code = 1
 
@@ -271,7 +277,7 @@ class ToolFailedError(ToolError):
 
 
 class GateError(ToolError, PermissionError):
-    """The gate denied a tool.
+    """The gate denied a tool, and makes the sentence of ``tool_name`` and what is missing.
 
     Attributes:
         missing: The permissions (``ore.tools.Permission``) that were not granted.

@@ -37,7 +37,7 @@ class Gate:
         self._permitted(tool)
 
     def run(self, tool: Tool, args: Mapping[str, str]) -> ToolResult:
-        """Run ``tool`` if it may run, and return its result.
+        """Run ``tool`` with ``args`` if it may run, and return its result.
 
         The result's metadata get ``execution_time_ms`` (milliseconds) and ``checked_permissions``
         (the sorted names of what the tool needed and had). A tool that raises, or returns something

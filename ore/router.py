@@ -78,7 +78,7 @@ class RuleRouter(Router):
 
         A decision for a tool has empty ``args``: whoever has the tool fills them with
         ``dataclasses.replace(decision, args=tool.extract_args(prompt))``. A fallback names the best
-        candidate below the threshold, if there is one.
+        candidate of ``targets`` below the threshold, if there is one.
         """
         targets = list(targets)
         if not prompt.strip():
@@ -159,7 +159,8 @@ def _is_mark(character: str) -> bool:
 def confidence(words: int, begins: bool) -> float:
     """Return the confidence of a matching hint of ``words`` words, 0 to 1.
 
-    It is rounded to ten digits, so that a threshold can be met exactly.
+    ``begins`` says whether the prompt begins with it. The result is rounded to ten digits, so that
+    a threshold can be met exactly.
     """
     return min(1.0, round(1 - _MISS**words + (_BONUS if begins else 0), 10))
 

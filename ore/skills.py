@@ -89,7 +89,7 @@ def build_skill_registry(
 def build_targets_from_skill_registry(
     registry: Mapping[str, SkillMetadata],
 ) -> list[RoutingTarget]:
-    """Return what a router needs of every skill, in the registry's order."""
+    """Return what a router needs of every skill of ``registry``, in its order."""
     return [
         RoutingTarget(skill.name, "skill", skill.description, skill.hints)
         for skill in registry.values()
@@ -97,7 +97,7 @@ def build_targets_from_skill_registry(
 
 
 def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadata:
-    """Return the skill of that name.
+    """Return the skill of ``registry`` that is called ``name``.
 
     Raises:
         SkillNotFoundError: There is none; the message lists what there is, or how to add one.
@@ -114,11 +114,11 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
 
 
 def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
-    """Return what a turn gets of a skill: its instructions and every resource that they name.
+    """Return what a turn gets of ``skill``: its instructions and every resource that they name.
 
     A resource is appended as ``[Resource:path]`` and its text, in the order of first mention (see
     ``resource_mentions``). One that can't be read, or that would make more than
-    ``MAX_RESOURCES_BYTES`` of resources, is reported and left out.
+    ``MAX_RESOURCES_BYTES`` of resources, is left out; ``report`` gets one line for each.
 
     Raises:
         InvalidSkillError: The instructions can't be read.

@@ -66,14 +66,14 @@ class Tool(ABC):
 
     @abstractmethod
     def run(self, args: dict[str, str]) -> ToolResult:
-        """Do the work and return what came of it; a failure is a result of status ``"error"``."""
+        """Do the work that ``args`` ask for; a failure is a result of status ``"error"``."""
 
     def routing_hints(self) -> tuple[str, ...]:
         """Return the words that a prompt for this tool has; none means it is never routed to."""
         return ()
 
     def extract_args(self, prompt: str) -> dict[str, str]:
-        """Return the arguments that a routed prompt holds; a missing one is left out."""
+        """Return the arguments that a routed ``prompt`` holds; a missing one is left out."""
         return {}
 
 
@@ -239,7 +239,7 @@ TOOL_REGISTRY: dict[str, Tool] = {tool.name: tool for tool in (EchoTool(), ReadF
 
 
 def find_tool(name: str, registry: Mapping[str, Tool] = TOOL_REGISTRY) -> Tool:
-    """Return the tool of that name.
+    """Return the tool of ``registry`` that is called ``name``.
 
     Raises:
         UnknownToolError: There is none; the message names those there are.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import time
 import uuid
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from ore.artifact_schema import MODE, check_fields, kind_of
+from ore.artifact_schema import ARTIFACT_VERSION, MODE, check_fields, check_version, known
 from ore.strictjson import check
 
 __all__ = [
@@ -30,9 +30,6 @@ __all__ = [
     "SkillMetadata",
     "ToolResult",
 ]
-
-ARTIFACT_VERSION = "ore.exec.v1"
-"""The one version of the execution artifact that is written and read."""
 
 
 def _new_id() -> str:
@@ -83,8 +80,13 @@ class Response:
 class Session:
     """A conversation: user and assistant messages, oldest first, only ever appended to.
 
-    The system message is never stored here. The id is the conversation's identity; the name
-    under which a store keeps it is only a handle.
+    The system message is never stored here.
+
+    Attributes:
+        messages: With the roles ``"user"`` and ``"assistant"``, in turns.
+        id: A UUID4 as text: the conversation's identity. The name under which a store keeps it is
+            only a handle.
+        created_at: When the conversation began, in Unix seconds.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -94,7 +96,16 @@ class Session:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool returned: ``status`` is ``"ok"`` or ``"error"``, ``output`` is text."""
+    """What a tool returned.
+
+    Attributes:
+        tool_name: The tool's name.
+        output: The text that the model gets, or the sentence that says what failed.
+        status: ``"ok"`` or ``"error"``.
+        id: A UUID4 as text.
+        timestamp: When the result was made, in Unix seconds.
+        metadata: What the tool and the gate say of the run besides.
+    """
 
     tool_name: str
     output: str
@@ -106,7 +117,14 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class SkillMetadata:
-    """What is known of a skill before it is activated; ``path`` is the skill's folder."""
+    """What is known of a skill before it is activated.
+
+    Attributes:
+        name: What it is called; its identity.
+        description: What it is for, in its author's words.
+        hints: The phrases that route a prompt to it.
+        path: Its folder.
+    """
 
     name: str
     description: str
@@ -116,7 +134,14 @@ class SkillMetadata:
 
 @dataclass(frozen=True)
 class RoutingTarget:
-    """Something a prompt can be routed to; ``target_type`` is ``"tool"`` or ``"skill"``."""
+    """Something that a prompt can be routed to: a tool or a skill.
+
+    Attributes:
+        name: Its name.
+        target_type: ``"tool"`` or ``"skill"``.
+        description: One line for people.
+        hints: The phrases that a prompt for it has.
+    """
 
     name: str
     target_type: str
@@ -134,6 +159,8 @@ class RoutingDecision:
         confidence: 0.0 to 1.0.
         args: Arguments for a chosen tool.
         reasoning: One line that says why.
+        id: A UUID4 as text.
+        timestamp: When the decision was made, in Unix seconds.
     """
 
     target: str | None
@@ -168,7 +195,10 @@ class ExecutionArtifactInput:
 
 @dataclass(frozen=True)
 class ExecutionArtifactOutput:
-    """What the reasoner answered: the fields of ``Response``."""
+    """What the reasoner answered.
+
+    ``id``, ``content``, ``model_id``, ``timestamp`` and ``metadata`` are those of the ``Response``.
+    """
 
     id: str
     content: str
@@ -179,7 +209,10 @@ class ExecutionArtifactOutput:
 
 @dataclass(frozen=True)
 class ExecutionArtifactContinuation:
-    """Whether a follow-up was asked for, and why; declared by a program, never read from a text."""
+    """Whether a follow-up was ``requested``, and the ``reason`` or None.
+
+    A program declares it; it is never read from a text.
+    """
 
     requested: bool = False
     reason: str | None = None
@@ -219,7 +252,13 @@ class ExecutionArtifact:
         continuation_requested: bool = False,
         continuation_reason: str | None = None,
     ) -> ExecutionArtifact:
-        """Return the artifact of one turn; an empty ``tools`` or ``skills`` is kept as None."""
+        """Return the artifact of one turn: ``prompt``, as ``model_id`` answered it with ``response``.
+
+        Args:
+            routing: The routing decision, as such or as an artifact has it; None where there is none.
+            tools, skills: Their names; an empty list is kept as None.
+            continuation_requested, continuation_reason: What the program declares.
+        """
         decision = asdict(routing) if isinstance(routing, RoutingDecision) else routing
         return cls(
             artifact_version=ARTIFACT_VERSION,
@@ -255,15 +294,14 @@ class ExecutionArtifact:
 
     @classmethod
     def from_dict(cls, data: Any) -> ExecutionArtifact:
-        """Return the artifact that a parsed JSON object holds; keys that are not known are left out.
+        """Return the artifact that ``data``, a parsed JSON object, holds.
+
+        Keys that are not known are left out. The version is judged before anything else.
 
         Raises:
-            ValueError: It is none that this version understands; one sentence that says why. The
-                version is judged before anything else.
+            ValueError: It is none that this version understands; one sentence that says why.
         """
-        if not isinstance(data, dict):
-            raise ValueError(f"An artifact is a JSON object, not {kind_of(data)}.")
-        _check_version(data)
+        check_version(data)
         try:
             check(data)
         except ValueError as exc:
@@ -273,28 +311,8 @@ class ExecutionArtifact:
             artifact_version=ARTIFACT_VERSION,
             execution_id=data["execution_id"],
             timestamp=data["timestamp"],
-            input=_known(ExecutionArtifactInput, data["input"]),
-            output=_known(ExecutionArtifactOutput, data["output"]),
-            continuation=_known(ExecutionArtifactContinuation, data["continuation"]),
+            input=ExecutionArtifactInput(**known(data, "input")),
+            output=ExecutionArtifactOutput(**known(data, "output")),
+            continuation=ExecutionArtifactContinuation(**known(data, "continuation")),
             provenance=data.get("provenance"),
         )
-
-
-def _check_version(data: dict[str, Any]) -> None:
-    version = data.get("artifact_version")
-    if version == ARTIFACT_VERSION:
-        return
-    shown = repr(version[:40]) if isinstance(version, str) else kind_of(version)
-    if "artifact_version" not in data:
-        shown = "(there is none)"
-    raise ValueError(f"Unsupported artifact version {shown}: this ORE reads {ARTIFACT_VERSION!r}.")
-
-
-_Part = TypeVar(
-    "_Part", ExecutionArtifactInput, ExecutionArtifactOutput, ExecutionArtifactContinuation
-)
-
-
-def _known(kind: type[_Part], data: dict[str, Any]) -> _Part:
-    names = [field.name for field in fields(kind)]
-    return kind(**{name: data[name] for name in names if name in data})
