@@ -48,7 +48,7 @@ class Reasoner(ABC):
         """
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
-        """Yield the answer in chunks as it arrives; the generator's return value is the response.
+        """Yield the answer to ``messages`` in chunks as it arrives, and return the response.
 
         A backend that can't stream yields the whole answer as one chunk. Closing the generator
         stops the model.

@@ -94,7 +94,7 @@ class FileSessionStore(SessionStore):
         self._write(session, name, is_new=False)
 
     def create(self, session: Session, name: str) -> None:
-        """Save a session under a name that is free.
+        """Save ``session`` under a ``name`` that is free.
 
         Raises:
             SessionExistsError: The name is taken.
@@ -117,7 +117,11 @@ class FileSessionStore(SessionStore):
             return self._files.load(folder, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether the name is taken, be it by a file that is no session."""
+        """Return whether ``name`` is taken, be it by a file that is no session.
+
+        Raises:
+            SessionNameError: It is illegal.
+        """
         name = check_name(name)
         try:
             with self._files.folder(name) as folder:
@@ -126,7 +130,12 @@ class FileSessionStore(SessionStore):
             return False
 
     def refuse_existing(self, name: str) -> None:
-        """Raise ``SessionExistsError`` if the name is taken."""
+        """Return where ``name`` is free.
+
+        Raises:
+            SessionNameError: It is illegal.
+            SessionExistsError: It is taken.
+        """
         if self.exists(name):
             raise _taken(check_name(name))
 
@@ -144,7 +153,11 @@ class FileSessionStore(SessionStore):
         return self._locks.hold(check_name(name), wait)
 
     def details(self, name: str) -> SessionDetails:
-        """Return what a list says of one session; raises what ``load`` raises."""
+        """Return what a list says of the session ``name``.
+
+        Raises:
+            SessionError: What ``load`` raises.
+        """
         name = check_name(name)
         with self._files.folder(name) as folder:
             session, status = self._files.read(folder, name)
@@ -194,7 +207,7 @@ class FileSessionStore(SessionStore):
         self._files.forget(old, new)
 
     def delete(self, name: str) -> None:
-        """Remove a session's file, whatever is in it.
+        """Remove the file of the session ``name``, whatever is in it.
 
         Raises:
             SessionNotFoundError: There is no such session.
@@ -212,7 +225,7 @@ class FileSessionStore(SessionStore):
         self._files.forget(name)
 
     def salvage(self, name: str) -> Salvaged:
-        """Copy the whole turns of a damaged session into a new one; the damaged file stays.
+        """Copy the whole turns of the damaged session ``name`` into a new one; its file stays.
 
         The new session is ``NAME.salvaged``, ``NAME.salvaged-2``, ..., with an id of its own; the
         messages keep theirs.

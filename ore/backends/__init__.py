@@ -88,18 +88,26 @@ class Backend(ABC):
 
     @abstractmethod
     def pull(self, name: str, progress: Progress) -> None:
-        """Fetch a model, saying how far it is; on any failure nothing is left behind."""
+        """Fetch the model ``name``, telling ``progress`` how far it is.
+
+        On any failure nothing is left behind.
+
+        Raises:
+            BackendError: It is not there, or can't be fetched.
+        """
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return ``server_version`` and ``model_digest``, the model's SHA-256, None where not known.
+        """Return ``server_version``, and ``model_digest``, the SHA-256 of ``model_id``.
 
-        May ask the server; asked for artifacts and replays only. Never raises.
+        Each is None where it is not known. May ask the server; asked for artifacts and replays only. Never raises.
         """
         return {"server_version": None, "model_digest": None}
 
     @abstractmethod
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
-        """Return a reasoner for one model; whether the model exists is checked before it is called.
+        """Return a reasoner for ``model_id`` with ``settings``; no turn is taken yet.
+
+        Whether the model exists is checked before the reasoner is called.
 
         Raises:
             ModelNotFoundError: The backend knows already that there is no such model.
