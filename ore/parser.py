@@ -85,6 +85,9 @@ class _Once(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
+    color: bool
+    """Whether Python 3.14 and later paint the help; earlier versions do not look at it."""
+
     def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
@@ -137,6 +140,7 @@ def build_parser() -> Parser:
     )
     for name in (None, "store"):
         parser.register("action", name, _Once)
+    parser.color = False  # what is painted is for ore.console to decide, which shows no escapes
     parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
     _add_model_flags(parser.add_argument_group("model"))
     _add_request_flags(parser.add_argument_group("what is asked of the model"))

@@ -87,3 +87,8 @@ def test_a_value_given_twice_is_refused_and_never_dropped(flag):
 def test_what_may_be_repeated_keeps_every_value():
     args = build_parser().parse_args(["--grant", "a", "--grant", "b", "-o", "a=1", "-o", "b=2"])
     assert (args.grant, args.option) == (["a", "b"], ["a=1", "b=2"])
+
+
+def test_the_help_has_no_colour_whatever_python_thinks_of_the_terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" not in build_parser().format_help() + build_parser().format_usage()
