@@ -56,7 +56,7 @@ def test_another_answer_is_3_and_a_unified_diff(ore, folder):
         "--- a.json answer\n+++ replay answer\n@@ -1,2 +1,2 @@\n One.\n-Two.\n+Three.\n"
         "a.json\tdifferent\tanswer; messages rebuilt\n"
     )
-    assert result.err == "ore: 1 of 1 runs are not the same: what differs is above.\n"
+    assert result.err == "ore: 1 of 1 runs are not the same: see above.\n"
 
 
 def test_an_edited_persona_is_seen_where_messages_are_rebuilt_and_only_there(ore, folder, persona):
@@ -155,6 +155,7 @@ def test_what_can_t_be_run_again_is_said_and_the_others_are(ore, folder, args, c
     result = ore("--replay", "a.json", "missing.json", "b.json")
     found = rows(result.out)
     assert result.code == 3 and len(result.calls) == 1
+    assert "ore: 2 of 3 runs could not be made again: see above.\n" in result.err
     assert found["a.json"][0] == found["missing.json"][0] == "not run"
     assert why in found["a.json"][1] and found["b.json"][0] == "same"
 

@@ -85,11 +85,12 @@ def run_replay(
                 outcomes.append(replay.once(path))
         finally:
             _write(outcomes, console, options.json)
-    failed = sum(each.state != "same" for each in outcomes)
-    if failed:
-        raise CheckFailedError(
-            f"{failed} of {len(outcomes)} runs are not the same: what differs is above."
-        )
+    states = [each.state for each in outcomes]
+    different, not_run = states.count("different"), states.count("not run")
+    found = [f"{different} of {len(states)} runs are not the same"] if different else []
+    found += [f"{not_run} of {len(states)} runs could not be made again"] if not_run else []
+    if found:
+        raise CheckFailedError(f"{', and '.join(found)}: see above.")
 
 
 class _Replay:
