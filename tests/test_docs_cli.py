@@ -5,7 +5,6 @@ After a flag or a rule was changed: ``UPDATE_DOCS=1 python -m pytest tests/test_
 
 from __future__ import annotations
 
-import os
 import re
 import textwrap
 
@@ -13,6 +12,7 @@ import pytest
 
 from ore.options import BESIDE_REPLAY, BESIDE_VERBS, CONFLICTS, VERBS
 from ore.parser import build_parser
+from tests.generated import hold
 from tests.pages import ROOT
 
 WIDTH = 105
@@ -62,13 +62,7 @@ def test_the_page_says_what_the_parser_does(section, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    page, fresh = PAGE.read_text(encoding="utf-8"), SECTIONS[section]()
-    found = re.search(rf"<!-- begin {section} -->\n(.*?)<!-- end {section} -->", page, re.DOTALL)
-    assert found, section
-    if os.environ.get("UPDATE_DOCS"):
-        PAGE.write_text(page[: found.start(1)] + fresh + page[found.end(1) :], encoding="utf-8")
-    else:
-        assert any_python(found[1]) == any_python(fresh)
+    hold(PAGE, section, SECTIONS[section](), any_python)
 
 
 def test_a_flag_of_two_spellings_is_read_alike_from_every_python():

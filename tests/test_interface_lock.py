@@ -6,13 +6,13 @@ changelog, and write the page anew with ``UPDATE_DOCS=1 python -m pytest tests/t
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 from tests import interface
+from tests.generated import hold
 
 PAGE = Path(__file__).parent.parent / "docs/interface-lock.md"
 SECTIONS = {
@@ -26,29 +26,16 @@ SECTIONS = {
 }
 
 
-def check(section: str, text: str) -> None:
-    """Compare a section of the page with what it should say, or write it anew."""
-    page = PAGE.read_text(encoding="utf-8")
-    pattern = re.compile(rf"(<!-- begin {section} -->)\n(.*?)(<!-- end {section} -->)", re.DOTALL)
-    found = pattern.search(page)
-    assert found, f"{PAGE.name} has no section '{section}'"
-    fresh = f"{page[: found.end(1)]}\n{text}\n{page[found.start(3) :]}"
-    if os.environ.get("UPDATE_DOCS"):
-        PAGE.write_text(fresh, encoding="utf-8")
-    else:
-        assert fresh == page, f"{PAGE.name} no longer fits the code; see this file's head"
-
-
 @pytest.mark.invariant
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_page_says_what_the_code_does(section, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    check(section, SECTIONS[section]())
+    hold(PAGE, section, f"{SECTIONS[section]()}\n")
 
 
 @pytest.mark.invariant
 def test_the_page_says_what_is_written(home):
-    check("documents", interface.documents(home))
+    hold(PAGE, "documents", f"{interface.documents(home)}\n")
 
 
 def test_every_section_of_the_page_is_checked():
