@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +27,12 @@ class Ended:
 
 
 def environment(**more: str | None) -> dict[str, str]:
-    """The tests' environment with changes; None takes a variable away."""
-    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    """The tests' environment with changes; None takes a variable away.
+
+    Modules are compiled once, as for whoever installed ORE: doing it anew in each process would be
+    most of the time that it takes.
+    """
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": None, **more}
     return {name: value for name, value in environ.items() if value is not None}
 
 
@@ -38,6 +43,18 @@ def start(
     streams = {name: more.pop(name, subprocess.PIPE) for name in ("stdin", "stdout", "stderr")}
     command = [sys.executable, MAIN, *args]
     return subprocess.Popen(command, cwd=cwd, env=env or environment(), **streams, **more)
+
+
+@contextmanager
+def running(*args: str | bytes, **more) -> Iterator[subprocess.Popen]:
+    """Start ORE without a stdin; where a test fails before it has ended, it is killed."""
+    process = start(*args, **{"stdin": subprocess.DEVNULL, **more})
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def end(process: subprocess.Popen, stdin: bytes | None = None) -> Ended:

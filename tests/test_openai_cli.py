@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import time
 from urllib.parse import urlsplit
@@ -134,17 +133,16 @@ def test_a_schema_is_sent_and_checked(reply, code, out):
 
 @pytest.mark.parametrize("scenario", ["silent", "endless"])
 def test_an_interrupt_ends_the_request_at_once(scenario):
+    flags = ("--backend", "openai", "--model", "small", "-s", "hi")
     with FakeOpenAI(scenario=scenario) as fake:
-        running = process.start(
-            *("--backend", "openai", "--host", fake.url, "--model", "small", "-s", "hi"), stdin=-3
-        )
-        process.until(lambda: fake.chats, 20)
-        time.sleep(0.2)
-        sent = time.monotonic()
-        os.kill(running.pid, signal.SIGINT)
-        process.until(lambda: fake.chats[0].disconnected_at)
-        assert fake.chats[0].disconnected_at - sent < 0.1
-        assert process.end(running).code == 130
+        with process.running(*flags, "--host", fake.url) as running:
+            process.until(lambda: fake.chats, 20)
+            time.sleep(0.05)
+            sent = time.monotonic()
+            running.send_signal(signal.SIGINT)
+            process.until(lambda: fake.chats[0].disconnected_at)
+            assert fake.chats[0].disconnected_at - sent < 0.1
+            assert process.end(running).code == 130
 
 
 @pytest.mark.embedded

@@ -1,9 +1,10 @@
-"""What the seeds ask for beyond a plain turn, through ``python main.py`` as a process."""
+"""What the seeds ask for beyond a plain turn, against a server on a socket."""
 
 from __future__ import annotations
 
 import pytest
 
+from ore.backends.choice import open_backend
 from tests.fake_ollama import FakeOllama
 from tests.process import run
 
@@ -27,8 +28,8 @@ def server(monkeypatch, home):
         (["--route", "--route-threshold", "0"], "user", "[Tool:echo]\nmsg=please echo"),
     ],
 )
-def test_what_a_turn_is_given_is_sent_before_the_prompt(server, flags, role, content):
-    result = run("please echo", *flags)
+def test_what_a_turn_is_given_is_sent_before_the_prompt(ore, server, flags, role, content):
+    result = ore("please echo", *flags, open_backend=open_backend)
     assert (result.code, result.out) == (0, "Paris.\n")
     assert server.chats[0].json["messages"][1] == {"role": role, "content": content}
     assert ("[Route]: echo" in result.err) == ("--route" in flags)
