@@ -9,20 +9,24 @@ from fnmatch import fnmatch
 import pytest
 
 from ore.parser import build_parser
-from tests.pages import NOT_RUN, ROOT, pages
+from tests.pages import NOT_RUN, ROOT, pages, read_page
 
 WIDEST = 105
 GENERATED_PAGES = {"docs/interface-lock.md"}
 FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts"}
 """Flags of other programs that the prose names."""
+OTHERS = [*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
+WITH_LINKS = pages() | {page.name: page for page in map(read_page, OTHERS)}
+"""Every page, and those beside the documentation."""
 
 _FILE = re.compile(r"(?:ore|tests|docs|examples|benchmarks|\.ci)/[\w./-]*\w|test_\w+\.py")
+_MODULE = re.compile(r"python -m ((?:benchmarks|tests)[\w.]*)")
 _TEST = re.compile(r"test_\w+")
 
 
-@pytest.mark.parametrize("name", pages())
+@pytest.mark.parametrize("name", WITH_LINKS)
 def test_every_link_leads_somewhere(name):
-    page = pages()[name]
+    page = WITH_LINKS[name]
     for link in page.links:
         if re.match(r"https?:", link):
             continue
@@ -30,7 +34,7 @@ def test_every_link_leads_somewhere(name):
         target = (page.path.parent / file).resolve() if file else page.path
         assert target.exists(), link
         if anchor:
-            assert anchor in pages()[str(target.relative_to(ROOT))].anchors, link
+            assert anchor in WITH_LINKS[str(target.relative_to(ROOT))].anchors, link
 
 
 @pytest.mark.parametrize("name", pages())
@@ -39,6 +43,9 @@ def test_every_file_and_test_that_is_named_is_there(name):
         if _FILE.fullmatch(span) and "NAME" not in span:
             path = ROOT / ("tests" if span.startswith("test_") else "") / span
             assert path.exists(), span
+        elif module := _MODULE.match(span):
+            path = ROOT / module[1].replace(".", "/")
+            assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), span
         elif _TEST.fullmatch(span):
             code = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
             assert any(f"def {span}(" in text for text in code), span
