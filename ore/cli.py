@@ -58,7 +58,7 @@ def main(
         console.flush()
         return code
     except UsageError as exc:
-        console.usage(build_parser().format_usage())
+        console.reply(build_parser().format_usage().rstrip())
         return _report(console, exc)
     except OreError as exc:
         return _report(console, exc)
@@ -134,10 +134,10 @@ def _run_verb(
         lists.list_tools(console, options.json)
     elif options.list_skills:
         lists.list_skills(console, options.json)
-    elif options.list_models:
-        lists.list_models(console, open_backend(options), options.json)
     elif options.pull is not None:
         lists.pull(console, open_backend(options), options.pull, options.json)
+    else:
+        lists.list_models(console, open_backend(options), options.json)
 
 
 def _run_turns(

@@ -18,6 +18,8 @@ from ore.terminal.streams import Streams
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
+    from contextlib import AbstractContextManager
+
     from ore.terminal.answer_text import AnswerText
     from ore.terminal.line_editor import LineEditor
     from ore.terminal.progress import Progress
@@ -141,13 +143,9 @@ class Console(Streams):
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
-        rows = [[" ".join(cell.split()) for cell in row] for row in rows]
-        if self.stdout_is_terminal:
-            from ore.terminal.answer_text import columns
+        from ore.terminal.answer_text import list_lines
 
-            lines = columns([[neutralise(cell) for cell in row] for row in rows])
-        else:
-            lines = ["\t".join(row).rstrip() for row in rows]
+        lines = list_lines(rows, self.stdout_is_terminal)
         self._write("".join(f"{line}\n" for line in lines), flush=True)
 
     def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
@@ -183,16 +181,12 @@ class Console(Streams):
             self._tell(text)
 
     def reply(self, text: str) -> None:
-        """Write what was asked for in a REPL to stderr, also when ORE is to be quiet."""
+        """Write lines to stderr, also when ORE is to be quiet: what was asked for, the usage."""
         self._tell(text)
 
     def error(self, text: str) -> None:
         """Write one error to stderr."""
         self._tell(text, label="ore: ", how=style.ERROR)
-
-    def usage(self, text: str) -> None:
-        """Write the usage line to stderr."""
-        self._tell(text.rstrip())
 
     def metadata(self, response_id: str, model_id: str, values: Mapping[str, object]) -> None:
         """Write ``[Metadata]:``, for a person on a terminal and as ``key=value`` elsewhere."""
@@ -270,6 +264,13 @@ class Console(Streams):
                 raise UsageError(problem) from exc
             self.error(problem)  # the terminal is lost: that is the end of the input
             return b""
+
+    def hide_typing(self) -> AbstractContextManager[None]:
+        """Return a context in which the terminal does not show what is typed; it is read later."""
+        from ore.terminal.typing_ahead import unseen
+
+        marks_pastes = self._editor is not None and self._editor.ends_its_line
+        return unseen(self.stdin, self._write, is_edited=marks_pastes)
 
     def remember(self, entry: str) -> None:
         """Keep what was typed for the next time, where lines are edited."""

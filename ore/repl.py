@@ -46,7 +46,8 @@ def _turn(talk: Talk, prompt: str) -> bool:
     console, before = run.console, run.conversation.length
     talk.asked = prompt
     try:
-        turn = take_turn(run, prompt, run.context.gather(prompt))
+        with console.hide_typing():
+            turn = take_turn(run, prompt, run.context.gather(prompt))
         talk.answered = turn.response
         talk.turns += 1
         if turn.not_kept is None:

@@ -1,7 +1,7 @@
 """ORE as a process with a scripted model: ``python -m tests.scripted REPLIES [arguments]``.
 
-REPLIES is a JSON list with one item per turn: a text, a list of chunks, or ``{"slow": TEXT}``, which
-comes and then goes on for ever.
+REPLIES is a JSON list with one item per turn: a text, a list of chunks, ``{"slow": TEXT}``, which comes and
+then goes on for ever, or ``{"late": TEXT}``, which comes half a second late.
 """
 
 from __future__ import annotations
@@ -24,9 +24,22 @@ class Endless(list):
             yield ""
 
 
+class Late(list):
+    """Chunks that come late."""
+
+    def __iter__(self):
+        time.sleep(0.5)
+        yield from super().__iter__()
+
+
 def replies(items: list) -> list:
     """What the script of a reasoner holds for each item."""
-    return [Endless([item["slow"]]) if isinstance(item, dict) else item for item in items]
+    kinds = {"slow": Endless, "late": Late}
+    return [
+        kinds[kind]([text]) if isinstance(item, dict) else item
+        for item in items
+        for kind, text in (item.items() if isinstance(item, dict) else [("", "")])
+    ]
 
 
 if __name__ == "__main__":

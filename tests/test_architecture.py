@@ -53,6 +53,7 @@ LAYERS = {
     "ore.terminal.rendering": 5,
     "ore.terminal.progress": 1,
     "ore.terminal.text_editor": 4,
+    "ore.terminal.typing_ahead": 1,
     "ore.terminal.answer_text": 4,
     "ore.terminal.history": 4,
     "ore.terminal.line_editor": 5,

@@ -44,7 +44,7 @@ def test_a_broken_answer_ends_its_line_and_no_other():
     assert target.stdout.getvalue() == "half\n"
 
 
-@pytest.mark.parametrize("write", ["notice", "error", "usage"])
+@pytest.mark.parametrize("write", ["notice", "error", "reply"])
 def test_stderr_is_neutral_on_a_terminal_and_verbatim_in_a_pipe(write):
     for err, expected in ((Terminal(), "a^[]52;c;aGk=^G\\u202eb"), (io.StringIO(), HOSTILE)):
         target = console(err=err)

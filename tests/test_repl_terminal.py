@@ -43,6 +43,22 @@ def test_a_paste_of_several_lines_is_one_prompt():
         assert "Asking again: /one\ntwo\n\n/bye\n" in plain(terminal.wait_for("Again."))
 
 
+def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_prompt():
+    replies = [{"late": "Read."}, "Again.", "Once more."]
+    with OnTerminal("-i", "-s", replies=replies) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Hello\r")
+        terminal.wait_for("Hello\r\n")
+        terminal.wait_for("\x1b[?2004h")
+        terminal.type("\x1b[200~one\ntwo\x1b[201~")
+        assert "one" not in plain(terminal.wait_for(ASK))
+        terminal.wait_for("two")
+        terminal.type("\r")
+        terminal.wait_for("Again.")
+        terminal.type("/retry\r")
+        assert "Asking again: one\ntwo\n" in plain(terminal.wait_for("Once more."))
+
+
 def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
     with OnTerminal("-i", replies=["Read.", "Again."]) as terminal:
         terminal.wait_for(ASK)

@@ -60,7 +60,6 @@ SINKS = {
     "notice": lambda target, text: target.notice(text),
     "reply": lambda target, text: target.reply(text),
     "error": lambda target, text: target.error(text),
-    "usage": lambda target, text: target.usage(text),
     "metadata": lambda target, text: target.metadata(text, text, {text: text, "x": {"y": text}}),
     "thinking": lambda target, text: (target.thinking(text), target.end_thinking()),
     "progress": progressed,

@@ -148,6 +148,14 @@ def width_of(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
+def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
+    """Return a list's rows as lines: aligned columns on a terminal, tab-separated ones elsewhere."""
+    rows = [[" ".join(cell.split()) for cell in row] for row in rows]
+    if not is_terminal:
+        return ["\t".join(row).rstrip() for row in rows]
+    return columns([[neutralise(cell) for cell in row] for row in rows])
+
+
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of neutral texts as lines whose columns stand below each other."""
     sizes = [[sum(map(width_of, cell)) for cell in row] for row in rows]

@@ -1,0 +1,65 @@
+"""What is typed while an answer comes: not shown, not lost, and a paste stays one piece.
+
+Knows nothing about who reads it afterwards, or about what the answer is.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+try:
+    import termios
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]  # asked for before it is used
+
+_PASTE_ON = "\x1b[?2004h"
+_PASTE_OFF = "\x1b[?2004l"
+_LOCAL = 3
+"""Where the local modes stand in what ``termios`` says of a terminal."""
+
+
+@contextmanager
+def unseen(
+    stdin: io.BufferedIOBase | None, show: Callable[[str], None], *, is_edited: bool
+) -> Iterator[None]:
+    """Keep the terminal from showing what is typed in the block; who reads next gets it.
+
+    Ctrl-C and Ctrl-Z work as ever.
+
+    Args:
+        stdin: The terminal; anything else is left alone.
+        show: Writes to the terminal.
+        is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
+            marks where a paste begins and ends (bracketed paste).
+    """
+    before = _modes(stdin)
+    if before is None or stdin is None:
+        yield
+        return
+    unseen_modes = list(before)
+    unseen_modes[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
+    try:
+        termios.tcsetattr(stdin.fileno(), termios.TCSANOW, unseen_modes)
+        if is_edited:
+            show(_PASTE_ON)
+        yield
+    finally:
+        try:
+            termios.tcsetattr(stdin.fileno(), termios.TCSANOW, before)
+        except (OSError, ValueError, termios.error):
+            pass  # the terminal is gone
+        if is_edited:
+            show(_PASTE_OFF)
+
+
+def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
+    """Return the terminal's modes, or None where there is no terminal or no such thing as modes."""
+    if termios is None or stdin is None:
+        return None
+    try:
+        return termios.tcgetattr(stdin.fileno())
+    except (OSError, ValueError, termios.error):
+        return None
