@@ -114,7 +114,7 @@ def streamed(request):
 
 @pytest.fixture
 def server(scenario, monkeypatch):
-    options = {"wait": 0.0, **({"seconds": 0.1} if scenario in ("loading", "slow-start") else {})}
+    options = {"wait": 0.0, **({"seconds": 0.02} if scenario in ("loading", "slow-start") else {})}
     with FakeOllama(scenario=[(scenario, options), "happy"]) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
         yield fake
@@ -127,7 +127,7 @@ def turn(ore, scenario, streamed):
     if not streamed:
         shown = "" if error else TABLE[scenario][2]
     flags = ["--model", "llama3.2", *(["--stream"] if streamed else [])]
-    flags += ["--deadline", "0.4" if scenario in ENDLESS else "20"]
+    flags += ["--deadline", "0.3" if scenario in ENDLESS else "20"]
 
     def run(*args, **more):
         return ore(*args, *flags, open_backend=open_backend, **more), error, shown
@@ -153,17 +153,12 @@ def test_a_single_turn(server, scenario, turn):
     assert len(server.chats) == 1
 
 
-def test_a_repl_goes_on(server, turn):
-    result, error, _ = turn("-i", stdin="one\ntwo\n")
+def test_a_conversation_goes_on_and_saves_whole_turns_only(server, turn, home):
+    result, error, shown = turn("-c", "--save-session", "s", stdin="one\ntwo\n")
     assert result.code == (1 if error else 0)
     check_error(result, error)
     assert result.out.endswith("Paris.\n")
     assert [chat.json["messages"][-1]["content"] for chat in server.chats] == ["one", "two"]
-
-
-def test_a_saved_conversation_holds_whole_turns_only(server, turn, home):
-    result, error, shown = turn("-c", "--save-session", "s", stdin="one\ntwo\n")
-    check_error(result, error)
     first = [] if error else ["one", shown]
     saved = json.loads((home / ".ore/sessions/s.json").read_text())["messages"]
     assert [message["content"] for message in saved] == [*first, "two", "Paris."]

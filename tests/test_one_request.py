@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from dataclasses import dataclass
 
 import pytest
@@ -16,6 +17,7 @@ from ore.backends.choice import open_backend
 from ore.parser import build_parser
 from tests.fake_ollama import FakeOllama
 from tests.fake_ollama_scenarios import SCENARIOS
+from tests.harness import run_ore
 from tests.skill_files import write_skill
 
 CHAT = ("POST", "/api/chat")
@@ -120,21 +122,32 @@ TABLE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """What the rows name, made once: the files of a current folder, and a home in it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "cat.png").write_bytes(PNG)
+    (folder / "note.txt").write_text("a note")
+    skills = folder / "home/.ore/skills"
+    write_skill(skills, "writing", "name: writing\ndescription: d", "Be brief.")
+    with FakeOllama(reply='"Paris."') as fake, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder / "home"))
+        patch.setenv("OLLAMA_HOST", fake.url)
+        patch.chdir(folder)
+        full = ["--artifact-out", "full.json", "--artifact-full"]
+        for flags in (["--session", "old"], ["--artifact-out", "run.json"], full):
+            assert run_ore("hi", *flags, open_backend=open_backend).code == 0
+    return folder
+
+
 @pytest.fixture
-def server(ore, home, tmp_path, monkeypatch):
+def server(prepared, tmp_path, monkeypatch):
     """A server that has counted nothing yet, and what the rows name."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cat.png").write_bytes(PNG)
-    (tmp_path / "note.txt").write_text("a note")
-    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
     able = ("completion", "vision", "thinking")
     with FakeOllama(reply='"Paris."', capabilities=able) as fake:
         monkeypatch.setenv("OLLAMA_HOST", fake.url)
-        for flags in (["--session", "old"], ["--artifact-out", "run.json"]):
-            assert ore("hi", *flags, open_backend=open_backend).code == 0
-        full = ["--artifact-out", "full.json", "--artifact-full"]
-        assert ore("hi", *full, open_backend=open_backend).code == 0
-        fake.requests.clear()
         yield fake
 
 

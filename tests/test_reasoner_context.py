@@ -108,7 +108,7 @@ def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
 
 
 def test_the_phase_is_loading_until_the_model_is_loaded():
-    with FakeOllama(scenario="loading", seconds=1.0) as server:
+    with FakeOllama(scenario="loading", seconds=0.4) as server:
         reasoner = AyaReasoner("llama3.2", server.url)
         assert reasoner.phase() == "loading llama3.2"
         answer(reasoner, HELLO, STREAMED)
