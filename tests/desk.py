@@ -119,7 +119,7 @@ class Desk:
             env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=PATIENCE,
         )
         return Printed(done.returncode, done.stdout, done.stderr)

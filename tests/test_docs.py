@@ -110,6 +110,7 @@ def runnable(page: Page) -> list[Block]:
     return [block for block in blocks if not block.mark]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the commands of the pages are for sh")
 @pytest.mark.parametrize("name", [name for name, page in pages().items() if runnable(page)])
 def test_a_page_s_blocks_do_what_it_says(name, desk, monkeypatch):
     page, names, fresh = pages()[name], {"__name__": "page"}, {}
