@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-CONTROLS = "".join(c for c in EVERY if unicodedata.category(c) == "Cc")
-FORMATS = "".join(c for c in EVERY if unicodedata.category(c) == "Cf")
+EVERY = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+"""Every character there can be; half surrogate pairs are none."""
+_ODD = [(c, kind) for c in EVERY if (kind := unicodedata.category(c)) in ("Cc", "Cf")]
+CONTROLS = "".join(c for c, kind in _ODD if kind == "Cc")
+FORMATS = "".join(c for c, kind in _ODD if kind == "Cf")
 
 _CSI = "31m 2J H 10;10H K 1A 6n c 5n ?1049h ?25l ?2004h ?1000h s u 4h 20l 3J 8;10;10t 21t 1;5r !p".split()
 _OSC = (

@@ -15,7 +15,7 @@ from ore.errors import InvalidArtifactError
 from ore.types import ARTIFACT_VERSION, ExecutionArtifact, Response, RoutingDecision
 from tests.artifacts import GOOD, changed, encoded, nested, spoiled, without
 
-MUTATIONS = 1_000
+MUTATIONS = 500
 """How many spoiled artifacts the suite reads; raise it to 100,000 for a thorough run."""
 
 REQUIRED = [

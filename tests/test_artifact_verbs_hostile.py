@@ -9,7 +9,7 @@ import pytest
 from tests.artifacts import spoiled
 from tests.runs import record, rewrite, rows
 
-EACH = 40
+EACH = 60
 
 
 @pytest.fixture
@@ -19,9 +19,8 @@ def good(tmp_path, monkeypatch):
     return record(tmp_path / "good.json", "hi", *flags)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_spoiled_artifact_is_never_a_crash_and_never_trusted(ore, good, tmp_path, seed):
-    rng = random.Random(seed)
+def test_a_spoiled_artifact_is_never_a_crash_and_never_trusted(ore, good, tmp_path):
+    rng = random.Random(0)
     for _ in range(EACH):
         data = spoiled(rng, good)
         (tmp_path / "bad.json").write_bytes(data)

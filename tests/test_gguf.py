@@ -68,7 +68,7 @@ def test_the_context_length_is_read_where_it_is_said(tmp_path, data, expected):
     assert context_length(path) == expected
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
     whole = bytearray(head(ARCHITECTURE, WORDS, NUMBERS, LENGTH, count=14))

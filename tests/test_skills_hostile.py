@@ -25,7 +25,7 @@ from tests.skill_files import write_skill
 SECRET = "kept outside"
 SECONDS = 5
 many = settings(
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -84,12 +84,12 @@ def test_any_bytes_are_a_skill_or_an_invalid_skill(tmp_path, data):
 
 
 @pytest.mark.invariant
-def test_thousands_of_mutated_skills_are_skills_or_invalid_skills(tmp_path):
+def test_hundreds_of_mutated_skills_are_skills_or_invalid_skills(tmp_path):
     (tmp_path / "x").write_text(SECRET)
     folder = write_skill(tmp_path, assets__a="A", references__a="R")
     chance = random.Random(20260)
-    loaded = sum(judge(folder, mutated(chance)) for _ in range(1500))
-    assert 150 < loaded < 1350  # both outcomes are really there
+    loaded = sum(judge(folder, mutated(chance)) for _ in range(500))
+    assert 50 < loaded < 450  # both outcomes are really there
 
 
 def mutated(chance: random.Random) -> bytes:
