@@ -26,9 +26,7 @@ def run_session_verb(options: Options, console: Console) -> None:
         UsageError: A deletion that nobody confirmed, or an export as JSON.
     """
     store = FileSessionStore(report=console.notice)
-    if options.list_sessions:
-        _list(console, store, options.json)
-    elif options.show_session is not None:
+    if options.show_session is not None:
         _show(options.show_session, console, store, options.json)
     elif options.search_sessions is not None:
         _search(options.search_sessions, console, store, options.json)
@@ -42,6 +40,8 @@ def run_session_verb(options: Options, console: Console) -> None:
         _export(options.export_session, console, store, options.json)
     elif options.salvage_session is not None:
         _salvage(options.salvage_session, console, store, options.json)
+    else:
+        _list(console, store, options.json)
 
 
 def _list(console: Console, store: FileSessionStore, as_json: bool) -> None:

@@ -108,8 +108,12 @@ class OnTerminal:
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
             self.process.kill()
-        self.process.wait()
+            self.process.wait()
         os.close(self._ours)
         if self._theirs >= 0:
             os.close(self._theirs)

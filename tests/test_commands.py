@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 
 import pytest
 
@@ -21,7 +23,7 @@ def typed(ore, *lines: str, args=("-c",), **more):
     return ore(*args, stdin=text, **{**TERMINAL, **more})
 
 
-def talk(models=("scripted", "second"), **backend) -> Talk:
+def talk(models=("scripted", "second")) -> Talk:
     class Run:
         pass
 
@@ -196,3 +198,23 @@ def test_completion_knows_commands_and_models(line, words):
 
 def test_completion_leaves_out_names_that_are_no_words():
     assert complete(talk(models=("a b", "a\x1b[31m", "abc")), "/model a") == ["abc"]
+
+
+def test_completion_completes_no_model_while_the_server_is_down():
+    down = talk()
+
+    def models():
+        raise BackendError("The server is down.")
+
+    down.run.backend.models = models
+    assert complete(down, "/model s") == []
+
+
+def test_an_edited_prompt_is_sent_and_one_that_is_empty_is_not(ore, tmp_path, monkeypatch):
+    editor = tmp_path / "editor.py"
+    editor.write_text("import sys; open(sys.argv[2], 'w').write(sys.argv[1])")
+    for text, prompts in (("What is new?", ["What is new?"]), ("  ", [])):
+        monkeypatch.setenv("VISUAL", shlex.join([sys.executable, str(editor), text]))
+        result = typed(ore, "/edit a draft")
+        assert (result.code, result.prompts) == (0, prompts)
+        assert ("nothing is sent" in result.err) == (not prompts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -9,7 +10,7 @@ import os
 import pytest
 
 from ore.console import Console
-from ore.errors import OutputError, ReaderGoneError, ReasonerContractError
+from ore.errors import OutputError, ReaderGoneError, ReasonerContractError, UsageError
 from tests.harness import Terminal, TypedInput
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\u202eb"
@@ -151,3 +152,24 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_in_a_pipe():
     assert piped.stderr.getvalue() == "reading\nchecking\n"
     shown = terminal.stderr.getvalue()
     assert "50% of 2.0 MB" in shown and shown.endswith("\r") and "\n" not in shown
+
+
+def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():
+    class Lost(TypedInput):
+        def readline(self, size=-1):
+            raise OSError(errno.EIO, "Input/output error")
+
+    err = Terminal()
+    assert console(err=err, stdin=Lost()).ask() is None
+    assert "stdin can't be read: Input/output error." in err.getvalue()
+    lost = Lost()
+    lost.isatty = lambda: False
+    with pytest.raises(UsageError, match="Input/output error"):
+        console(stdin=lost).ask()
+    assert console().ask() is None
+
+
+def test_nobody_can_be_asked_without_a_terminal_on_both_ends():
+    for stdin, err in ((None, Terminal()), (io.BytesIO(b"y\n"), Terminal()), (TypedInput(), None)):
+        assert console(err=err, stdin=stdin).confirm("Sure?") is None
+    assert console(err=Terminal(), stdin=TypedInput(b" YES\n")).confirm("Sure?") is True

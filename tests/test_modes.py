@@ -150,6 +150,10 @@ def test_no_models_is_an_empty_list_that_is_said(ore):
     assert "--pull" in result.err
 
 
+def test_pull_as_json_names_what_was_fetched(ore):
+    assert ore("--pull", "tiny", "--json").json == {"pulled": "tiny"}
+
+
 def test_pull_says_what_it_does_and_asks_nothing(ore):
     result = ore("--pull", "tiny")
     assert (result.code, result.out, result.err) == (0, "", "reading\ntiny is ready.\n")

@@ -120,3 +120,22 @@ def test_salvaging_names_the_new_session_and_leaves_the_damaged_file(verb, ore, 
     assert (sessions / "new.json").read_bytes() == damaged
     assert verb("--salvage-session", "new").out == "new.salvaged-2\n"
     assert ore("--resume-session", "new.salvaged", "on", replies=["!"]).code == 0
+
+
+def test_what_was_done_is_also_one_json_document(verb, sessions):
+    assert verb("--rename-session", "old", "rome", "--json").json == {"old": "old", "new": "rome"}
+    assert verb("--delete-session", "rome", "--yes", "--json").json == {"deleted": "rome"}
+    (sessions / "new.json").write_text((sessions / "new.json").read_text()[:-200])
+    salvaged = verb("--salvage-session", "new", "--json").json
+    assert salvaged["name"] != "new" and salvaged["turns"] == 2
+
+
+def test_an_export_is_no_json_and_says_what_is(verb, sessions):
+    result = verb("--export-session", "new", "--json")
+    assert (result.code, result.out) == (2, "") and "--show-session" in result.err
+
+
+def test_a_time_that_no_calendar_has_is_said_to_be_unknown(verb, sessions):
+    document = json.loads((sessions / "new.json").read_text())
+    (sessions / "new.json").write_text(json.dumps({**document, "created_at": 1e300}))
+    assert "begun at an unknown time" in verb("--show-session", "new").out
