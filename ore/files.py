@@ -167,15 +167,16 @@ def is_link(path: Path | str) -> bool:
 
 def _read_opened(descriptor: int, path: Path | str, limit: int, head: int | None = None) -> bytes:
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(path, "it is no regular file")
-        most = limit + 1 if head is None else head
-        data = b"" if status.st_size > limit else _read_at_most(descriptor, most)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise _unreadable(path, "it is no regular file")
+            most = limit + 1 if head is None else head
+            data = b"" if status.st_size > limit else _read_at_most(descriptor, most)
+        finally:
+            os.close(descriptor)
     except OSError as exc:
         raise _unreadable(path, reason(exc)) from exc
-    finally:
-        os.close(descriptor)
     if status.st_size > limit or len(data) > limit:
         raise _unreadable(path, f"it is larger than {limit:,} bytes")
     return data

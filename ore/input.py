@@ -86,7 +86,9 @@ def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
         timer.cancel()
         data = first + stdin.read()
     except OSError as exc:
-        raise UsageError(f"stdin can't be read: {exc.strerror}.") from exc
+        from ore.files import reason
+
+        raise UsageError(f"stdin can't be read: {reason(exc)}.") from exc
     finally:
         timer.cancel()
     return _decode(data, "stdin")

@@ -5,6 +5,8 @@ Knows nothing about models or turns: what is read here is given to ``ORE(system_
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from ore.core import AYA_PROMPT_PATH
@@ -86,9 +88,9 @@ def _text_of(data: bytes) -> tuple[str, str]:
 
 
 def _names(folder: Path) -> str:
-    found = {path.stem for path in AYA_PROMPT_PATH.parent.glob("*" + _PACKAGED)}
-    try:
-        found |= {path.stem for path in folder.glob("*" + _OWN)}
-    except OSError:
-        pass
+    found: set[str] = set()
+    for root, ending in ((AYA_PROMPT_PATH.parent, _PACKAGED), (folder, _OWN)):
+        with suppress(OSError):  # most have no folder of their own
+            files = (file for file in os.listdir(root) if file.endswith(ending))
+            found.update(file.removesuffix(ending) for file in files)
     return ", ".join(f"'{name}'" for name in sorted(found) if name.isprintable())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 MAX_DEPTH = 64
@@ -67,11 +68,8 @@ def check(value: Any, max_depth: int = MAX_DEPTH) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"it has the key {key[:40]!r} twice in one object")
-            seen.add(key)
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"it has the key {twice[:40]!r} twice in one object")
     return found
 
 

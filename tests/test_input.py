@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import threading
@@ -100,3 +101,12 @@ def test_a_pipe_that_speaks_at_once_is_not_named():
     notices: list[str] = []
     assert read_prompt(None, io.BytesIO(b"now"), notices.append) == "now"
     assert notices == []
+
+
+def test_stdin_that_can_not_be_read_is_said():
+    class Broken(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(UsageError, match="stdin can't be read: input/output error"):
+        read_prompt("why?", Broken(), ignore)

@@ -31,6 +31,12 @@ def test_type_checkers_are_told_of_every_name_and_of_no_other():
     assert sorted(told) == sorted([*names, ("ore._version", "__version__", "__version__")])
 
 
+def test_the_package_lists_its_public_names_and_has_no_other():
+    assert dir(ore) == sorted(ore.__all__)
+    with pytest.raises(AttributeError, match="module 'ore' has no attribute 'Oracle'"):
+        ore.Oracle
+
+
 def public_parts(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Every public class, function and method that a module defines, with its dotted name."""
     for name, value in vars(module).items():

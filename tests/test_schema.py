@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.errors import UsageError
-from ore.schema import parse_answer, read_schema
+from ore.core import ORE
+from ore.errors import ReasonerContractError, UsageError
+from ore.reasoner import Reasoner
+from ore.schema import SchemaReasoner, parse_answer, read_schema
 from ore.types import Response
 from tests.fake_ollama import FakeOllama
 
@@ -166,6 +169,30 @@ def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
     assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
     result = ore("hi", "--schema", schema, replies=['{"a": 1}'])
     assert result.code == 3 and "(the schema can't be applied: it has no end)" in result.err
+
+
+def test_a_schema_without_its_package_names_the_extra(ore, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    result = ore("hi", "--schema", TEXT)
+    assert (result.code, result.calls) == (1, [])
+    assert "pip install -r requirements-schema.txt" in result.err
+
+
+class Wordless(Reasoner):
+    """Answers with something that is no response."""
+
+    def reason(self, messages):
+        return "Paris."
+
+    def phase(self):
+        return "dreaming"
+
+
+def test_what_is_no_response_is_left_to_the_engine_and_the_phase_is_the_inner_ones():
+    reasoner = SchemaReasoner(Wordless(), CITY)
+    with pytest.raises(ReasonerContractError):
+        ORE(reasoner, "").execute("hi")
+    assert reasoner.phase() == "dreaming"
 
 
 def test_the_server_gets_the_schema():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ore.answer import Answer
 from ore.backends.choice import open_backend
 from ore.console import Console
+from ore.net.wire import REPLY_LIMIT, TooLarge
 from ore.thinking import ThinkSplitter
 from tests.fake_ollama import FakeOllama
 from tests.harness import Terminal, run_ore
@@ -170,3 +171,13 @@ def test_an_answer_on_the_same_terminal_begins_a_line_of_its_own():
 def test_verbose_does_not_repeat_the_thinking():
     result, _ = chat("hi", "-v", thinking="Let me see.")
     assert result.err.count("Let me see.") == 1
+
+
+def test_an_answer_and_its_thinking_together_are_bounded():
+    half = "x" * (REPLY_LIMIT // 2)
+    answer = Answer()
+    answer.think(half)
+    answer.say(half)
+    for take in (answer.say, answer.think):
+        with pytest.raises(TooLarge, match="an answer"):
+            take("x")

@@ -253,6 +253,16 @@ def test_no_path_whatever_reads_the_file_outside(tmp_path_factory, path):
         os.chdir(before)
 
 
+def test_a_tool_that_says_nothing_of_routes_is_never_routed_to_and_takes_nothing():
+    class Plain(Tool):
+        name, description, required_permissions = "plain", "Do nothing.", frozenset()
+
+        def run(self, args):
+            return ToolResult(self.name, "", "ok")
+
+    assert (Plain().routing_hints(), Plain().extract_args("plain")) == ((), {})
+
+
 def test_the_page_about_tools_is_true(folder):
     page = Path(__file__).parent.parent / "docs" / "tools.md"
     try:
