@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import ore as package
 from ore.cli import main, run
 from ore.errors import OreError, SessionError, UsageError
+from tests.process import ROOT, environment
 
 
 class TestModeValidation:
@@ -108,3 +114,24 @@ def test_usage_errors_that_are_session_errors_stay_2():
 @pytest.mark.parametrize("name", package.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(package, name) is not None
+
+
+def test_ctrl_c_before_the_command_line_is_there_is_130_and_no_traceback(home, tmp_path):
+    (tmp_path / "dotenv.py").write_text("raise KeyboardInterrupt")
+    (home / ".ore").mkdir(mode=0o700)
+    (home / ".ore/.env").write_text("ORE_MODEL=m")
+    done = subprocess.run(
+        [sys.executable, "-m", "ore", "hi"],
+        cwd=ROOT,
+        env=environment(HOME=str(home), PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_run_in_another_thread_than_the_main_one_leaves_signals_alone(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(run, ["--version"]).result()
+    assert capsys.readouterr().out.startswith("ore ")
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -265,3 +265,16 @@ def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flag
 
     assert main(["hi", *flags], Console(None, io.StringIO(), err), interrupted) == 130
     assert err.getvalue() == f"\r\x1b[K{said}"
+
+
+def test_a_repl_whose_answer_can_not_be_shown_ends(home):
+    backend = ScriptedBackend(["One.", "Two."])
+    console = Console(io.BytesIO(b"one\ntwo\n"), Full(), None)
+    assert main(["-i"], console, lambda *_: backend) == 1
+    assert len(backend.engine.calls) == 1
+
+
+def test_a_repl_says_again_at_its_end_what_was_never_saved(ore, home):
+    result = ore("--session", "s", stdin="one\ntwo\n", replies=[blocking(home), "2"])
+    assert (result.code, result.out) == (1, "Paris.\n2\n")
+    assert result.err.count("not saved") == 3

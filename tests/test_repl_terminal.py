@@ -97,8 +97,9 @@ def test_ctrl_c_in_a_single_turn_says_what_became_of_it():
     with OnTerminal("-s", "Tell me a story", replies=[{"slow": "Once upon "}]) as terminal:
         terminal.wait_for("upon")
         terminal.interrupt("\x03")
-        assert "Stopped: the turn was dropped.\n" in plain(terminal.wait_for("dropped.\r\n"))
-        assert terminal.end() == (130, b"")
+        assert "Stopped: the turn was dropped." in plain(terminal.wait_for("dropped."))
+        code, rest = terminal.end()
+        assert (code, plain(rest)) == (130, "\n")
 
 
 def test_commands_and_models_are_completed_and_the_model_is_changed():
@@ -226,4 +227,19 @@ def test_a_stream_in_a_pipe_has_no_colour_and_no_indicator():
     script = ["sh", "-c", '"$0" -m tests.scripted \'["Paris."]\' Hi -s | cat', sys.executable]
     with OnTerminal(command=script) as terminal:
         code, seen = terminal.end()
-    assert (code, seen.split(b"\r\n")) == (0, [b"Model: scripted (scripted)", b"Paris.", b""])
+    notice, answer, rest = seen.split(b"\r\n")
+    assert (code, plain(notice)) == (0, "Model: scripted (scripted)")
+    assert (answer, rest) == (b"Paris.", b"")
+
+
+def test_ctrl_z_stops_nothing_where_the_parent_ignores_it():
+    ignoring = ["sh", "-c", 'trap "" TSTP; exec "$@"', "sh"]
+    with OnTerminal(
+        command=[*ignoring, sys.executable, "-m", "tests.scripted", '["Fine."]', "-i"]
+    ) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("half")
+        terminal.wait_for("half")
+        terminal.interrupt("\x1a")
+        terminal.type(" a word\r")
+        terminal.wait_for("Fine.")

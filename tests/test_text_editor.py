@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -63,3 +64,8 @@ def test_no_editor_is_one_sentence(environ, error):
 def test_what_is_no_text_is_not_sent(editor, script, error):
     with pytest.raises(error):
         write_in_editor("", editor(script))
+
+
+def test_an_editor_opens_also_where_no_signal_can_be_handled(editor):
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(write_in_editor, "kept", editor("true")).result() == "kept"

@@ -18,7 +18,7 @@ from ore.terminal.history import History
 try:
     import readline
     import termios
-except ImportError:  # Windows, or a Python that was built without it
+except ImportError:  # pragma: no cover  # Windows, or a Python that was built without it
     readline = termios = None  # type: ignore[assignment]  # IS_AVAILABLE is asked first
 
 _WITH_PASTE = 0x0801  # GNU readline 8.1
@@ -49,7 +49,7 @@ class LineEditor:
             readline.add_history(entry)
         readline.set_completer_delims(" ")
         readline.set_completer(self._completion)
-        if "libedit" in (readline.__doc__ or ""):
+        if "libedit" in (readline.__doc__ or ""):  # pragma: no cover  # macOS
             readline.parse_and_bind("bind ^I rl_complete")
             return
         readline.parse_and_bind("tab: complete")
@@ -131,7 +131,7 @@ def _ctrl_z_raises() -> Iterator[None]:
 
 def forget_typed(stdin: io.BufferedIOBase) -> None:
     """Throw away what was typed and not read yet, where stdin is a terminal."""
-    if termios is None:
+    if termios is None:  # pragma: no cover  # Windows
         return
     try:
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

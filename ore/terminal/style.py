@@ -25,7 +25,7 @@ def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
         return False
     if environ.get("FORCE_COLOR") not in (None, "", "0"):
         return True
-    if os.name == "nt" and "TERM" not in environ:
+    if os.name == "nt" and "TERM" not in environ:  # pragma: no cover  # Windows
         return "WT_SESSION" in environ
     return environ.get("TERM", "dumb") != "dumb"
 
