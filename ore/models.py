@@ -46,7 +46,7 @@ def choose_default(names: Iterable[str]) -> str | None:
     """
     names = list(names)
     for preferred in PREFERRED_MODELS:
-        tagged = {}
+        tagged: dict[str, str] = {}
         for name in names:
             base, _, tag = name.partition(":")
             if base == preferred:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
+from contextlib import closing
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore import images, window
 from ore.answer import Answer, OnThinking
@@ -27,6 +28,12 @@ from ore.ollama import errors as ollama_errors
 from ore.ollama.context import find_model
 from ore.ollama.host import as_host
 from ore.types import Message, Response
+
+if TYPE_CHECKING:  # imported by the first turn: a program that takes none has no use for them
+    from ollama import ChatResponse
+    from ollama import Message as Part
+
+    from ore.ollama.client import Turn
 
 _MOST_SECONDS = 366 * 24 * 3600
 _WINDOW_SECONDS = 0.5
@@ -135,7 +142,7 @@ class AyaReasoner(Reasoner):
         self._doing = "reading the prompt and answering"
         try:
             reply = turn.ask(request)
-            _take(answer, reply.message)
+            self._take(answer, reply.message)
             answer.end()
             if not reply.done:
                 raise net_errors.not_done(self.host)
@@ -159,17 +166,14 @@ class AyaReasoner(Reasoner):
         answer, turn = Answer(self.on_thinking), self._turn()
         self._doing = "reading the prompt"
         try:
-            turn.begin(request)
-            while (part := turn.receive()) is not None:
-                text = _take(answer, part.message)
-                if text:
-                    yield text
-                elif part.message.thinking:
-                    self._doing = "thinking"
-                if part.done:
-                    break
-            else:
-                raise net_errors.not_done(self.host)
+            with closing(turn.parts(request)) as parts:
+                for part in parts:
+                    if text := self._take(answer, part.message):
+                        yield text
+                    if part.done:
+                        break
+                else:
+                    raise net_errors.not_done(self.host)
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
@@ -192,7 +196,14 @@ class AyaReasoner(Reasoner):
             return f"loading {self.model_id}"
         return self._doing
 
-    def _turn(self):
+    def _take(self, answer: Answer, part: Part) -> str:
+        """Take in a part of an answer as the server's client gives it; return its text."""
+        if part.thinking:
+            self._doing = "thinking"
+            answer.think(part.thinking)
+        return answer.say(part.content) if part.content else ""
+
+    def _turn(self) -> Turn:
         from ore.ollama.client import Turn
 
         return Turn(
@@ -227,7 +238,11 @@ class AyaReasoner(Reasoner):
                 raise ollama_errors.not_able(self.host, self.model_id, ability)
 
     def _response(
-        self, answer: Answer, last, expected: window.Estimate, messages: list[Message]
+        self,
+        answer: Answer,
+        last: ChatResponse,
+        expected: window.Estimate,
+        messages: list[Message],
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata = {name: getattr(last, name) or 0 for name in _COUNTS}
@@ -269,13 +284,6 @@ class AyaReasoner(Reasoner):
             error = ollama_errors.no_model(self.host, self.model_id, tuple(names))
         error.partial = answer.text
         return error
-
-
-def _take(answer: Answer, message) -> str:
-    """Take in a part of an answer as the server's client gives it; return its text."""
-    if message.thinking:
-        answer.think(message.thinking)
-    return answer.say(message.content) if message.content else ""
 
 
 def _seconds(name: str, value: float | None) -> float | None:

@@ -86,6 +86,15 @@ def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 
 
+@pytest.mark.parametrize("name", ["ollama", "embedded", "openai"])
+def test_the_environment_names_the_default_model_of_every_backend(name):
+    if name == "openai":
+        pytest.importorskip("openai")
+    environ = {"ORE_MODEL": " mine:1 ", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
+    backend, _ = opened(Options(backend=name), environ)
+    assert backend.default_model() == "mine:1"
+
+
 @pytest.mark.parametrize("value", ["ollamma", "AUTO", "openai "])
 def test_an_unknown_name_in_the_environment_is_refused(value):
     with pytest.raises(UsageError, match="ORE_BACKEND"):

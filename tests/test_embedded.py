@@ -56,18 +56,11 @@ def test_without_models_there_is_no_default_and_it_is_said_how_to_get_one(home):
     assert str(home / ".ore/models") in backend.no_default()
 
 
-@pytest.mark.parametrize(
-    "named, variable, expected",
-    [(None, None, "mine"), (None, "other", "other"), ("/a.gguf", "other", "/a.gguf")],
-)
-def test_the_default_is_what_was_named_else_what_is_there(
-    home, monkeypatch, named, variable, expected
-):
+@pytest.mark.parametrize("named, expected", [(None, "mine"), ("/a.gguf", "/a.gguf")])
+def test_the_default_is_what_was_named_else_what_is_there(home, named, expected):
     folder = home / ".ore" / "models"
     folder.mkdir(parents=True)
     (folder / "mine.gguf").write_bytes(b"GGUF")
-    if variable:
-        monkeypatch.setenv("ORE_MODEL", variable)
     assert EmbeddedBackend(named).default_model() == expected
     assert EmbeddedBackend().models() == ["mine"]
 

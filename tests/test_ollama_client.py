@@ -28,8 +28,7 @@ def chat(url: str, in_parts: bool, request: dict = REQUEST, **settings) -> str:
     try:
         if not in_parts:
             return text_of(turn.ask(request).message)
-        turn.begin(request)
-        return "".join(text_of(part.message) for part in iter(turn.receive, None))
+        return "".join(text_of(part.message) for part in turn.parts(request))
     finally:
         turn.close()
 

@@ -7,12 +7,14 @@ sessions or terminals.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from ore.reasoner import Reasoner
+from ore.types import Message, Response
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the bytes there are and the bytes expected (0: not known)."""
@@ -112,3 +114,21 @@ class Backend(ABC):
         Raises:
             ModelNotFoundError: The backend knows already that there is no such model.
         """
+
+
+class StreamingReasoner(Reasoner):
+    """A reasoner that always streams; an answer in one piece is a stream read to its end."""
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one model call; see ``stream_reason`` for what is raised."""
+        with closing(self.stream_reason(messages)) as chunks:
+            while True:
+                try:
+                    next(chunks)
+                except StopIteration as end:
+                    response: Response = end.value
+                    return response
+
+    @abstractmethod
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Yield the answer's text as it arrives; closing the generator stops the model."""

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ore.backends import Backend
 from ore.errors import ModelNotFoundError, UsageError
 from ore.options import Options
+
+if TYPE_CHECKING:  # a backend is imported when it is chosen
+    from ore.backends.embedded import EmbeddedBackend
+    from ore.net.host import Host
 
 NAMES = ("auto", "ollama", "embedded", "openai")
 
@@ -49,7 +54,7 @@ def open_backend(
     if name == "embedded":
         if options.host is not None:
             raise UsageError("--host can't be used with the embedded backend: it has no server.")
-        return _embedded()
+        return _embedded(environ)
     return _ollama(options, environ, env_files, notice, is_auto=name == "auto")
 
 
@@ -64,13 +69,18 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     raise ModelNotFoundError(f"There is no file {model}: check the path.", model=model)
 
 
-def _embedded() -> Backend:
+def _embedded(environ: Mapping[str, str]) -> EmbeddedBackend:
     from ore.backends.embedded import EmbeddedBackend
 
-    return EmbeddedBackend()
+    return EmbeddedBackend(_model(environ))
 
 
-def _with_file(host, env_files: Mapping[str, str], notice: Callable[[str], None]):
+def _model(environ: Mapping[str, str]) -> str | None:
+    """Return the model that ``ORE_MODEL`` names; a blank one is none."""
+    return environ.get("ORE_MODEL", "").strip() or None
+
+
+def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str], None]) -> Host:
     """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
 
@@ -84,22 +94,33 @@ def _with_file(host, env_files: Mapping[str, str], notice: Callable[[str], None]
     return replace(host, source=f"{host.source} in {file}")
 
 
-def _openai(options, environ, env_files, notice) -> Backend:
+def _openai(
+    options: Options,
+    environ: Mapping[str, str],
+    env_files: Mapping[str, str],
+    notice: Callable[[str], None],
+) -> Backend:
     from ore.backends.openai import OpenAIBackend
     from ore.backends.openai_server import key_for, resolve_server
 
     host = _with_file(resolve_server(options.host, environ), env_files, notice)
-    return OpenAIBackend(host, key_for(host.url, environ))
+    return OpenAIBackend(host, key_for(host.url, environ), _model(environ))
 
 
-def _ollama(options, environ, env_files, notice, is_auto: bool) -> Backend:
+def _ollama(
+    options: Options,
+    environ: Mapping[str, str],
+    env_files: Mapping[str, str],
+    notice: Callable[[str], None],
+    is_auto: bool,
+) -> Backend:
     from ore.backends.ollama import OllamaBackend
     from ore.ollama.host import resolve_host
 
     host = _with_file(resolve_host(options.host, environ), env_files, notice)
-    backend = OllamaBackend(host)
+    backend = OllamaBackend(host, _model(environ))
     if is_auto and host.source == "default" and not backend.answers():
-        embedded = _embedded()
+        embedded = _embedded(environ)
         if embedded.has_engine() if options.pull else embedded.is_installed():
             notice(
                 f"Ollama does not answer on {host.url}: using the embedded model, a small one to "

@@ -5,14 +5,20 @@ Nothing is loaded before the first turn. Knows nothing about flags, sessions or 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
 from ore.answer import Answer
-from ore.backends import Backend, Progress, Settings, embedded_request, weights
+from ore.backends import (
+    Backend,
+    Progress,
+    Settings,
+    StreamingReasoner,
+    embedded_request,
+    weights,
+)
 from ore.backends.engine import Engine
 from ore.backends.loading import check_installed, engine_version
 from ore.errors import (
@@ -22,7 +28,6 @@ from ore.errors import (
     OreError,
 )
 from ore.net.wire import TooLarge
-from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
 PINNED_ANSWER_TOKENS = 1024
@@ -61,9 +66,8 @@ class EmbeddedBackend(Backend):
         return list(weights.installed())
 
     def default_model(self) -> str | None:
-        """Return ``ORE_MODEL`` if it is set, else the pinned model, else the first one."""
-        chosen = self._model or os.environ.get("ORE_MODEL")
-        return chosen or next(iter(weights.installed()), None)
+        """Return the model that was named, else the pinned one, else the first one."""
+        return self._model or next(iter(weights.installed()), None)
 
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""
@@ -96,7 +100,7 @@ class EmbeddedBackend(Backend):
         return EmbeddedReasoner(model_id, settings)
 
 
-class EmbeddedReasoner(Reasoner):
+class EmbeddedReasoner(StreamingReasoner):
     """Answers with a model in this process. The model is loaded at the first turn, then kept.
 
     The same messages get the same answer on the same machine, for the temperature is 0 unless
@@ -113,15 +117,6 @@ class EmbeddedReasoner(Reasoner):
         self._settings = settings
         self._engine: Engine | None = None
         self._doing = "waiting"
-
-    def reason(self, messages: list[Message]) -> Response:
-        """Answer with one model call; see ``stream_reason`` for what is raised."""
-        with closing(self.stream_reason(messages)) as chunks:
-            while True:
-                try:
-                    next(chunks)
-                except StopIteration as done:
-                    return done.value
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer token by token; closing the generator stops the model.

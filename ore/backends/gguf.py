@@ -73,7 +73,7 @@ class _Head:
                 return length
         return None
 
-    def _take(self, layout: str) -> tuple:
+    def _take(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(layout, self._data, self._at)
         self._at += struct.calcsize(layout)
         return values
@@ -82,7 +82,8 @@ class _Head:
         (size,) = self._take("<Q")
         if size > len(self._data) - self._at:
             raise ValueError("a text reaches past what was read")
-        return self._take(f"<{size}s")[0].decode("utf-8")
+        (text,) = self._take(f"<{size}s")
+        return str(text, "utf-8")
 
     def _value(self, kind: int) -> Any:
         if kind == _STRING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ore.backends import Backend, Progress, Settings
 from ore.errors import OreError
-from ore.models import default_model, fetch_models
+from ore.models import choose_default, fetch_models
 from ore.net.host import Host
 from ore.ollama.host import as_host
 from ore.reasoner import AyaReasoner, Reasoner
@@ -21,15 +21,20 @@ _LOOK_UP_SECONDS = 2.0
 class OllamaBackend(Backend):
     """The models of one Ollama server; making it touches no network.
 
+    Args:
+        host: The server's address; None is ``OLLAMA_HOST``, else the default one.
+        model: What ``default_model`` answers; None chooses among what is installed.
+
     Raises:
         UsageError: The host is no address.
     """
 
     name = "ollama"
 
-    def __init__(self, host: str | Host | None = None) -> None:
+    def __init__(self, host: str | Host | None = None, model: str | None = None) -> None:
         self.address = as_host(host)
         self.host = self.address.url
+        self._model = model
 
     def answers(self) -> bool:
         """Tell whether an Ollama server answers at the address."""
@@ -41,7 +46,8 @@ class OllamaBackend(Backend):
         return fetch_models(self.address)
 
     def default_model(self) -> str | None:
-        return default_model(self.address)
+        """Return the model that was named, else the one of ``ore.models.choose_default``."""
+        return self._model or choose_default(self.models())
 
     def pull(self, name: str, progress: Progress) -> None:
         from ore.ollama import api as ollama_api

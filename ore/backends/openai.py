@@ -6,7 +6,6 @@ terminals.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -14,7 +13,7 @@ from typing import Any
 
 from ore import images, window
 from ore.answer import Answer
-from ore.backends import Backend, Progress, Settings, openai_errors
+from ore.backends import Backend, Progress, Settings, StreamingReasoner, openai_errors
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
@@ -22,7 +21,6 @@ from ore.messages import encoded
 from ore.net import errors as net_errors
 from ore.net.host import Host
 from ore.net.wire import TooLarge
-from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
 _LOOK_UP_SECONDS = 10.0
@@ -35,6 +33,7 @@ class OpenAIBackend(Backend):
     Args:
         host: The server.
         key: The key to send, or None.
+        model: What ``default_model`` answers; None asks the server.
 
     Raises:
         ExtraNotInstalledError: The package is missing.
@@ -42,11 +41,12 @@ class OpenAIBackend(Backend):
 
     name = "openai"
 
-    def __init__(self, host: Host, key: str | None = None) -> None:
+    def __init__(self, host: Host, key: str | None = None, model: str | None = None) -> None:
         check_installed()
         self.address = host
         self.host = host.url
         self._key = key
+        self._model = model
 
     def models(self) -> list[str]:
         """Return the names of the models that the server lists, in its order."""
@@ -54,9 +54,9 @@ class OpenAIBackend(Backend):
             return [entry.id for entry in call.models()]
 
     def default_model(self) -> str | None:
-        """Return ``ORE_MODEL`` if it is set, else the server's only model, else None."""
-        if named := os.environ.get("ORE_MODEL", "").strip():
-            return named
+        """Return the model that was named, else the server's only one, else None."""
+        if self._model is not None:
+            return self._model
         names = self.models()
         return names[0] if len(names) == 1 else None
 
@@ -84,7 +84,7 @@ class OpenAIBackend(Backend):
         return OpenAIReasoner(model_id, self.address, self._key, settings)
 
 
-class OpenAIReasoner(Reasoner):
+class OpenAIReasoner(StreamingReasoner):
     """Asks a model on a server: one turn is one ``POST /chat/completions``, nothing is retried.
 
     The metadata of a response has the keys of ``AyaReasoner``; durations are 0 unless the server
@@ -103,15 +103,6 @@ class OpenAIReasoner(Reasoner):
         self._settings = settings or Settings()
         check_settings(self._settings)
         self._doing = "waiting"
-
-    def reason(self, messages: list[Message]) -> Response:
-        """Answer with one request; see ``stream_reason`` for what is raised."""
-        with closing(self.stream_reason(messages)) as chunks:
-            while True:
-                try:
-                    next(chunks)
-                except StopIteration as done:
-                    return done.value
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator closes the connection.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import openai_errors
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
@@ -25,6 +26,10 @@ from ore.net.wire import (
     tls_context,
     whole_body,
 )
+
+if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
+    import httpx2
+    import openai
 
 INSTALL = "pip install -r requirements-openai.txt"
 _OWN_VARIABLES = re.compile("openai_.*", re.IGNORECASE)  # what the package would read by itself
@@ -116,14 +121,15 @@ class Call:
             self._stream.close()
         self._client.close()
 
-    def _new_client(self) -> Any:
-        openai, httpx = self._kinds
+    def _new_client(self) -> openai.OpenAI:
+        package, httpx = self._kinds
         url = self._host.url
         limits = (CONNECT_SECONDS, self._timeout, self._deadline)
+        failures: tuple[type[BaseException], ...] = (ImportError, *self._failures)
         timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
         try:
             with environment_without(_OWN_VARIABLES):
-                return openai.OpenAI(
+                client: openai.OpenAI = package.OpenAI(
                     api_key=self._key or _NO_KEY,
                     base_url=url,
                     max_retries=0,
@@ -136,14 +142,15 @@ class Call:
                         event_hooks={"request": [self._before], "response": [self._after]},
                     ),
                 )
-        except (ImportError, *self._failures) as exc:
+                return client
+        except failures as exc:
             raise BackendError(
                 f"No connection to {self._host} can be made ({_reason(exc)}): check the proxies "
                 f"and certificates that the environment names.",
                 host=url,
             ) from exc
 
-    def _before(self, request) -> None:
+    def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""
         self._sent = True
         request.headers["accept-encoding"] = "identity"
@@ -159,7 +166,7 @@ class Call:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._watchdog.watch(info["return_value"].get_extra_info("socket"))
 
-    def _after(self, response) -> None:
+    def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
         self._status = response.status_code
         kind = response.headers.get("content-type", "")
@@ -169,14 +176,15 @@ class Call:
             self._problem = f"its answer is {kind or 'of no kind'}, no stream of events"
         if self._problem:
             raise ValueError(self._problem)
-        response.stream = _body(response.stream, self)
+        stream = cast("httpx2.SyncByteStream", response.stream)  # the client is no asynchronous one
+        response.stream = _body(stream, self)
 
     def _failure(self, error: BaseException) -> OreError:
         """Return what an exception and the evidence mean: the one place that decides it."""
         openai, httpx = self._kinds
         host, cause = self._host, error.__cause__ or error
         if self._watchdog.fired:
-            return net_errors.too_slow(host, self._deadline)
+            return net_errors.too_slow(host, self._watchdog.seconds)
         if self._problem:
             return openai_errors.not_understood(host, self._problem)
         if isinstance(cause, TooLarge):
@@ -206,11 +214,11 @@ class Call:
         return openai_errors.not_understood(host, _reason(error))
 
 
-def _body(stream, call: Call):
+def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
     """Return a body for the HTTP library to read in place of ``stream``: bounded, remembered."""
-    httpx = call._kinds[1]
+    import httpx2
 
-    class Body(httpx.SyncByteStream):
+    class Body(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             if call._status < 300 and call._model:
                 return _bounded_lines(stream)
@@ -234,7 +242,7 @@ def _bounded_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _packages() -> tuple[Any, Any]:
+def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     try:
         with environment_without(_OWN_VARIABLES):
@@ -255,7 +263,7 @@ def check_installed() -> None:
         raise ExtraNotInstalledError(f"The openai backend is not installed: {INSTALL}.", "openai")
 
 
-def _failures(openai, httpx) -> tuple[type[BaseException], ...]:
+def _failures(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException], ...]:
     """Everything that the package and the library below it raise over hostile or missing bytes."""
     return (
         openai.OpenAIError,

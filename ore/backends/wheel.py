@@ -191,14 +191,14 @@ def _largest(work: Path) -> int:
     return most
 
 
-def _wait(child: subprocess.Popen) -> None:
+def _wait(child: subprocess.Popen[bytes]) -> None:
     try:
         child.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         pass
 
 
-def _end(child: subprocess.Popen) -> None:
+def _end(child: subprocess.Popen[bytes]) -> None:
     if child.poll() is not None:
         return
     child.kill()  # it writes only below our folder, which is removed next

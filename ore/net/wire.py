@@ -9,6 +9,10 @@ import os
 import socket
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
+    import ssl
 
 CONNECT_SECONDS = 5.0
 """How long a connection may take to come about."""
@@ -29,7 +33,7 @@ class TooLarge(Exception):
         self.limit = limit
 
 
-def tls_context():
+def tls_context() -> ssl.SSLContext:
     """Return a TLS context that trusts the system's authorities and ``certifi``'s.
 
     Where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` is set, what it names is trusted instead.
@@ -80,14 +84,16 @@ class Watchdog:
     With None nothing is watched and no thread is started.
 
     Attributes:
+        seconds: How long it waits; 0 where nothing is watched.
         fired: Whether the time is over.
     """
 
     def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds or 0.0
         self.fired = False
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
-        self._timer = None
+        self._timer: threading.Timer | None = None
         if seconds is not None:
             self._timer = threading.Timer(seconds, self._fire)
             self._timer.daemon = True

@@ -10,8 +10,8 @@ import json
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ore import strictjson
 from ore.errors import BackendError, OreError
@@ -28,6 +28,9 @@ from ore.net.wire import (
 from ore.ollama import errors as ollama_errors
 from ore.ollama.context import trained_window, window_of
 from ore.ollama.host import authorization
+
+if TYPE_CHECKING:  # the standard library's client is imported by the first question
+    from http.client import HTTPConnection, HTTPResponse
 
 ANSWER_SECONDS = 10.0
 """How long a question may take, unless its function says otherwise."""
@@ -203,7 +206,7 @@ def _entries(value: dict[str, Any], host: Host) -> list[dict[str, Any]]:
 @contextmanager
 def _asked(
     host: Host, method: str, path: str, document: Any, *, model: str, seconds: float | None
-) -> Iterator[Any]:
+) -> Iterator[HTTPResponse]:
     """Send one request and yield its response; every failure in between is one of ours."""
     import http.client
 
@@ -218,15 +221,20 @@ def _asked(
             connection.request(method, target, body, headers)
             with closing(connection.getresponse()) as response:
                 if response.status >= 300:
-                    raise _refused(host, model, response)
+                    body, location = response.read(REFUSAL_LIMIT), response.headers.get(
+                        "Location", ""
+                    )
+                    raise ollama_errors.refused(
+                        host, model, response.status, body, location=location
+                    )
                 yield response
             if watchdog.fired:  # a body without a length may have ended as if it were complete
-                raise net_errors.no_reply(host, seconds)
+                raise net_errors.no_reply(host, watchdog.seconds)
     except OreError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as exc:
         if watchdog.fired:
-            raise net_errors.no_reply(host, seconds) from exc
+            raise net_errors.no_reply(host, watchdog.seconds) from exc
         if isinstance(exc, http.client.IncompleteRead):
             raise net_errors.broken_off(host, _CUT) from exc
         if isinstance(exc, OSError):
@@ -236,7 +244,7 @@ def _asked(
         watchdog.stop()
 
 
-def _connect(connection, host: Host) -> None:
+def _connect(connection: HTTPConnection, host: Host) -> None:
     import ssl
 
     try:
@@ -249,7 +257,9 @@ def _connect(connection, host: Host) -> None:
         raise ollama_errors.unreachable(host, _reason(exc)) from exc
 
 
-def _connection(host: Host, path: str, seconds: float | None):
+def _connection(
+    host: Host, path: str, seconds: float | None
+) -> tuple[HTTPConnection, str, dict[str, str]]:
     """Return an unconnected connection to ``host``, the target to ask for, and the headers."""
     import http.client
 
@@ -260,20 +270,21 @@ def _connection(host: Host, path: str, seconds: float | None):
     if key:
         headers["Authorization"] = key
     proxy, proxy_headers = _proxy(host)
-    address = (proxy.hostname, proxy.port or 80) if proxy else (parts.hostname, parts.port)
+    asked = proxy or parts
+    name, port = asked.hostname or "", asked.port or 80
     target = parts.path + path
     if parts.scheme == "https":
-        connection = http.client.HTTPSConnection(*address, timeout=wait, context=tls_context())
+        secure = http.client.HTTPSConnection(name, port, timeout=wait, context=tls_context())
         if proxy:
-            connection.set_tunnel(parts.hostname, parts.port, proxy_headers)
-        return connection, target, headers
-    connection = http.client.HTTPConnection(*address, timeout=wait)
+            secure.set_tunnel(parts.hostname or "", parts.port, proxy_headers)
+        return secure, target, headers
+    connection = http.client.HTTPConnection(name, port, timeout=wait)
     if proxy:
         return connection, host.url + path, {**headers, **proxy_headers, "Host": parts.netloc}
     return connection, target, headers
 
 
-def _proxy(host: Host):
+def _proxy(host: Host) -> tuple[SplitResult | None, dict[str, str]]:
     """Return the proxy that the environment names for ``host``, if any, and the headers for it."""
     if is_loopback(host.url):
         return None, {}
@@ -300,16 +311,6 @@ def _proxy(host: Host):
 
     login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return proxy, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode('ascii')}"}
-
-
-def _refused(host: Host, model: str, response) -> OreError:
-    return ollama_errors.refused(
-        host,
-        model,
-        response.status,
-        response.read(REFUSAL_LIMIT),
-        location=response.headers.get("Location", ""),
-    )
 
 
 def _reason(error: BaseException) -> str:
