@@ -15,8 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 NOT_RUN = "not run: "
 REAL_MODEL = "real model"
+GENERATED = {"docs/interface-lock.md", "docs/performance.md"}
+"""The pages that a program writes whole, or nearly so: what they show is not run."""
 
-_MARK = re.compile(r"<!-- (.*) -->")
+_MARK = re.compile(r"<!-- (?!begin )(.*) -->")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _SPAN = re.compile(r"`([^`\n]+)`")
 
