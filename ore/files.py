@@ -1,7 +1,7 @@
 """Opening files that others may have prepared, and replacing files whole.
 
 Every read is of a regular file, bounded, and judged on the opened descriptor, never on a path that
-can change in between. Knows nothing about what the bytes mean.
+can change in between. Knows nothing about what a text says.
 """
 
 from __future__ import annotations
@@ -180,6 +180,30 @@ def _read_opened(descriptor: int, path: Path | str, limit: int, head: int | None
     if status.st_size > limit or len(data) > limit:
         raise _unreadable(path, f"it is larger than {limit:,} bytes")
     return data
+
+
+def decode_text(data: bytes, shown: str, path: str) -> str:
+    """Return a file's bytes as text, without the byte order mark that may begin them.
+
+    Args:
+        data: The bytes.
+        shown: What the file is called in an error.
+        path: The file's path, for the error's ``path``.
+
+    Raises:
+        FileAccessError: They are not UTF-8, or hold a NUL, which no text has.
+    """
+    if b"\0" in data:
+        at = data.index(0)
+        raise FileAccessError(
+            f"{shown} is no text: it has a NUL at byte {at}; name a text file.", path
+        )
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as exc:
+        raise FileAccessError(
+            f"{shown} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first.", path
+        ) from exc
 
 
 def _read_at_most(descriptor: int, size: int) -> bytes:

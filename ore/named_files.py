@@ -5,8 +5,7 @@ Knows nothing about tools, gates or flags.
 
 from __future__ import annotations
 
-from ore.errors import FileAccessError
-from ore.files import read_regular
+from ore.files import decode_text, read_regular
 from ore.neutral import one_line
 from ore.types import ToolResult
 
@@ -24,14 +23,4 @@ def read_named(path: str) -> ToolResult:
     """
     data = read_regular(path, MAX_BYTES)
     shown = one_line(path)
-    if b"\0" in data:
-        raise FileAccessError(
-            f"{shown} is no text: it has a NUL at byte {data.index(0)}; name a text file.", path
-        )
-    try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as exc:
-        raise FileAccessError(
-            f"{shown} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first.", path
-        ) from exc
-    return ToolResult(f"file:{shown}", text, "ok")
+    return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")

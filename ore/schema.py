@@ -151,22 +151,19 @@ def _check_references(schema: Mapping[str, Any]) -> None:
         if id(place.contents) in seen or not isinstance(place.contents, Mapping):
             continue
         seen.add(id(place.contents))
-        reference = ""
+        problem = "it has a part that is no schema"
         try:
             for reference in _references(place.contents):
+                problem = (
+                    f"it refers to {_short(reference)}, which is no schema in it; none is fetched"
+                )
                 found = resolver.lookup(reference)
                 if not isinstance(found.contents, (bool, Mapping)):
                     raise TypeError(reference)
                 places.append((draft.create_resource(found.contents), found.resolver))
             places += [(each, resolver.in_subresource(each)) for each in place.subresources()]
         except _faults() as exc:
-            if reference:
-                what = (
-                    f"it refers to {_short(reference)}, which is no schema in it; none is fetched"
-                )
-            else:
-                what = "it has a part that is no schema"
-            raise ValueError(what) from exc
+            raise ValueError(problem) from exc
 
 
 def _references(place: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from ore.errors import FileAccessError, UnknownToolError, UsageError
-from ore.files import read_confined
+from ore.files import decode_text, read_confined
 from ore.prompt_path import find_path
 from ore.types import ToolResult
 
@@ -171,7 +171,8 @@ def _read_text(path: str, root: str | None) -> tuple[str, str]:
             data = _read_below(folder, relative, shown)
         except FileNotFoundError:
             continue
-        return _decoded(data, shown), str(Path(folder, relative))
+        source = str(Path(folder, relative))
+        return decode_text(data, shown, source), source
     raise FileAccessError(f"There is no file {shown} in {where}: check the path.")
 
 
@@ -219,19 +220,6 @@ def _is_same(path: str, folder: str) -> bool:
         return os.path.samefile(path, folder)
     except (OSError, ValueError):
         return False
-
-
-def _decoded(data: bytes, shown: str) -> str:
-    if b"\0" in data:
-        raise FileAccessError(
-            f"{shown} is no text: it has a NUL at byte {data.index(0)}; name a text file."
-        )
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as exc:
-        raise FileAccessError(
-            f"{shown} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first."
-        ) from exc
 
 
 TOOL_REGISTRY: dict[str, Tool] = {tool.name: tool for tool in (EchoTool(), ReadFileTool())}
