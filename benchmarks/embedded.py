@@ -1,22 +1,23 @@
-"""What ORE adds to the embedded engine, and what a conversation saves: ``python -m benchmarks.embedded``.
+"""What ORE adds to the embedded engine, and what reuse saves in a conversation.
 
-Every run is a fresh process, and the programs take turns. "engine" calls the engine's package and
-its port directly, with ORE's settings and none of ORE's code; "engine again" is the same program,
-so that the gap between the two shows what this machine can tell apart.
+"The engine" is its package and its port, called directly with ORE's settings and none of ORE's code.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
+from functools import partial
 
-from benchmarks.measure import interleaved, median, spread, table
+from benchmarks.measure import Comparison, warmed
+from benchmarks.place import PYTHON, ROOT, NotHere, Place, Topic
 
+MODEL = "smollm2:135m"
 QUESTION = "Tell me a story about a dog and a cat."
 SYSTEM = "You are a concise, helpful assistant. " * 8
 TOKENS = 64
@@ -32,55 +33,61 @@ TURNS = (
     "What language do they speak?",
     "Say goodbye.",
 )
+TEXT = f"""\
+Fresh processes with the model of `--pull {MODEL}`, {TOKENS} tokens each. The engine's package is called
+directly, with ORE's settings and none of its code. In a conversation ORE computes only what is new of a
+prompt: the last row is its tenth turn, beside one that computes everything afresh."""
+FIGURES = (
+    ("load", "load the model", "s", 1.05, None),
+    ("first", "first token", "s", 1.05, None),
+    ("rate", "tokens", "/s", None, 0.95),
+    ("process", "whole process", "s", 1.05, None),
+)
 
 
-def main() -> None:
-    """Run the comparisons and print two tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.embedded", description=__doc__)
-    parser.add_argument("--runs", type=int, default=12, help="processes of each program")
-    parser.add_argument("--conversations", type=int, default=3, help="conversations of each kind")
-    parser.add_argument("--program", choices=PROGRAMS, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.program:
-        sys.stdout.write(json.dumps(PROGRAMS[arguments.program]()))
-        return
-    compare(arguments.runs)
-    converse(arguments.conversations)
-
-
-def compare(runs: int) -> None:
-    """Print ORE beside the engine: medians, spreads and ratios."""
+def measure(place: Place) -> list[Comparison]:
+    """Compare ORE with the engine, and a conversation with one that reuses nothing."""
     names = {"engine": "engine", "ore": "ore", "engine again": "engine"}
-    found = interleaved({name: lambda p=program: run(p) for name, program in names.items()}, runs)
-    rows: list[tuple] = [("", "engine", "ORE", "spread", "ORE / engine", "engine / engine")]
-    for figure in ("load s", "first token s", "tokens/s", "process s"):
-        values = {name: [each[figure] for each in found[name]] for name in names}
-        engine, ore, again = (median(values[name]) for name in ("engine", "ore", "engine again"))
-        rows.append((figure, engine, ore, spread(values["ore"]), ore / engine, again / engine))
-    sys.stdout.write(f"{runs} processes of each\n{table(rows)}\n\n")
+    environ = _environ(place)
+    cases = {name: partial(run, program, environ) for name, program in names.items()}
+    found = warmed(cases, max(place.runs * 4 // 5, 3))
+    rows = []
+    for key, what, unit, most, least in FIGURES:
+        theirs, ours, again = ([one[key] for one in found[name]] for name in names)
+        rows.append(Comparison(what, unit, ours, "the engine", theirs, again, most, least))
+    talks = {"reused": "reused", "fresh": "fresh", "fresh again": "fresh"}
+    cases = {name: partial(run, program, environ) for name, program in talks.items()}
+    found = warmed(cases, max(place.runs // 5, 1))
+    reused, fresh, again = ([one["first"] for one in found[name]] for name in talks)
+    what = "first token of turn 10"
+    return [*rows, Comparison(what, "s", reused, "no reuse", fresh, again)]
 
 
-def converse(runs: int) -> None:
-    """Print what the tenth turn of a conversation costs with and without reuse."""
-    programs = ("fresh", "reused")
-    found = interleaved({name: lambda p=name: run(p) for name in programs}, runs)
-    rows: list[tuple] = [("turn 10", "first token s", "prompt tokens", "of them computed")]
-    for name in programs:
-        last = found[name][-1]
-        first_token = median([each["first token s"] for each in found[name]])
-        rows.append((name, first_token, last["prompt"], last["prompt"] - last["cached"]))
-    sys.stdout.write(f"{runs} conversations of each, {len(TURNS)} turns\n{table(rows)}\n")
+def _environ(place: Place) -> dict[str, str]:
+    """Return the environment of the programs, with the user's models; see whether all is there."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise NotHere("the engine's package is not installed: requirements-embedded.txt names it")
+    from ore.backends import weights
+    from ore.errors import OreError
+
+    try:
+        weights.find(MODEL)
+    except OreError as exc:
+        raise NotHere(f"the model is not there: --backend embedded --pull {MODEL}") from exc
+    return {**place.environ, "ORE_MODEL_DIR": str(weights.models_folder())}
 
 
-def run(program: str) -> dict[str, float]:
-    """Run one program in a process of its own and return what it measured."""
+def run(program: str, environ: dict[str, str]) -> dict[str, float]:
+    """Run one of the programs in a process of its own and return what it measured."""
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.embedded", "--program", program],
+        [PYTHON, "-m", "benchmarks.embedded", program],
+        cwd=ROOT,
+        env=environ,
         stdout=subprocess.PIPE,
         check=True,
     )
-    return {**json.loads(done.stdout), "process s": time.perf_counter() - started}
+    return {**json.loads(done.stdout), "process": time.perf_counter() - started}
 
 
 def ask_ore() -> dict[str, float]:
@@ -88,7 +95,7 @@ def ask_ore() -> dict[str, float]:
     from ore.backends.embedded import EmbeddedReasoner
     from ore.types import Message
 
-    reasoner = EmbeddedReasoner("smollm2:135m", Settings(options={"num_predict": TOKENS}))
+    reasoner = EmbeddedReasoner(MODEL, Settings(options={"num_predict": TOKENS}))
     chunks = reasoner.stream_reason([Message("system", SYSTEM), Message("user", QUESTION)])
     started, arrivals = time.perf_counter(), []
     while True:
@@ -110,7 +117,7 @@ def ask_engine() -> dict[str, float]:
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(weights.find("smollm2:135m"))
+    parameters.model.path = str(weights.find(MODEL))
     parameters.n_ctx, parameters.n_parallel, parameters.cache_ram_mib = 4096, 1, 0
     parameters.n_batch = parameters.n_ubatch = 64
     parameters.verbosity, parameters.warmup, parameters.ui = -1, False, False
@@ -145,21 +152,21 @@ def ask_engine() -> dict[str, float]:
 
 def figures(load: float, asked: float, arrivals: list[float]) -> dict[str, float]:
     return {
-        "load s": load,
-        "first token s": arrivals[0] - asked,
-        "tokens/s": (len(arrivals) - 1) / (arrivals[-1] - arrivals[0]),
+        "load": load,
+        "first": arrivals[0] - asked,
+        "rate": (len(arrivals) - 1) / (arrivals[-1] - arrivals[0]),
     }
 
 
 def talk(conversation: bool) -> dict[str, float]:
-    """Take ten turns and return the figures of the tenth."""
+    """Take ten turns and return how long the first token of the tenth took."""
     from ore.backends import Settings
     from ore.backends.embedded import EmbeddedReasoner
     from ore.core import ORE
     from ore.types import Session
 
     settings = Settings(conversation=conversation, options={"num_predict": 48})
-    reasoner, session = EmbeddedReasoner("smollm2:135m", settings), Session()
+    reasoner, session = EmbeddedReasoner(MODEL, settings), Session()
     engine = ORE(reasoner)
     for turn in TURNS:
         started, first = time.perf_counter(), None
@@ -168,15 +175,10 @@ def talk(conversation: bool) -> dict[str, float]:
             try:
                 next(chunks)
                 first = first or time.perf_counter() - started
-            except StopIteration as done:
-                metadata = done.value.metadata
+            except StopIteration:
                 break
     reasoner.close()
-    return {
-        "first token s": first or 0.0,
-        "prompt": metadata["prompt_eval_count"],
-        "cached": metadata["prompt_cached_count"],
-    }
+    return {"first": first or 0.0}
 
 
 PROGRAMS = {
@@ -185,6 +187,7 @@ PROGRAMS = {
     "fresh": lambda: talk(False),
     "reused": lambda: talk(True),
 }
+TOPIC = Topic("embedded", "The embedded engine", TEXT, measure)
 
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(json.dumps(PROGRAMS[sys.argv[1]]()))

@@ -1,4 +1,4 @@
-"""What it costs to scan 1,000 skills and route a prompt over them: ``python -m benchmarks.skills``.
+"""What it costs to scan skills and route a prompt over them, by how many there are.
 
 The yardstick is reading the same files and parsing their YAML with PyYAML's fastest safe loader.
 Nothing is checked there and nothing built, so it is what no way of loading skills can beat.
@@ -7,22 +7,19 @@ Nothing is checked there and nothing built, so it is what no way of loading skil
 from __future__ import annotations
 
 import gc
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
-from benchmarks.measure import interleaved, median, spread, table
+from benchmarks.measure import Comparison, warmed
+from benchmarks.place import Place, Topic
 from ore.router import RuleRouter
 from ore.skills import build_skill_registry, build_targets_from_skill_registry
 
-SKILLS = 1000
-RUNS = 15
+NUMBERS = (10, 100, 1_000)
+QUICK = 100
+"""The most skills when few and small cases are enough."""
 MOST = 3.0
-PROMPT = "Please merge the quarterly report 0617 and tell me what changed since the last one."
 FRONTMATTER = """\
 name: merge-report-{number:04}
 description: "Merges report number {number}: reads its tables, compares them with those of the
@@ -37,18 +34,44 @@ hints:
   - report {number:04}
   - merge report {number:04}
 """
+TEXT = """\
+What `--route` does before the model is asked, in a process that has imported what it needs: scan every
+skill (6 kB each), check it, and route a prompt. Beside it: read the same files and parse their YAML with
+PyYAML's fastest safe loader, with nothing checked and nothing built. A turn without `--route`, `--skill`
+or a list of skills pays nothing of it."""
 
 
-def make_skills(root: Path) -> list[Path]:
-    """Write the skills, each with a body of some 6 kB, and return their files."""
+def measure(place: Place) -> list[Comparison]:
+    """Measure every number of skills."""
+    numbers = [number for number in NUMBERS if number <= QUICK or not place.is_quick]
+    return [_scanned(place, number) for number in numbers]
+
+
+def _scanned(place: Place, number: int) -> Comparison:
+    root = place.folder / f"skills-{number}"
+    files = make_skills(root, number)
+    least = seconds(lambda: read_and_parse(files))
+    cases = {
+        "ore": seconds(lambda: scan_and_route(root, number)),
+        "least": least,
+        "least again": least,
+    }
+    found = warmed(cases, place.runs * (1 if number > QUICK else 4))
+    theirs, again = found["least"], found["least again"]
+    what = f"{number:,} skills"
+    return Comparison(what, "ms", found["ore"], "read and parse", theirs, again, most=MOST)
+
+
+def make_skills(root: Path, number: int) -> list[Path]:
+    """Write skills, each with a body of some 6 kB, and return their files."""
     body = (
         "\n# How to merge\n\n" + "Read the first table, then the second, then compare them.\n" * 100
     )
     files = []
-    for number in range(SKILLS):
-        file = root / f"merge-report-{number:04}" / "SKILL.md"
-        file.parent.mkdir()
-        frontmatter = FRONTMATTER.format(number=number)
+    for each in range(number):
+        file = root / f"merge-report-{each:04}" / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        frontmatter = FRONTMATTER.format(number=each)
         file.write_text(f"---\n{frontmatter}---\n{body}", encoding="utf-8")
         files.append(file)
     return files
@@ -56,18 +79,22 @@ def make_skills(root: Path) -> list[Path]:
 
 def read_and_parse(files: list[Path]) -> None:
     """Do the least that anyone has to do."""
+    import yaml
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in files:
         _, frontmatter, _ = file.read_text(encoding="utf-8").split("---\n", 2)
         yaml.load(frontmatter, Loader=loader)
 
 
-def scan_and_route(root: Path) -> None:
+def scan_and_route(root: Path, number: int) -> None:
     """Do what ``--route`` does before the model is called."""
+    wanted = f"merge-report-{number // 2:04}"
+    prompt = f"Please merge the quarterly report {number // 2:04} and tell me what changed in it."
     lines: list[str] = []
     targets = build_targets_from_skill_registry(build_skill_registry(root, lines.append))
-    decision = RuleRouter(0.3).route(PROMPT, targets)
-    if lines or len(targets) != SKILLS or decision.target != "merge-report-0617":
+    decision = RuleRouter(0.3).route(prompt, targets)
+    if lines or len(targets) != number or decision.target != wanted:
         raise RuntimeError(f"not what was to be measured: {lines[:1]} {len(targets)} {decision}")
 
 
@@ -83,28 +110,4 @@ def seconds(work: Callable[[], None]) -> Callable[[], float]:
     return case
 
 
-def main() -> int:
-    """Measure, show the table, and return 1 when ORE takes more than ``MOST`` times the least."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = make_skills(Path(folder))
-        cases = {
-            "read and parse": seconds(lambda: read_and_parse(files)),
-            "scan and route": seconds(lambda: scan_and_route(Path(folder))),
-        }
-        interleaved(cases, 1)  # warm the disk cache and the imports
-        results = interleaved(cases, RUNS)
-    least = median(results["read and parse"])
-    rows = [
-        [name, median(values) * 1000, f"{spread(values):.0%}", median(values) / least]
-        for name, values in results.items()
-    ]
-    print(table([[f"{SKILLS:,} skills, {RUNS} runs", "ms", "+-", "ratio"], *rows]))
-    ratio = median(results["scan and route"]) / least
-    print(
-        f"\nScanning and routing takes {ratio:.2f} times the least; the most allowed is {MOST:.0f}."
-    )
-    return 0 if ratio <= MOST else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+TOPIC = Topic("skills", "Routing over skills", TEXT, measure)

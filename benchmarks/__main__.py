@@ -1,0 +1,122 @@
+"""The one command: measures what was asked for, shows it, and writes the page.
+
+Knows nothing about how anything is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import embedded, memory, repl, sessions, skills, startup, streaming, turn
+from benchmarks.machine import described
+from benchmarks.measure import HEAD, Comparison, table
+from benchmarks.page import write_page
+from benchmarks.place import ROOT, NotHere, Place, Topic, install_peer, place
+
+TOPICS = {
+    topic.name: topic
+    for topic in (
+        startup.TOPIC,
+        turn.TOPIC,
+        turn.FIRST_TOPIC,
+        streaming.TOPIC,
+        memory.TOPIC,
+        repl.TOPIC,
+        repl.FIRST_TOPIC,
+        sessions.TOPIC,
+        skills.TOPIC,
+        embedded.TOPIC,
+    )
+}
+PAGE = ROOT / "docs/performance.md"
+RUNS = 15
+QUICK_RUNS = 3
+ON_DISK = Path("/var/tmp")
+"""Where there is one, a folder that is on a disk; the usual one for temporary files may not be."""
+
+
+def main() -> int:
+    """Measure; the exit code is 0 whatever the figures are."""
+    arguments = _parser().parse_args()
+    chosen = [TOPICS[name] for name in arguments.only or TOPICS]
+    page = arguments.page
+    if page is None and not (arguments.only or arguments.quick):
+        page = PAGE
+    runs = arguments.runs or (QUICK_RUNS if arguments.quick else RUNS)
+    with place(arguments.disk, runs, arguments.quick) as bare_place:
+        here, remarks = _with_peer(bare_place, arguments.peer)
+        if arguments.quick:
+            remarks.append("Few runs of small cases: a look, not a measurement.")
+        results = [(topic, _measured(topic, here)) for topic in chosen]
+        if page is not None:
+            text = write_page(described(here.folder, here.peer), results, remarks)
+            page.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{page} is written.\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few runs, small cases, no page")
+    parser.add_argument("--runs", type=int, metavar="N", help=f"of each case; default {RUNS}")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=TOPICS,
+        metavar="NAME",
+        help=f"one of {', '.join(TOPICS)}; may be repeated; no page",
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help=f"default: {PAGE.relative_to(ROOT)}"
+    )
+    parser.add_argument(
+        "--disk",
+        type=Path,
+        metavar="FOLDER",
+        default=ON_DISK if ON_DISK.is_dir() else Path(tempfile.gettempdir()),
+        help="a folder of the disk to measure; default: %(default)s",
+    )
+    parser.add_argument(
+        "--peer",
+        metavar="FOLDER",
+        help="a virtual environment to install llm in, and to keep; '' leaves llm out",
+    )
+    return parser
+
+
+def _with_peer(here: Place, folder: str | None) -> tuple[Place, list[str]]:
+    """Return the place with the peer, or without and the reason."""
+    if folder == "":
+        return here, ["llm was left out."]
+    sys.stdout.write("Installing llm ...\n")
+    sys.stdout.flush()
+    try:
+        peer = install_peer(Path(folder) if folder else here.folder / "peer")
+    except (OSError, subprocess.CalledProcessError) as exc:
+        why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
+        return here, [f"llm was left out, for it could not be installed: {why[-1]}"]
+    return replace(here, peer=peer), []
+
+
+def _measured(topic: Topic, here: Place) -> list[Comparison] | str:
+    """Measure a topic and show it; return the reason where it can't be measured here."""
+    sys.stdout.write(f"\n{topic.title}\n")
+    sys.stdout.flush()
+    try:
+        found = topic.measure(here)
+    except NotHere as exc:
+        sys.stdout.write(f"Not measured: {exc}.\n")
+        return str(exc)
+    rows = [tuple(cell.replace("`", "") for cell in row.cells()) for row in found]
+    sys.stdout.write(table([HEAD, *rows]) + "\n")
+    sys.stdout.flush()
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The page that shows a run: what it was made on, how, and a table for each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from benchmarks.measure import HEAD, Comparison, markdown
+from benchmarks.place import Topic
+
+HOW = """\
+# What ORE costs
+
+This page is written by `python -m benchmarks`, which takes some ten minutes on a quiet machine.
+It needs the packages of `requirements-dev.txt`; what is not there is left out, with its reason.
+
+Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
+its plugin for Ollama, from one run:
+
+- Every process is a fresh one, and the cases take turns, in reversed order every other round, so that
+  a machine that slows down slows them all. One round before does not count: bytecode is compiled, files
+  are in memory.
+- The server is a stand-in in a process of its own that answers at once, the same for all.
+- Shown are medians, and after ± half the distance between the quartiles.
+- *ratio* is ORE's median as a multiple of the other's; *same again* is the other's as a multiple of its
+  own from a second set of runs: what it differs from 1 by, this machine can't tell apart.
+- *wanted* is what ORE sets itself, and whether this run kept it. Nothing fails where it did not.
+"""
+
+
+def write_page(
+    machine: Sequence[tuple[str, str]],
+    results: Iterable[tuple[Topic, Sequence[Comparison] | str]],
+    remarks: Sequence[str],
+) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        machine: What the run was made on, as names and values.
+        results: Each topic with its comparisons, or with the reason why there are none.
+        remarks: What else has to be said of the run, as whole sentences.
+    """
+    parts = [HOW, "## The run\n", markdown([("", "of this run"), *machine]) + "\n"]
+    parts += [f"{remark}\n" for remark in remarks]
+    for topic, found in results:
+        parts.append(f"## {topic.title}\n\n{topic.text}\n")
+        if isinstance(found, str):
+            parts.append(f"Not measured: {found}.\n")
+        else:
+            parts.append(markdown([HEAD, *(row.cells() for row in found)]) + "\n")
+    return "\n".join(parts)

@@ -1,0 +1,130 @@
+"""Where everything is measured: folders, an environment, a server of its own, and the peer.
+
+Nothing is left behind: all of it is in one folder that is taken away. Knows nothing about what is
+measured there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import Comparison
+
+ROOT = Path(__file__).parent.parent
+PYTHON = sys.executable
+MAIN = str(ROOT / "main.py")
+MODEL = "llama3.2"
+PEER_MODEL = f"ollama/{MODEL}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a measurement is made with.
+
+    Attributes:
+        folder: A folder on the disk that is measured.
+        environ: The environment of what is run: a home of its own with a ``.env`` in it, and
+            nothing of the user's ``ORE_`` variables.
+        runs: How often each case is run.
+        is_quick: Whether few and small cases are enough.
+        peer: The program of the peer, or None.
+    """
+
+    folder: Path
+    environ: dict[str, str]
+    runs: int
+    is_quick: bool
+    peer: str | None = None
+
+    def ore(self, *arguments: str) -> tuple[str, ...]:
+        """Return ORE's command line."""
+        return (PYTHON, MAIN, *arguments)
+
+    def for_peer(self, url: str = "http://127.0.0.1:9") -> dict[str, str]:
+        """Return the environment that the peer is run in, with a server's address."""
+        return {**self.environ, "OLLAMA_HOST": url}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """Something that is measured.
+
+    Attributes:
+        name: What ``--only`` calls it.
+        title: Its heading.
+        text: What its figures mean, as Markdown.
+        measure: Does it; may raise ``NotHere``.
+    """
+
+    name: str
+    title: str
+    text: str
+    measure: Callable[[Place], list[Comparison]]
+
+
+class NotHere(Exception):
+    """Something can't be measured on this machine; the text is the reason, without a full stop."""
+
+
+@contextmanager
+def place(disk: Path, runs: int, is_quick: bool) -> Iterator[Place]:
+    """Make a place on a disk; it and all that is in it are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ore-benchmarks-", dir=disk) as name:
+        folder = Path(name)
+        (folder / ".ore").mkdir()
+        (folder / ".ore/.env").write_text("ORE_BACKEND=ollama\n", encoding="utf-8")
+        environ = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("ORE_", "OLLAMA_", "LLM_", "PYTHON"))
+        }
+        environ |= {
+            "HOME": name,
+            "PYTHONPATH": str(ROOT),
+            # Compiled once, as for whoever installed it, and not into anybody's folders.
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            "LLM_USER_PATH": str(folder / "llm"),
+        }
+        yield Place(folder, environ, runs, is_quick)
+
+
+def install_peer(folder: Path) -> str:
+    """Make a virtual environment with the peer in it, unless it is there; return its program.
+
+    Raises:
+        OSError: It can't be made.
+        subprocess.CalledProcessError: It can't be installed; ``stderr`` says why.
+    """
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    if not any(programs.glob("llm*")):
+        venv.create(folder, with_pip=True)
+        requirements = str(ROOT / "benchmarks/requirements.txt")
+        python = str(programs / "python")
+        command = [python, "-m", "pip", "install", "--quiet", "-r", requirements]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    return str(programs / "llm")
+
+
+@contextmanager
+def server(*options: str) -> Iterator[str]:
+    """A stand-in for Ollama in a process of its own; yields its address.
+
+    Args:
+        options: Of ``tests.fake_ollama``.
+    """
+    command = [PYTHON, "-m", "tests.fake_ollama", *options]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.communicate()
