@@ -73,7 +73,7 @@ def perform(talk: Talk, line: str) -> str | None:
     for command in COMMANDS:
         if name in (command.name, *command.also):
             if argument.strip() and not command.argument:
-                raise UsageError(f"{command.name} takes nothing after it.")
+                raise UsageError(f"{one_line(name)} takes nothing after it.")
             return command.act(talk, argument.strip())
     shown = one_line(name[:40])
     instead = ELSEWHERE.get(name, f"/help lists the commands; to send this, write /{shown}")
@@ -97,9 +97,10 @@ def complete(talk: Talk, line: str) -> list[str]:
 
 
 def _help(talk: Talk, argument: str) -> None:
-    width = max(len(command.usage) for command in COMMANDS)
-    lines = [f"{command.usage.ljust(width)}  {command.help}" for command in COMMANDS]
-    talk.run.console.reply("\n".join([*lines, "", *KEYS]))
+    commands = [(command.usage, command.help) for command in COMMANDS]
+    width = max(len(what) for what, _ in commands)
+    lines = [[f"{what.ljust(width)}  {does}" for what, does in rows] for rows in (commands, KEYS)]
+    talk.run.console.reply("\n".join([*lines[0], "", *lines[1]]))
 
 
 def _leave(talk: Talk, argument: str) -> None:
@@ -204,7 +205,7 @@ def _edit(talk: Talk, argument: str) -> str | None:
 
 COMMANDS = (
     Command("/help", "", "list the commands and keys", _help, also=("/?",)),
-    Command("/bye", "", "leave, as quit, exit and Ctrl-D do", _leave, also=("/exit",)),
+    Command("/bye", "", "leave, as quit, exit and Ctrl-D do", _leave, also=("/exit", "/quit")),
     Command("/model", "[NAME]", "list the models, or go on with another one", _model),
     Command("/show", "", "show the model, the session and what is active", _show),
     Command("/verbose", "", "switch the [Metadata] line on or off", _verbose),
@@ -213,11 +214,14 @@ COMMANDS = (
 )
 
 KEYS = (
-    '"""       begins and ends a text of several lines; a paste is kept whole',
-    "//TEXT    sends /TEXT",
-    "Ctrl-C    stops an answer, or clears the line",
-    "Tab       completes commands and models",
+    ('"""', "begins and ends a text of several lines; a paste is kept whole"),
+    ("//TEXT", "sends /TEXT"),
+    ("Ctrl-C", "stops an answer, or clears the line"),
+    ("Ctrl-D", "leaves, on an empty line"),
+    ("Tab", "completes commands and models"),
+    ("Up, Ctrl-R", "bring back what was typed"),
 )
+"""What is typed besides commands, and what it does."""
 
 ELSEWHERE = {
     "/set": "options are flags, so that a run can be repeated: see --help",

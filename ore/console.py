@@ -30,6 +30,9 @@ PROMPT = "You: "
 MORE = "...  "
 """The prompt inside a text of several lines."""
 
+MOST_RECALLED = 12
+"""Lines of the last answer that are shown when its session is resumed."""
+
 
 class Console(Streams):
     """The three standard streams, and what may be written to them.
@@ -176,9 +179,19 @@ class Console(Streams):
     # Everything else
 
     def notice(self, text: str) -> None:
-        """Write one line to stderr, unless ORE is to be quiet."""
+        """Write one line to stderr, dim where colour is allowed, unless ORE is to be quiet."""
         if not self.quiet:
-            self._tell(text)
+            self._tell(text, is_dim=True)
+
+    def recall(self, label: str, text: str) -> None:
+        """Write to stderr what was said before: of a long text its end, unless ORE is to be quiet."""
+        if self.quiet:
+            return
+        lines = self._wrapped(text, len(label)).split("\n")
+        if len(lines) > MOST_RECALLED:
+            lines = ["…", *lines[-MOST_RECALLED:]]
+        how = style.PROMPT if label == PROMPT else style.LABEL
+        self._tell("\n".join(lines), label=label, how=how)
 
     def reply(self, text: str) -> None:
         """Write lines to stderr, also when ORE is to be quiet: what was asked for, the usage."""
@@ -304,16 +317,3 @@ class Console(Streams):
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""
         self._tell("")
-
-    def _tell(self, text: str, end: str = "\n", label: str = "", how: str = style.QUIET) -> None:
-        self.end_thinking()
-        if self.stderr_is_terminal:
-            text = neutralise(text) if end == "\r" else self._wrapped(text, len(label))
-        if self.stderr_has_colour and label:
-            label = style.paint(label.rstrip(), how) + " "
-        self._put_apart(label + text + end)
-
-    def _wrapped(self, text: str, column: int) -> str:
-        from ore.terminal.answer_text import laid_out
-
-        return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own

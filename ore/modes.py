@@ -42,7 +42,7 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
         if not_kept is not None:
             console.error(str(not_kept))
         raise
-    _tell_limits(console, response)
+    _tell_limits(run, response)
     if run.options.verbose:
         said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
         console.metadata(response.id, response.model_id, said)
@@ -91,21 +91,28 @@ def _shown(run: Run, response: Response) -> str:
     return as_document(response.content)
 
 
-def _tell_limits(console: Console, response: Response) -> None:
+def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    context = response.metadata.get("context") or {}
+    console, context = run.console, response.metadata.get("context") or {}
     window, tokens = context.get("window"), context.get("prompt_tokens") or 0
+    advice = ""
+    if run.conversation.session is not None:  # the answer is a part of the next turn's prompt
+        tokens += response.metadata.get("eval_count") or 0
+        advice = "; go on with a larger one (-o num_ctx=N), or in another conversation"
     if not response.content.strip():
         console.notice("The answer is empty.")
     if response.metadata.get("done_reason") == "length":
-        console.notice("The answer was cut off by a limit: num_predict, or the context window.")
+        console.notice(
+            "The answer was cut off by a limit: -o num_predict=N, the model's own, or the context "
+            "window."
+        )
     if context.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         console.notice(
             f"The prompt did not fit the context window{size}: the model has not seen all of it."
         )
     elif window and tokens > NEARLY_FULL * window:
-        console.notice(f"The context window is nearly full: {tokens} of {window} tokens.")
+        console.notice(f"The context window is nearly full: {tokens} of {window} tokens{advice}.")
 
 
 def _whole(run: Run, prompt: str, context: Context) -> Response:

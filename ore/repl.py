@@ -129,5 +129,5 @@ def _greet(run: Run) -> None:
     if session is not None and session.messages:
         from ore.session_verbs import last_exchange
 
-        for text in last_exchange(session):
-            run.console.notice(text)
+        for label, text in last_exchange(session):
+            run.console.recall(label, text)

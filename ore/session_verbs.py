@@ -140,9 +140,9 @@ def _salvage(name: str, console: Console, store: FileSessionStore, as_json: bool
         console.document(salvaged.name)
 
 
-def last_exchange(session: Session) -> list[str]:
-    """Return the last turn as the two labelled texts that a person saw."""
-    return [_label(message) + message.content for message in session.messages[-2:]]
+def last_exchange(session: Session) -> list[tuple[str, str]]:
+    """Return the last turn as two texts, each after the label that a person saw."""
+    return [(_label(message), message.content) for message in session.messages[-2:]]
 
 
 def _data(message: Message) -> dict[str, object]:

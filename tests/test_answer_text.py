@@ -106,3 +106,11 @@ def test_rows_stand_below_each_other_in_any_script():
     rows = [("日本", "first"), ("longer", "second")]
     assert columns(rows) == ["日本    first", "longer  second"]
     assert columns([]) == []
+
+
+@pytest.mark.parametrize(
+    "pieces", [["one\r\ntwo\r"], list("one\r\ntwo\r"), ["one\r", "\ntwo", "\r"]]
+)
+def test_a_line_s_end_of_two_characters_is_one_wherever_the_stream_is_cut(pieces):
+    text = AnswerText(40)
+    assert "".join(map(text.feed, pieces)) + text.end() == "one\ntwo^M"

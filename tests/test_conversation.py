@@ -200,6 +200,13 @@ def test_the_last_exchange_is_shown_on_a_terminal(ore):
     assert "You: two\n[AYA]: 2\n" in result.err
 
 
+def test_of_a_long_last_answer_the_end_is_shown(ore):
+    answer = "\n".join(f"line {number}" for number in range(1, 31))
+    ore("--session", "a", stdin="one\n", replies=[answer])
+    result = ore("--session", "a", stdin="", terminal="in out err")
+    assert "[AYA]: …\nline 19\n" in result.err and "line 18\n" not in result.err
+
+
 def test_there_may_be_nothing_to_continue(ore):
     result = ore("--continue", "hi")
     assert (result.code, result.calls) == (1, []) and "--session NAME" in result.err

@@ -176,6 +176,15 @@ def test_a_context_window_that_is_full_is_said_in_one_line(ore, context, said):
     assert said in result.err and len(result.err.splitlines()) == bool(said)
 
 
+@pytest.mark.parametrize(
+    "flags, said", [((), ""), (("-c",), "60 of 64 tokens; go on with a larger one (-o num_ctx=N)")]
+)
+def test_in_a_conversation_the_answer_counts_for_the_next_turn_s_window(ore, flags, said):
+    counts = {"context": {"status": "complete", "window": 64, "prompt_tokens": 50}}
+    result = ore(*flags, stdin="hi\n", metadata={**counts, "eval_count": 10})
+    assert result.code == 0 and bool(said) == ("nearly full" in result.err) and said in result.err
+
+
 def test_what_bounds_a_turn_reaches_the_backend(ore):
     settings = ore("hi", "--timeout", "5", "--deadline", "60", "--strict-context").backend.settings
     assert (settings.timeout, settings.deadline, settings.strict_context) == (5.0, 60.0, True)

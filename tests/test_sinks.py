@@ -35,7 +35,7 @@ def rendered(target: Console, text: str) -> None:
 
 
 def waited(target: Console, text: str) -> None:
-    target._draw(text)
+    target._draw(text, " · 1 s")
     drawn = target.stderr.getvalue()
     target.stderr.seek(0)
     target.stderr.truncate()

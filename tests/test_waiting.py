@@ -95,3 +95,14 @@ def test_a_hostile_phase_is_shown_and_not_obeyed():
     err = Terminal()
     with counting(console(err), lambda: "\x1b]0;title\x07"):
         until(lambda: "^[]0;title^G" in err.getvalue())
+
+
+@pytest.mark.parametrize(
+    "columns, shown", [(20, "reading the p… · 7 s"), (0, "reading the prompt · 7 s")]
+)
+def test_in_a_narrow_terminal_the_seconds_are_what_stays(columns, shown):
+    err = Terminal()
+    target = console(err)
+    target._columns = lambda stream: columns + 1 if columns else 0
+    target._draw("reading the prompt", " · 7 s")
+    assert err.getvalue() == f"\x1b[K\x1b7\x1b[?7l{shown}\x1b[?7h\x1b8"

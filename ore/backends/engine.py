@@ -263,7 +263,8 @@ def _refusal(body: bytes) -> BackendError:
     if tokens is not None:
         return ContextTruncatedError(
             f"The prompt has {tokens} tokens and the model's window holds {window}: nothing was "
-            f"sent to the model; shorten it, or use a model with a larger window."
+            f"sent to the model. In a conversation the prompt is all of it: go on with "
+            f"-o num_ctx=N, or in another one; else shorten it."
         )
     return BackendError(
         f"The embedded engine refused the turn{f': {said[:300]}' if said else ''}. Change the "

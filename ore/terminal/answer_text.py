@@ -38,11 +38,14 @@ class AnswerText:
         self._word: list[str] = []
         self._word_width = 0
         self._is_cut = False
+        self._return = ""
 
     def feed(self, text: str) -> str:
         """Return what can be shown of the text that came so far and was not returned before."""
         out: list[str] = []
-        for character in neutralise(text):
+        text = (self._return + text).replace("\r\n", "\n")
+        self._return = "\r" if text.endswith("\r") else ""  # it may be half of a line's end
+        for character in neutralise(text.removesuffix("\r")):
             if character == "\n":
                 self._end_word(out)
                 out.append("\n")
@@ -57,7 +60,10 @@ class AnswerText:
     def end(self) -> str:
         """Return what was held."""
         out: list[str] = []
+        for character in neutralise(self._return):
+            self._letter(character, out)
         self._end_word(out)
+        self._return = ""
         return "".join(out)
 
     @property

@@ -1,7 +1,7 @@
 """The three standard streams: what they can show, and what goes wrong with them.
 
 Beside what is written stand the waiting indicator and the model's thinking; whatever else is written
-takes the one away and ends the other. Knows nothing about answers, labels or prompts.
+takes the one away and ends the other. Knows nothing about answers or prompts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.neutral import neutralise
-from ore.terminal.style import allows_colour
+from ore.terminal.style import QUIET, allows_colour, paint
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
@@ -87,17 +87,26 @@ class Streams:
             self._waiting.stop()
             self._waiting = None
 
-    def _draw(self, text: str) -> None:
+    def _draw(self, text: str, end: str) -> None:
+        text = neutralise(text)
+        room = self._columns(self.stderr) - 1 - len(end)
+        if 0 < room < len(text):
+            text = text[: room - 1] + "…"
         # Kept: the cursor (7, 8); off meanwhile: wrapping, so that the text can't make a new line.
-        drawn = f"\x1b7\x1b[?7l{neutralise(text)}\x1b[?7h\x1b8" if text else ""
+        drawn = f"\x1b7\x1b[?7l{self._dimmed(text + end)}\x1b[?7h\x1b8" if end else ""
         self._put("\x1b[K" + drawn)
+
+    def _dimmed(self, text: str) -> str:
+        return paint(text, QUIET) if self.stderr_has_colour else text
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""
         if self._trace is None:
             from ore.terminal.trace import Trace
 
-            self._trace = Trace(self.stderr_is_terminal, self.stderr_has_colour)
+            self._trace = Trace(
+                self.stderr_is_terminal, self.stderr_has_colour, self._columns(self.stderr)
+            )
         self._put_apart(self._trace.feed(text))
 
     def end_thinking(self) -> None:
@@ -126,6 +135,28 @@ class Streams:
             self._waiting.output(lambda: _write_now(stdout, text, flush))
         else:
             _write_now(self.stdout, text, flush)
+
+    def _tell(
+        self,
+        text: str,
+        end: str = "\n",
+        label: str = "",
+        how: str = QUIET,
+        is_dim: bool = False,
+    ) -> None:
+        self.end_thinking()
+        if self.stderr_is_terminal:
+            text = neutralise(text) if end == "\r" else self._wrapped(text, len(label))
+        if is_dim:
+            text = self._dimmed(text)
+        if self.stderr_has_colour and label:
+            label = paint(label.rstrip(), how) + " "
+        self._put_apart(label + text + end)
+
+    def _wrapped(self, text: str, column: int) -> str:
+        from ore.terminal.answer_text import laid_out
+
+        return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own
 
     def _put_apart(self, text: str) -> None:
         """Write to stderr where the waiting indicator is not."""

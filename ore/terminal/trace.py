@@ -16,11 +16,12 @@ class Trace:
 
     Args:
         is_terminal: Whether control characters are shown, and no line may pass for ORE's.
+        width: The terminal's columns, at whose edge words are kept whole; 0 keeps lines as they are.
         has_colour: Whether the block is dim.
     """
 
-    def __init__(self, is_terminal: bool, has_colour: bool) -> None:
-        self._lines = AnswerText(column=len(LABEL)) if is_terminal else None
+    def __init__(self, is_terminal: bool, has_colour: bool, width: int = 0) -> None:
+        self._lines = AnswerText(width, len(LABEL)) if is_terminal else None
         self._has_colour = has_colour
         self._label = LABEL
         self._ends_line = False

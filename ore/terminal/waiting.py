@@ -23,11 +23,12 @@ class Waiting:
     """Counts until ``stop``; ``pause`` is called before, and ``seen`` after, each output.
 
     Args:
-        draw: Shows a text in the place of the one shown before; ``""`` takes it away.
+        draw: Shows a text, and what must be seen of it in any case, its end, in the place of the
+            one shown before; two empty texts take it away.
         phase: What is being waited for, in a few words; asked from the counting thread.
     """
 
-    def __init__(self, draw: Callable[[str], None], phase: Callable[[], str]) -> None:
+    def __init__(self, draw: Callable[[str, str], None], phase: Callable[[], str]) -> None:
         self._draw = draw
         self._phase = phase
         self._lock = threading.Lock()
@@ -54,7 +55,7 @@ class Waiting:
 
     def _clear(self) -> None:
         if self._is_drawn:
-            self._draw("")
+            self._draw("", "")
             self._is_drawn = False
 
     def _count(self) -> None:
@@ -69,7 +70,8 @@ class Waiting:
                 silent = time.monotonic() - self._last_output
                 if silent < (STALLED if self._is_answering else FIRST):
                     continue
-                what = f"no output for {silent:.0f} s" if self._is_answering else phase
-                elapsed = "" if self._is_answering else f" · {now - self._started:.0f} s"
-                self._draw(f"{what}{elapsed}")
+                if self._is_answering:
+                    self._draw("[no output for", f" {silent:.0f} s]")
+                else:
+                    self._draw(phase, f" · {now - self._started:.0f} s")
                 self._is_drawn = True
