@@ -173,3 +173,14 @@ def test_nobody_can_be_asked_without_a_terminal_on_both_ends():
     for stdin, err in ((None, Terminal()), (io.BytesIO(b"y\n"), Terminal()), (TypedInput(), None)):
         assert console(err=err, stdin=stdin).confirm("Sure?") is None
     assert console(err=Terminal(), stdin=TypedInput(b" YES\n")).confirm("Sure?") is True
+
+
+def test_streams_that_were_closed_by_others_are_no_terminals_and_are_survived():
+    out, err = Terminal(), io.StringIO()
+    err.close()
+    target = console(out, err)
+    assert not target.stderr_is_terminal
+    target.notice("unheard")
+    target.error("unheard")
+    say(target, "heard")
+    assert out.getvalue() == "[AYA]: heard\n"

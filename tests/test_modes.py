@@ -11,7 +11,7 @@ import pytest
 from ore.cli import main
 from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
-from tests.harness import ScriptedBackend, Terminal
+from tests.harness import ScriptedBackend, Terminal, TypedInput
 
 DOWN = BackendError("The server is down.")
 CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
@@ -287,3 +287,20 @@ def test_a_repl_says_again_at_its_end_what_was_never_saved(ore, home):
     result = ore("--session", "s", stdin="one\ntwo\n", replies=[blocking(home), "2"])
     assert (result.code, result.out) == (1, "Paris.\n2\n")
     assert result.err.count("not saved") == 3
+
+
+def test_an_answer_that_no_artifact_can_hold_is_shown_and_that_is_said(ore, tmp_path):
+    path = tmp_path / "run.json"
+    result = ore("hi", "--artifact-out", str(path), metadata={"score": float("nan")})
+    assert (result.code, result.out, path.exists()) == (1, "Paris.\n", False)
+    assert "can't be kept as an artifact" in result.err
+
+
+class FullTerminal(Full, Terminal):
+    """A terminal that can't be written to."""
+
+
+def test_a_repl_that_can_not_ask_ends():
+    console = Console(TypedInput(b"one\n"), FullTerminal(), Terminal())
+    assert main(["-i"], console, lambda *_: ScriptedBackend(["One."])) == 1
+    assert "No space left" in console.stderr.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from contextlib import contextmanager
 
@@ -106,3 +107,17 @@ def test_in_a_narrow_terminal_the_seconds_are_what_stays(columns, shown):
     target._columns = lambda stream: columns + 1 if columns else 0
     target._draw("reading the prompt", " · 7 s")
     assert err.getvalue() == f"\x1b[K\x1b7\x1b[?7l{shown}\x1b[?7h\x1b8"
+
+
+def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
+    drawn, asked = [], threading.Event()
+
+    def phase() -> str:
+        counted.stop()
+        asked.set()
+        return "late"
+
+    counted = waiting.Waiting(lambda *text: drawn.append(text), phase)
+    assert asked.wait(10)
+    time.sleep(0.05)
+    assert not drawn or drawn[-1] == ("", "")

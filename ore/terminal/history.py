@@ -62,7 +62,7 @@ class History:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
                 descriptor = folder.open(_NAME, flags, 0o600)
                 try:
-                    if hasattr(os, "fchmod"):
+                    if hasattr(os, "fchmod"):  # pragma: no branch  # Windows has none
                         os.fchmod(descriptor, 0o600)
                     os.write(descriptor, line)
                 finally:

@@ -20,7 +20,7 @@ ASK_EVERY = 1.0
 
 
 class Waiting:
-    """Counts until ``stop``; ``pause`` is called before, and ``seen`` after, each output.
+    """Counts until ``stop``; what is written meanwhile goes through ``output``.
 
     Args:
         draw: Shows a text, and what must be seen of it in any case, its end, in the place of the
