@@ -12,7 +12,7 @@ from typing import Any
 
 try:
     import termios
-except ImportError:  # Windows
+except ImportError:  # pragma: no cover  # Windows
     termios = None  # type: ignore[assignment]  # asked for before it is used
 
 _PASTE_ON = "\x1b[?2004h"
