@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@lru_cache(maxsize=None)
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -160,26 +162,33 @@ def imports_of(path: Path) -> set[str]:
     return {name for name in found if name.split(".")[0] == "ore"} - {"ore"}
 
 
-def names_of(path: Path) -> list[tuple[int, str]]:
-    """Every dotted name that a file uses, with its line."""
+def dotted(node: ast.AST) -> str:
+    """A name or a chain of attributes of one as it is written; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+
+
+def uses(names: set[str], *, but_in: set[str]) -> list[str]:
+    """Where any of the dotted names is used, in all modules but some."""
     return [
-        (node.lineno, ast.unparse(node))
+        f"{module_name(path)}:{node.lineno} {dotted(node)}"
+        for path in source_files()
+        if module_name(path) not in but_in
         for node in ast.walk(tree_of(path))
-        if isinstance(node, (ast.Name, ast.Attribute))
+        if dotted(node) in names
     ]
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_every_module_has_a_layer_and_a_head(path):
-    assert module_name(path) in LAYERS
-    assert path.name == "main.py" or ast.get_docstring(tree_of(path))
+def test_every_module_has_a_layer_and_a_head():
+    assert [path for path in source_files() if module_name(path) not in LAYERS] == []
+    modules = [path for path in source_files() if path.name != "main.py"]
+    assert [path for path in modules if not ast.get_docstring(tree_of(path))] == []
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_imports_go_down_only(path):
-    name = module_name(path)
-    for imported in imports_of(path):
-        assert LAYERS[imported] < LAYERS[name], f"{name} imports {imported}"
+def test_imports_go_down_only():
+    pairs = [(module_name(path), name) for path in source_files() for name in imports_of(path)]
+    assert [f"{a} imports {b}" for a, b in pairs if LAYERS[b] >= LAYERS[a]] == []
 
 
 @pytest.mark.invariant
@@ -187,20 +196,14 @@ def test_the_core_imports_no_edge():
     assert imports_of(ROOT / "ore/core.py") <= CORE_MAY_IMPORT
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_only_the_console_writes_to_a_stream(path):
-    if module_name(path) == "ore.console":
-        return
+def test_only_the_console_writes_to_a_stream():
     written = {"print", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
-    assert [used for used in names_of(path) if used[1] in written] == []
+    assert uses(written, but_in={"ore.console"}) == []
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_only_start_and_run_end_the_process(path):
-    if module_name(path) in ("ore.cli", "ore.__main__"):
-        return
+def test_only_start_and_run_end_the_process():
     ends = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "SystemExit"}
-    assert [used for used in names_of(path) if used[1] in ends] == []
+    assert uses(ends, but_in={"ore.cli", "ore.__main__"}) == []
 
 
 @pytest.mark.parametrize("file, function", [("cli", "run"), ("__main__", "start")])
@@ -217,13 +220,16 @@ def test_only_one_function_of_each_ends_the_process(file, function):
     assert outside == []
 
 
-@pytest.mark.parametrize("path", source_files(), ids=module_name)
-def test_a_function_fits_a_screen_and_a_file_holds_one_idea(path):
-    assert path.read_text(encoding="utf-8").count("\n") <= MOST_LINES_OF_A_FILE
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = node.end_lineno - node.lineno + 1
-            assert lines <= MOST_LINES_OF_A_FUNCTION, f"{path}:{node.lineno} {node.name}"
+def test_a_function_fits_a_screen_and_a_file_holds_one_idea():
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in source_files()}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES_OF_A_FILE} == {}
+    functions = [
+        (f"{path}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1)
+        for path in source_files()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    assert [where for where, count in functions if count > MOST_LINES_OF_A_FUNCTION] == []
 
 
 def imported_by(code: str) -> set[str]:

@@ -106,8 +106,9 @@ def test_models_are_listed_and_pulled(server):
     assert run("--pull", "tiny").err.endswith("tiny is ready.\n")
 
 
-@pytest.mark.parametrize("flags", [["--stream"], []])
-@pytest.mark.parametrize("sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "sign, code, flags", [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--stream"])]
+)
 def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flags):
     server.ollama.delay, server.ollama.reply = 20.0 if not flags else 0.2, "word " * 200
     process = start("Hi", *flags, stdin=subprocess.DEVNULL)
