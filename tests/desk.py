@@ -6,6 +6,7 @@ line runs in ``sh``, where ``ore`` is a process. Knows nothing about pages.
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import re
@@ -148,9 +149,12 @@ def _alone(step: str) -> list[str] | None:
     """The arguments of a line that is ``ore`` and nothing else, or None where it takes a shell."""
     unquoted = re.sub(r"'[^']*'|\"[^\"$`\\]*\"", "", step)
     unquoted = re.sub(r"(^|\s)#.*", "", unquoted)
-    if re.search(r"[|&;<>()$`\\*?\[~\n]", unquoted):
+    if re.search(r"[|&;<>()$`\\?\[~\n]", unquoted):
         return None
-    words = shlex.split(step, comments=True)
+    words: list[str] = []
+    for word in shlex.split(step, comments=True):
+        is_pattern = "*" in word and word in unquoted.split()
+        words += sorted(glob.glob(word)) if is_pattern else [word]
     for command in (["ore"], ["python", "main.py"]):
         if words[: len(command)] == command:
             return words[len(command) :]
