@@ -6,10 +6,14 @@ Knows nothing about the parser, or about what a backend is made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from ore.backends import Backend
 from ore.console import Console
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # most lists need no backend, and importing one takes longer than the list
+    from typing import Any
+
+    from ore.backends import Backend
 
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:
