@@ -26,6 +26,7 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
 )
+from ore.interrupts import deferred_signals
 
 WINDOW = 4096
 """The usual context window, in tokens."""
@@ -188,15 +189,20 @@ class Engine:
 
 @contextmanager
 def _signals_held() -> Generator[None]:
-    """Hold back SIGINT and SIGTERM until the engine runs: what is half started can't be stopped."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Hold back SIGINT and SIGTERM until the engine runs: what is half started can't be stopped.
+
+    They are masked besides, for the engine's threads inherit the mask: a signal that one of them
+    took would not wake this thread out of a read.
+    """
+    with deferred_signals():
+        if not hasattr(signal, "pthread_sigmask"):
+            yield
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Wait:
