@@ -53,9 +53,9 @@ def load_persona(name: str) -> str:
         PersonaError: There is no such persona, or it can't be used.
     """
     try:
-        name = check_name(name)
+        name = check_name(name, "persona")
     except SessionNameError as exc:
-        raise UsageError(str(exc).replace("a session's name", "a persona's name")) from exc
+        raise UsageError(str(exc)) from exc
     folder = ore_home() / "personas"
     for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
         try:

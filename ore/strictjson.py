@@ -38,7 +38,7 @@ def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
         raise ValueError("it is empty")
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer
+            text, object_pairs_hook=_object, parse_constant=refuse_constant, parse_int=_integer
         )
     except json.JSONDecodeError as exc:
         what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
@@ -73,7 +73,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _constant(name: str) -> Any:
+def refuse_constant(name: str) -> Any:
+    """Raise ``ValueError``: the standard parser's ``parse_constant`` for NaN and the infinities."""
     raise ValueError(f"it holds {name}, which is no JSON")
 
 

@@ -29,8 +29,8 @@ _INVISIBLE = frozenset(
 )
 
 
-def check_name(name: str) -> str:
-    """Return a session's name in its one spelling (Unicode NFC).
+def check_name(name: str, what: str = "session") -> str:
+    """Return the name of a session, or of ``what`` else, in its one spelling (Unicode NFC).
 
     A name has letters and digits of any script with their marks, ``.``, ``-`` and ``_``; it starts
     with a letter or digit and does not end with a dot; it has at most 100 characters and 249
@@ -40,7 +40,7 @@ def check_name(name: str) -> str:
         SessionNameError: One sentence that says which rule is broken.
     """
     if not isinstance(name, str):
-        raise SessionNameError(f"A session's name is text, not {type(name).__name__}.", repr(name))
+        raise SessionNameError(f"A {what}'s name is text, not {type(name).__name__}.", repr(name))
     problem: str | None = f"it is longer than {MAX_CHARACTERS} characters"
     if len(name) <= 4 * MAX_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
@@ -48,7 +48,7 @@ def check_name(name: str) -> str:
     if problem is not None:
         shown = name if len(name) <= 60 else name[:60] + "…"
         raise SessionNameError(
-            f"{shown!r} can't be a session's name: {problem}. A name has letters, digits, '.', "
+            f"{shown!r} can't be a {what}'s name: {problem}. A name has letters, digits, '.', "
             f"'-' and '_'.",
             name,
         )

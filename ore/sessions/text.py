@@ -11,6 +11,7 @@ import math
 import operator
 from typing import Any
 
+from ore.strictjson import refuse_constant
 from ore.types import Message, Session
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -196,10 +197,6 @@ def _parse(data: bytes) -> Any:
         raise ValueError("it is nested too deep for a session") from exc
 
 
-def _constant(name: str) -> Any:
-    raise ValueError(f"it holds {name}, which is no JSON")
-
-
 def _integer(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"it holds a number of {len(digits)} digits")
@@ -213,7 +210,7 @@ def read_json(text: str) -> Any:
         ValueError: The reason, as the end of a sentence; ``json.JSONDecodeError`` names the place.
     """
     return json.loads(
-        text, object_pairs_hook=read_message, parse_constant=_constant, parse_int=_integer
+        text, object_pairs_hook=read_message, parse_constant=refuse_constant, parse_int=_integer
     )
 
 
