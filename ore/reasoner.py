@@ -79,7 +79,7 @@ class AyaReasoner(Reasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
     Making one touches no network. No turn leaves anything behind for the next, so one may serve
-    several threads. The metadata of a response holds, besides the four counts, what the server
+    several threads at once; ``phase`` then tells of the turn that changed last. The metadata of a response holds, besides the four counts, what the server
     said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
     ``thinking`` if there was any, ``context`` (see ``ore.window``), what was set of
     ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
@@ -150,6 +150,7 @@ class AyaReasoner(Reasoner):
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
+            self._doing = "waiting"
         return self._response(answer, reply, expected, messages)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
@@ -180,6 +181,7 @@ class AyaReasoner(Reasoner):
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             turn.close()
+            self._doing = "waiting"
         return self._response(answer, part, expected, messages)
 
     def phase(self) -> str:
@@ -201,7 +203,10 @@ class AyaReasoner(Reasoner):
         if part.thinking:
             self._doing = "thinking"
             answer.think(part.thinking)
-        return answer.say(part.content) if part.content else ""
+        if not part.content:
+            return ""
+        self._doing = "answering"
+        return answer.say(part.content)
 
     def _turn(self) -> Turn:
         from ore.ollama.client import Turn

@@ -141,6 +141,16 @@ SCENARIOS: dict[str, Play] = {
     "happy": lambda fake: [*fake.events(), event(usage=USAGE), DONE],
     "length": lambda fake: [*fake.events("length"), event(usage=USAGE), DONE],
     "refusal": lambda fake: [event(delta={"refusal": "No."}), event(delta={}, finish="stop"), DONE],
+    "fingerprint": lambda fake: [
+        *fake.events(None),
+        event(delta={}, finish="stop", system_fingerprint="b4567-abc"),
+        DONE,
+    ],
+    "odd-names": lambda fake: [
+        *fake.events(None),
+        event(delta={}, finish="\ud800", system_fingerprint="\ud800"),
+        DONE,
+    ],
     "no-usage": lambda fake: [*fake.events(), DONE],
     "no-mark": lambda fake: fake.events(),
     "eof": lambda fake: fake.events(None),

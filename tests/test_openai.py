@@ -61,6 +61,15 @@ def test_a_turn_is_one_post_and_its_answer_has_the_usual_metadata():
     }
 
 
+@pytest.mark.parametrize(
+    "scenario, name, reason", [("fingerprint", "b4567-abc", "stop"), ("odd-names", None, "unknown")]
+)
+def test_what_the_server_says_of_itself_is_in_the_metadata(scenario, name, reason):
+    with FakeOpenAI(scenario=scenario) as fake:
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata.get("system_fingerprint"), metadata["done_reason"]) == (name, reason)
+
+
 def test_chunks_come_as_they_are_written():
     with FakeOpenAI(("Pa", "ris", ".")) as fake:
         assert list(reasoner(fake).stream_reason(ASKED)) == ["Pa", "ris", "."]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -112,10 +114,38 @@ def test_the_phase_is_loading_until_the_model_is_loaded():
         reasoner = AyaReasoner("llama3.2", server.url)
         assert reasoner.phase() == "loading llama3.2"
         answer(reasoner, HELLO, STREAMED)
-        assert reasoner.phase() == "reading the prompt"
-        answer(reasoner, HELLO, WHOLE)
-        assert reasoner.phase() == "reading the prompt and answering"
-    assert reasoner.phase() == "waiting"
+        assert reasoner.phase() == "waiting"
+
+
+def test_the_phase_follows_a_streamed_turn():
+    phases = []
+    with FakeOllama(thinking="Hm.", reply="Yes. No.") as server:
+        reasoner = AyaReasoner(
+            "llama3.2", server.url, on_thinking=lambda _: phases.append(reasoner.phase())
+        )
+        with closing(reasoner.stream_reason(HELLO)) as chunks:
+            next(chunks)
+            phases.append(reasoner.phase())
+        assert phases == ["thinking", "answering"]
+        assert reasoner.phase() == "waiting"
+    assert reasoner.phase() == "waiting"  # also where nothing answers
+
+
+@pytest.mark.parametrize(
+    "streams, phase",
+    [(STREAMED, "reading the prompt"), (WHOLE, "reading the prompt and answering")],
+)
+def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams, phase):
+    with FakeOllama(scenario=["happy", ("happy", {"wait": 0.5})]) as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        answer(reasoner, HELLO, streams)
+        turn = threading.Thread(target=answer, args=(reasoner, HELLO, streams))
+        turn.start()
+        end = time.monotonic() + 5
+        while reasoner.phase() != phase and time.monotonic() < end:
+            time.sleep(0.01)
+        assert reasoner.phase() == phase
+        turn.join()
 
 
 def test_the_phase_is_loading_while_the_server_is_silent_about_it():

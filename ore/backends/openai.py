@@ -88,7 +88,8 @@ class OpenAIReasoner(StreamingReasoner):
     """Asks a model on a server: one turn is one ``POST /chat/completions``, nothing is retried.
 
     The metadata of a response has the keys of ``AyaReasoner``; durations are 0 unless the server
-    gives ``timings``, as llama.cpp's does.
+    gives ``timings``, as llama.cpp's does. ``system_fingerprint`` is there where the server gives
+    one: a name for its build and settings, which is all that the protocol says of either.
 
     Raises:
         CapabilityError: A setting that the protocol does not have.
@@ -207,6 +208,7 @@ class _Last:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self._fingerprint = ""
         self._usage: Any = None
         self._timings: Any = None
 
@@ -218,6 +220,7 @@ class _Last:
         """
         self._usage = part.usage or self._usage
         self._timings = getattr(part, "timings", None) or self._timings
+        self._fingerprint = part.system_fingerprint or self._fingerprint
         thinking = text = ""
         for choice in (part.choices or ())[:1]:
             self.reason = choice.finish_reason or self.reason
@@ -243,9 +246,15 @@ class _Last:
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
-            "done_reason": str(self.reason),
+            "done_reason": _word(self.reason) or "unknown",
             **({"prompt_cached_count": cached} if cached else {}),
+            **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
         }
+
+
+def _word(value: Any) -> str:
+    """Return a name that the server gave, or nothing where it is none that can be kept."""
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= 100 else ""
 
 
 def _count(value: Any) -> int:
