@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import os
@@ -37,6 +38,12 @@ def pytest_addoption(parser):
         help="fail where the tests of the embedded backend can't run",
     )
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_collection_finish():
+    """Leave out of every later search for garbage what stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -77,9 +77,9 @@ def test_what_is_found_stands_in_the_prompt_and_has_no_line_break(prompt):
 
 @pytest.mark.parametrize("unit", ["“", "\"'", "'a", "read ", "a.", "/", "~", "read a/"])
 def test_a_long_prompt_is_searched_quickly(unit):
-    started = time.perf_counter()
+    started = time.process_time()
     find_path(unit * (500_000 // len(unit)))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_quoted_sentence_is_no_path():

@@ -125,7 +125,7 @@ def test_words_stay_whole_in_a_terminal_that_was_resized():
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
 def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
-    env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": os.devnull}
+    env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
     with OnTerminal(command=["bash", "--norc", "-i"], env=env) as terminal:
         terminal.type(f"{sys.executable} -m tests.scripted '[\"Fine.\"]' -i\r")
         terminal.wait_for(ASK)
@@ -141,6 +141,11 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
         terminal.wait_for("[AYA]:\x1b[0m Fine.")
         terminal.type("\x1b[A\r")
         assert "The other half" in plain(terminal.wait_for("(no reply was scripted)"))
+        terminal.wait_for(ASK)
+        terminal.type("\x04")
+        terminal.wait_for("$ ")
+        terminal.type("exit\r")
+        assert terminal.end()[0] == 0
 
 
 def test_history_is_private_kept_for_the_next_run_and_can_be_refused(home):

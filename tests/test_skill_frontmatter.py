@@ -162,12 +162,12 @@ REFUSED = [
 @pytest.mark.invariant
 @pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[text[:30] for text, _ in REFUSED])
 def test_what_is_not_plain_data_is_refused_quickly_and_with_a_reason(text, reason):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ValueError) as caught:
         parse(text)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_the_deepest_nesting_that_is_allowed_is_read():

@@ -116,7 +116,7 @@ def test_whatever_is_found_lies_below_the_three_folders(pieces):
 )
 def test_a_hostile_megabyte_is_searched_in_seconds(piece):
     body = piece * (1024 * 1024 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     resource_mentions(body)
     resource_mentions("x" + body + "\n")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

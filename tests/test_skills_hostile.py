@@ -49,7 +49,7 @@ def judge(folder: Path, data: bytes) -> bool:
     """Read every level of a skill; return whether it loads. Anything unclean is an error here."""
     (folder / "SKILL.md").write_bytes(data)
     lines: list[str] = []
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         skill = load_skill_metadata(folder, lines.append)
     except InvalidSkillError as exc:
@@ -68,7 +68,7 @@ def judge(folder: Path, data: bytes) -> bool:
             assert SECRET not in activate_skill(skill, lines.append)
         except InvalidSkillError as exc:
             lines.append(str(exc))
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     assert all(line.isprintable() and line.endswith(".") for line in lines), lines
     return skill is not None
 

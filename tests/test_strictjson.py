@@ -82,10 +82,10 @@ def test_nesting_and_size_at_the_limit_are_accepted():
 
 def test_a_key_that_is_doubled_at_the_end_of_a_large_object_is_found_quickly():
     keys = ",".join(f'"{number}":0' for number in range(100_000))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ValueError, match="'99999' twice"):
         parse(f'{{{keys},"99999":1}}'.encode(), limit=LIMIT * 4)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 VALUES = st.recursive(
