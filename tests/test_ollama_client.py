@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from ore.errors import (
@@ -14,8 +15,8 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
-from ore.ollama.client import Turn
 from ore.net.host import Host
+from ore.ollama.client import Turn
 from tests.fake_ollama import FakeOllama
 
 REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?"}]}
@@ -218,6 +219,16 @@ def test_silence_ends_with_the_timeout(scenario, in_parts):
     with FakeOllama(scenario=scenario) as server, pytest.raises(BackendTimeoutError) as caught:
         chat(server.url, in_parts, timeout=0.2)
     assert str(caught.value).startswith(f"Nothing came from {server.url} (from --host) for 0.2 s")
+
+
+@both_ways
+def test_a_peer_that_the_system_gives_up_is_an_error_also_without_a_timeout(in_parts):
+    class Dead(httpx.BaseTransport):
+        def handle_request(self, request):
+            raise httpx.ReadTimeout("[Errno 110] Connection timed out")
+
+    with pytest.raises(BackendTimeoutError, match="and the connection was given up"):
+        chat("http://127.0.0.1:9", in_parts, transport=Dead())
 
 
 @both_ways

@@ -6,7 +6,6 @@ never follows a redirect. Knows nothing about personas, sessions or what an answ
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from types import ModuleType
@@ -145,7 +144,7 @@ class Call:
                 return client
         except failures as exc:
             raise BackendError(
-                f"No connection to {self._host} can be made ({_reason(exc)}): check the proxies "
+                f"No connection to {self._host} can be made ({net_errors.in_words(exc)}): check the proxies "
                 f"and certificates that the environment names.",
                 host=url,
             ) from exc
@@ -190,7 +189,9 @@ class Call:
         if isinstance(cause, TooLarge):
             return net_errors.too_large(host, cause.what, cause.limit)
         if not self._sent:
-            return UsageError(f"The request to the model can't be made: {_reason(error)}.")
+            return UsageError(
+                f"The request to the model can't be made: {net_errors.in_words(error)}."
+            )
         if self._status >= 300:
             return openai_errors.refused(
                 host,
@@ -205,13 +206,13 @@ class Call:
         if isinstance(cause, httpx.TimeoutException):
             return net_errors.silent(host, self._timeout)
         if isinstance(cause, httpx.ConnectError):
-            return openai_errors.unreachable(host, _reason(cause))
+            return openai_errors.unreachable(host, net_errors.in_words(cause))
         if isinstance(cause, (httpx.TransportError, OSError)):
-            return net_errors.broken_off(host, _reason(cause))
+            return net_errors.broken_off(host, net_errors.in_words(cause))
         if isinstance(error, openai.APIError) and self._status:
             text = openai_errors.words_of(error.body) or str(error)
             return openai_errors.said(host, self._model, text, strict=self._strict)
-        return openai_errors.not_understood(host, _reason(error))
+        return openai_errors.not_understood(host, net_errors.in_words(error))
 
 
 def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
@@ -278,15 +279,3 @@ def _failures(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException
         TypeError,
         ValueError,
     )
-
-
-def _reason(error: BaseException) -> str:
-    """Return what happened in a few words, without the names of things inside Python."""
-    if isinstance(error, json.JSONDecodeError):
-        return "that is no JSON"
-    if isinstance(error, RecursionError):
-        return "its JSON is nested too deep"
-    if isinstance(error, (AttributeError, TypeError)):
-        return "its JSON is not of the right shape"
-    text = re.sub(r"^\[Errno -?\d+\] ", "", net_errors.shorten(str(error)))
-    return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -5,6 +5,9 @@ Judges what it is told only. Knows nothing about sockets, or about what a server
 
 from __future__ import annotations
 
+import json
+import re
+
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -94,3 +97,15 @@ def shorten(text: str) -> str:
     """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``."""
     line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-")
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an exception says happened, without the names of things inside Python."""
+    if isinstance(error, json.JSONDecodeError):
+        return "that is no JSON"
+    if isinstance(error, RecursionError):
+        return "its JSON is nested too deep"
+    if isinstance(error, (AttributeError, TypeError)):
+        return "its JSON is not of the right shape"
+    text = re.sub(r"^\[Errno -?\d+\] ", "", shorten(str(error)))
+    return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -265,17 +265,12 @@ def _error_in(data: bytes) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what happened in a few words, without the names of things inside Python."""
+    """Return what happened in a few words, also where the package hides it."""
     if type(error) is ConnectionError and error.__context__ is not None:
-        error = error.__context__  # the package hides the reason behind a sentence of its own
-    if isinstance(error, json.JSONDecodeError):
-        return "that is no JSON"
-    if isinstance(error, RecursionError):
-        return "its JSON is nested too deep"
+        error = error.__context__  # behind a sentence of the package's own
     if isinstance(error, (AttributeError, TypeError)):
         return "its JSON is no object"
     if hasattr(error, "errors"):  # pydantic's
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {net_errors.shorten(first['msg'])}"
-    text = re.sub(r"^\[Errno -?\d+\] ", "", net_errors.shorten(str(error)))
-    return text[:1].lower() + text[1:] if text else type(error).__name__
+    return net_errors.in_words(error)
