@@ -16,7 +16,7 @@ from benchmarks import embedded, memory, repl, sessions, skills, startup, stream
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
 from benchmarks.page import write_page
-from benchmarks.place import ROOT, NotHere, Place, Topic, install_peer, place
+from benchmarks.place import ROOT, NotHere, Place, Topic, install, place
 
 TOPICS = {
     topic.name: topic
@@ -49,12 +49,14 @@ def main() -> int:
         page = PAGE
     runs = arguments.runs or (QUICK_RUNS if arguments.quick else RUNS)
     with place(arguments.disk, runs, arguments.quick) as bare_place:
-        here, remarks = _with_peer(bare_place, arguments.peer)
+        here, remarks = bare_place, ["Nothing was installed for this run, so llm is left out."]
+        if not arguments.as_it_is:
+            here, remarks = _equipped(bare_place, arguments.installed)
         if arguments.quick:
             remarks.append("Few runs of small cases: a look, not a measurement.")
         results = [(topic, _measured(topic, here)) for topic in chosen]
         if page is not None:
-            text = write_page(described(here.folder, here.peer), results, remarks)
+            text = write_page(described(here), results, remarks)
             page.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{page} is written.\n")
     return 0
@@ -82,25 +84,38 @@ def _parser() -> argparse.ArgumentParser:
         help="a folder of the disk to measure; default: %(default)s",
     )
     parser.add_argument(
-        "--peer",
+        "--installed",
+        type=Path,
         metavar="FOLDER",
-        help="a virtual environment to install llm in, and to keep; '' leaves llm out",
+        help="where what is measured is installed, to be kept for the next time; default: nowhere",
+    )
+    parser.add_argument(
+        "--as-it-is",
+        action="store_true",
+        help="install nothing: measure with this Python's packages, and without llm",
     )
     return parser
 
 
-def _with_peer(here: Place, folder: str | None) -> tuple[Place, list[str]]:
-    """Return the place with the peer, or without and the reason."""
-    if folder == "":
-        return here, ["llm was left out."]
-    sys.stdout.write("Installing llm ...\n")
-    sys.stdout.flush()
-    try:
-        peer = install_peer(Path(folder) if folder else here.folder / "peer")
-    except (OSError, subprocess.CalledProcessError) as exc:
-        why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
-        return here, [f"llm was left out, for it could not be installed: {why[-1]}"]
-    return replace(here, peer=peer), []
+def _equipped(here: Place, folder: Path | None) -> tuple[Place, list[str]]:
+    """Install what is measured, ORE's packages and llm apart; return what can't be as remarks.
+
+    The packages that are there for tests would make a client slower and larger: ``httpx`` imports
+    ``rich`` and ``click`` where it finds them.
+    """
+    folder, remarks = folder or here.folder / "installed", []
+    for what, requirements in (("ore", "requirements.txt"), ("llm", "benchmarks/requirements.txt")):
+        sys.stdout.write(f"Installing the packages of {what} ...\n")
+        sys.stdout.flush()
+        try:
+            programs = install(folder / what, requirements)
+        except (OSError, subprocess.CalledProcessError) as exc:
+            why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
+            remarks.append(f"The packages of {what} could not be installed: {why[-1]}")
+        else:
+            found = {"python": str(programs / "python")} if what == "ore" else {}
+            here = replace(here, **(found or {"peer": str(programs / "llm")}))
+    return here, remarks
 
 
 def _measured(topic: Topic, here: Place) -> list[Comparison] | str:

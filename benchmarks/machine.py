@@ -5,29 +5,25 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 
+from benchmarks.place import Place
 from ore import __version__
 
-OURS = ("ollama", "PyYAML", "xllamacpp")
+OURS = ("ollama", "httpx", "pydantic")
 PEERS = ("llm", "llm-ollama")
 
 
-def described(disk: Path, peer: str | None) -> list[tuple[str, str]]:
-    """Return what the machine and the packages are, as names and values.
-
-    Args:
-        disk: A folder of the disk that was measured.
-        peer: The peer's program, or None.
-    """
+def described(here: Place) -> list[tuple[str, str]]:
+    """Return what the machine and the packages are, as names and values."""
+    peer = str(Path(here.peer).parent / "python") if here.peer else None
     return [
         ("machine", f"{_cores()} cores, {_processor()}, {platform.system()}"),
-        ("file system", _file_system(disk)),
+        ("file system", _file_system(here.folder)),
         ("Python", platform.python_version()),
         ("ORE", __version__),
-        *((name, version) for name in OURS if (version := _version(name))),
-        *(_peers(peer) if peer else []),
+        *_versions(here.python, OURS),
+        *(_versions(peer, PEERS) if peer else []),
     ]
 
 
@@ -60,16 +56,8 @@ def _file_system(disk: Path) -> str:
     return found[1]
 
 
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _peers(peer: str) -> list[tuple[str, str]]:
-    """Return the versions of the peer's packages, asked of its own Python."""
-    code = f"from importlib.metadata import version; print(*map(version, {PEERS!r}))"
-    python = str(Path(peer).parent / "python")
+def _versions(python: str, names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the versions of packages, asked of the Python that imports them."""
+    code = f"from importlib.metadata import version; print(*map(version, {names!r}))"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    return list(zip(PEERS, done.stdout.split()))
+    return list(zip(names, done.stdout.split()))

@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.measure import Comparison, warmed
-from benchmarks.place import MODEL, PEER_MODEL, PYTHON, Place, Topic, server
+from benchmarks.place import MODEL, PEER_MODEL, Place, Topic, server
 from benchmarks.processes import peak
 from benchmarks.streaming import CHUNKS, FEWER
 
@@ -28,7 +28,7 @@ def measure(place: Place) -> list[Comparison]:
 def _compared(
     place: Place, url: str, what: str, flags: tuple[str, ...], script: str
 ) -> list[Comparison]:
-    bare_command = (PYTHON, "-c", script, url)
+    bare_command = place.script(script, url)
     ours = place.ore("--host", url, "--model", MODEL, *flags, "Hi")
     commands = {"ore": ours, "script": bare_command, "script again": bare_command}
     if place.peer:

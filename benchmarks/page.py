@@ -11,7 +11,7 @@ HOW = """\
 # What ORE costs
 
 This page is written by `python -m benchmarks`, which takes some ten minutes on a quiet machine.
-It needs the packages of `requirements-dev.txt`; what is not there is left out, with its reason.
+It needs the packages of `requirements-dev.txt`; what can't be measured is said, with its reason.
 
 Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
 its plugin for Ollama, from one run:
@@ -19,6 +19,8 @@ its plugin for Ollama, from one run:
 - Every process is a fresh one, and the cases take turns, in reversed order every other round, so that
   a machine that slows down slows them all. One round before does not count: bytecode is compiled, files
   are in memory.
+- ORE and the scripts beside it run with the packages of `requirements.txt` and no others, `llm` with its
+  own; both are installed for the run and taken away after it.
 - The server is a stand-in in a process of its own that answers at once, the same for all.
 - Shown are medians, and after ± half the distance between the quartiles.
 - *ratio* is ORE's median as a multiple of the other's; *same again* is the other's as a multiple of its

@@ -35,6 +35,7 @@ class Place:
             nothing of the user's ``ORE_`` variables.
         runs: How often each case is run.
         is_quick: Whether few and small cases are enough.
+        python: The interpreter that runs ORE and the scripts beside it.
         peer: The program of the peer, or None.
     """
 
@@ -42,11 +43,16 @@ class Place:
     environ: dict[str, str]
     runs: int
     is_quick: bool
+    python: str = PYTHON
     peer: str | None = None
 
     def ore(self, *arguments: str) -> tuple[str, ...]:
         """Return ORE's command line."""
-        return (PYTHON, MAIN, *arguments)
+        return (self.python, MAIN, *arguments)
+
+    def script(self, text: str, *arguments: str) -> tuple[str, ...]:
+        """Return the command line of a Python script that is given as text."""
+        return (self.python, "-c", text, *arguments)
 
     def for_peer(self, url: str = "http://127.0.0.1:9") -> dict[str, str]:
         """Return the environment that the peer is run in, with a server's address."""
@@ -96,21 +102,23 @@ def place(disk: Path, runs: int, is_quick: bool) -> Iterator[Place]:
         yield Place(folder, environ, runs, is_quick)
 
 
-def install_peer(folder: Path) -> str:
-    """Make a virtual environment with the peer in it, unless it is there; return its program.
+def install(folder: Path, requirements: str) -> Path:
+    """Make a virtual environment with packages in it, unless it is there; return its programs.
+
+    Args:
+        requirements: The file that names the packages, in the repository.
 
     Raises:
         OSError: It can't be made.
         subprocess.CalledProcessError: It can't be installed; ``stderr`` says why.
     """
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
-    if not any(programs.glob("llm*")):
+    if not programs.is_dir():
         venv.create(folder, with_pip=True)
-        requirements = str(ROOT / "benchmarks/requirements.txt")
-        python = str(programs / "python")
-        command = [python, "-m", "pip", "install", "--quiet", "-r", requirements]
+        command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
+        command += ["--disable-pip-version-check", "-r", str(ROOT / requirements)]
         subprocess.run(command, check=True, capture_output=True, text=True)
-    return str(programs / "llm")
+    return programs
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.measure import Comparison, warmed
-from benchmarks.place import PYTHON, Place, Topic
+from benchmarks.place import Place, Topic
 from benchmarks.processes import seconds
 
 ARGPARSE = "import argparse"
@@ -18,10 +18,10 @@ beside."""
 
 def measure(place: Place) -> list[Comparison]:
     """Time each flag and the import as fresh processes."""
-    floors = {text: (PYTHON, "-c", text) for text in (ARGPARSE, CONTRACTS)}
+    floors = {text: place.script(text) for text in (ARGPARSE, CONTRACTS)}
     again = {f"{text} again": command for text, command in floors.items()}
     ours = {flag: place.ore(flag) for flag in ("--version", "--help", "--list-tools")}
-    ours["import ore"] = (PYTHON, "-c", "import ore")
+    ours["import ore"] = place.script("import ore")
     peers = {}
     if place.peer:
         for flag in ("--version", "--help"):

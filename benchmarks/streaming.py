@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.measure import Comparison, warmed
-from benchmarks.place import MODEL, PEER_MODEL, PYTHON, Place, Topic, server
+from benchmarks.place import MODEL, PEER_MODEL, Place, Topic, server
 from benchmarks.processes import between
 
 CHUNKS = 20_000
@@ -22,7 +22,7 @@ def measure(place: Place) -> list[Comparison]:
     chunks = FEWER if place.is_quick else CHUNKS
     runs = max(place.runs * 2 // 3, 3)
     with server("--scenario", "prerendered", "--option", f"prerendered={chunks}") as url:
-        script = (PYTHON, "-c", bare.STREAM, url)
+        script = place.script(bare.STREAM, url)
         ours = place.ore("--host", url, "--model", MODEL, "-s", "Hi")
         commands = {"ore": ours, "loop": script, "loop again": script}
         if place.peer:

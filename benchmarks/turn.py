@@ -10,7 +10,7 @@ from functools import partial
 
 from benchmarks import bare
 from benchmarks.measure import Comparison, warmed
-from benchmarks.place import MODEL, PEER_MODEL, PYTHON, Place, Topic, server
+from benchmarks.place import MODEL, PEER_MODEL, Place, Topic, server
 from benchmarks.processes import first_byte, seconds
 
 SCRIPT = "a script with one call"
@@ -33,7 +33,7 @@ def measure(place: Place) -> list[Comparison]:
             "`ore PROMPT`": place.ore("--host", url, "Hi"),
             "`ore --model NAME PROMPT`": place.ore("--host", url, "--model", MODEL, "Hi"),
         }
-        script = (PYTHON, "-c", bare.CALL, url)
+        script = place.script(bare.CALL, url)
         return compared(place, seconds, ours, script, url)
 
 
@@ -41,7 +41,7 @@ def measure_first(place: Place) -> list[Comparison]:
     """Time the first byte of a streamed answer whose words come 20 ms apart."""
     with server("--delay", "0.02", "--reply", "one two three four five six") as url:
         ours = {"`ore -s PROMPT`": place.ore("--host", url, "--model", MODEL, "-s", "Hi")}
-        script = (PYTHON, "-c", bare.STREAM, url)
+        script = place.script(bare.STREAM, url)
         return compared(place, first_byte, ours, script, url)
 
 
