@@ -39,7 +39,8 @@ def answering(*pieces: bytes, ended: bool = True):
             connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             for piece in pieces:
                 connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
-                time.sleep(0.01)
+                if over.wait(0.01):  # nobody reads on
+                    return
             if ended:
                 connection.sendall(b"0\r\n\r\n")
             over.wait(10 if ended is None else 0)
