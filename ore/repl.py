@@ -5,6 +5,8 @@ Knows nothing about the parser, or about how a turn is taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ore.commands import Talk, complete, perform
 from ore.console import MORE, Console
 from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
@@ -25,12 +27,13 @@ def run_repl(run: Run, first: str | None) -> int:
     """
     console, conversation = run.console, run.conversation
     talk = Talk(run)
+    prepared = _preparing(run) if console.stdin_is_terminal and first is None else _nothing
     if console.stdin_is_terminal:
-        console.edit_lines(lambda line: complete(talk, line))
+        console.edit_lines(lambda line: _completed(talk, line, prepared))
     _greet(run)
     try:
         failed = first is not None and not _turn(talk, first)
-        while not talk.is_over and (prompt := _next_prompt(talk)) is not None:
+        while not talk.is_over and (prompt := _next_prompt(talk, prepared)) is not None:
             if prompt.strip():
                 failed |= not _turn(talk, prompt)
     finally:
@@ -38,6 +41,35 @@ def run_repl(run: Run, first: str | None) -> int:
         if conversation.unsaved and (error := conversation.keep()):
             console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
+
+
+def _preparing(run: Run) -> Callable[[], None]:
+    """Begin to prepare the first turn, while the user types; return what waits for the end of it.
+
+    Nothing else may be done before that: a module that two threads import is half there for one.
+    """
+    from contextlib import suppress
+    from threading import Thread
+
+    def prepare() -> None:
+        with suppress(Exception):  # what is wrong is wrong in the turn too, which says so
+            run.backend.prepare()
+
+    thread = Thread(target=prepare, name="prepare", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system has no thread left
+        return _nothing
+    return thread.join
+
+
+def _nothing() -> None:
+    pass
+
+
+def _completed(talk: Talk, line: str, prepared: Callable[[], None]) -> list[str]:
+    prepared()
+    return complete(talk, line)
 
 
 def _turn(talk: Talk, prompt: str) -> bool:
@@ -65,8 +97,12 @@ def _turn(talk: Talk, prompt: str) -> bool:
     return False
 
 
-def _next_prompt(talk: Talk) -> str | None:
-    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so."""
+def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
+    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so.
+
+    Args:
+        prepared: Waits for what is prepared meanwhile.
+    """
     console = talk.run.console
     if not console.stdin_is_terminal:
         line = console.ask()
@@ -74,6 +110,7 @@ def _next_prompt(talk: Talk) -> str | None:
         return None if text is None or _leaves(text) else text
     try:
         line = console.ask()
+        prepared()
         if line is None:
             return None
         text = decode_line(line)

@@ -98,6 +98,13 @@ class Backend(ABC):
             BackendError: It is not there, or can't be fetched.
         """
 
+    def prepare(self) -> None:
+        """Import what the first turn needs, so that it need not wait for it.
+
+        Called in a thread of its own while a user types. Asks nobody, and changes nothing of the
+        process, such as its environment, but which modules there are. May raise anything.
+        """
+
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return ``server_version``, and ``model_digest``, the SHA-256 of ``model_id``.
 

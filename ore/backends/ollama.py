@@ -10,7 +10,7 @@ from typing import Any
 
 from ore.backends import Backend, Progress, Settings
 from ore.errors import OreError
-from ore.models import choose_default, fetch_models
+from ore.models import choose_default
 from ore.net.host import Host
 from ore.ollama.host import as_host
 from ore.reasoner import AyaReasoner, Reasoner
@@ -24,6 +24,7 @@ class OllamaBackend(Backend):
     Args:
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.
         model: What ``default_model`` answers; None chooses among what is installed.
+        seconds: How long to wait for the list of models; None is as long as for any look-up.
 
     Raises:
         UsageError: The host is no address.
@@ -31,10 +32,17 @@ class OllamaBackend(Backend):
 
     name = "ollama"
 
-    def __init__(self, host: str | Host | None = None, model: str | None = None) -> None:
+    def __init__(
+        self,
+        host: str | Host | None = None,
+        model: str | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> None:
         self.address = as_host(host)
         self.host = self.address.url
         self._model = model
+        self._seconds = seconds
 
     def answers(self) -> bool:
         """Tell whether an Ollama server answers at the address."""
@@ -43,7 +51,10 @@ class OllamaBackend(Backend):
         return ollama_api.answers(self.address)
 
     def models(self) -> list[str]:
-        return fetch_models(self.address)
+        from ore.ollama import api as ollama_api
+
+        most = ollama_api.ANSWER_SECONDS
+        return ollama_api.names(self.address, seconds=min(self._seconds or most, most))
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the one of ``ore.models.choose_default``."""
@@ -53,6 +64,12 @@ class OllamaBackend(Backend):
         from ore.ollama import api as ollama_api
 
         ollama_api.pull(self.address, name, progress)
+
+    def prepare(self) -> None:
+        """Import what the client is made of, which is most of what its import costs."""
+        from ore.ollama.importing import import_parts
+
+        import_parts()
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""

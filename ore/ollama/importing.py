@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from importlib import import_module
 from types import ModuleType
 
 from ore.errors import BackendError, ExtraNotInstalledError
@@ -17,6 +18,33 @@ from ore.net.environment import environment_without
 _READ_ON_IMPORT = re.compile(
     r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
 )
+
+_PARTS = (
+    "certifi",
+    "h11",
+    "http.client",
+    "httpcore",
+    "httpx",
+    "importlib.metadata",
+    "pydantic.fields",
+    "pydantic.functional_serializers",
+    "pydantic.json_schema",
+    "pydantic.main",
+    "pydantic.types",
+)
+"""What the package is made of; none of it reads, while it is imported, what is hidden below."""
+
+
+def import_parts() -> None:
+    """Import what the package is made of, but not the package, so that its import is quick.
+
+    Leaves the environment alone, so that a thread may call it while others do something else.
+
+    Raises:
+        ImportError: Something is not installed, or can't be imported.
+    """
+    for name in _PARTS:
+        import_module(name)
 
 
 def import_ollama() -> ModuleType:
@@ -31,7 +59,9 @@ def import_ollama() -> ModuleType:
         BackendError: It is there and can't be imported.
     """
     if "ollama" in sys.modules:
-        return sys.modules["ollama"]
+        import ollama  # waits where another thread is in the middle of it
+
+        return ollama
     # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
     with environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
         try:
