@@ -187,14 +187,23 @@ def test_a_file_that_was_laid_out_anew_is_still_continued(store):
     assert file_of(store, "talk").read_bytes() == plain(session)
 
 
+def taken(use) -> None:
+    """Hold that ``use`` is refused, for there is a session 'talk'."""
+    with pytest.raises(SessionExistsError) as caught:
+        use()
+    assert caught.value.name == "talk"
+    assert str(caught.value) == (
+        "There is a session 'talk' already, and nothing is overwritten: resume it, or choose "
+        "another name."
+    )
+
+
 def test_a_new_session_is_created_once(store):
     session = Session(turn())
     store.create(session, "talk")
     for again in (session, Session()):
-        with pytest.raises(SessionExistsError, match="'talk' already, and nothing is overwritten"):
-            store.create(again, "talk")
-    with pytest.raises(SessionExistsError):
-        store.refuse_existing("talk")
+        taken(lambda: store.create(again, "talk"))
+    taken(lambda: store.refuse_existing("talk"))
     store.refuse_existing("other")
     assert store.load("talk") == session
 

@@ -67,8 +67,12 @@ def test_what_is_no_regular_file_is_refused_and_left_whatever_is_tried(store, ki
         with pytest.raises(InvalidSessionError, match="'odd' .*: it is no regular file. "):
             use("odd")
     for use in (store.delete, lambda name: store.rename(name, "new")):
-        with pytest.raises(SessionError, match="is no regular file and is left as it is"):
+        with pytest.raises(SessionError) as caught:
             use("odd")
+        assert caught.value.name == "odd"
+        assert str(caught.value) == (
+            f"The session 'odd' is no regular file and is left as it is: see to {path} yourself."
+        )
     with pytest.raises(SessionExistsError):
         store.create(Session(), "odd")
     after = os.lstat(path)
@@ -98,6 +102,9 @@ def test_lists_leave_bad_files_out_and_report_each_in_one_sentence(store, report
         assert all(sentence.isprintable() for sentence in reported)
         for name in ("'cut'", "'odd'", "'not a name.json'", "[2Jfifo.json"):
             assert sum(name in sentence for sentence in reported) == 1
+    reported.clear()
+    assert store.latest() in ("good", "cut")
+    assert len(reported) == 2, "the latest is looked for among the names alone"
 
 
 def test_names_are_listed_sorted(store):
@@ -153,10 +160,15 @@ def test_a_renamed_session_is_the_same_under_another_name(store):
 
 
 @pytest.mark.parametrize("new", ["taken", "old"])
-def test_renaming_overwrites_nothing(store, new):
+@pytest.mark.parametrize("is_locked_before", [True, False])
+def test_renaming_overwrites_nothing(store, new, is_locked_before):
     old, taken = save_at(store, "old", 1, "x"), save_at(store, "taken", 1, "y")
-    with pytest.raises(SessionExistsError):
+    if not is_locked_before:  # as in a folder that was put back from elsewhere
+        for lock in store.root.glob(".*.lock"):
+            lock.unlink()
+    with pytest.raises(SessionExistsError, match=f"There is a session '{new}' ") as caught:
         store.rename("old", new)
+    assert caught.value.name == new
     assert store.load("old") == old and store.load("taken") == taken
 
 
@@ -191,11 +203,12 @@ def test_whole_turns_of_a_damaged_session_become_new_sessions(store):
     path = store.root / "talk.json"
     damaged = path.read_bytes()[:-60]
     path.write_bytes(damaged)
-    assert store.salvage("talk") == Salvaged("talk.salvaged", 2)
-    assert store.salvage("talk") == Salvaged("talk.salvaged-2", 2)
-    salvaged = store.load("talk.salvaged")
-    assert salvaged.messages == session.messages[:4]
-    assert len({salvaged.id, store.load("talk.salvaged-2").id, session.id}) == 3
+    names = ["talk.salvaged", "talk.salvaged-2", "talk.salvaged-3", "talk.salvaged-4"]
+    for name in names:
+        salvaged = store.salvage("talk")
+        assert salvaged == Salvaged(name, 2) and isinstance(salvaged.turns, int)
+        assert store.load(name).messages == session.messages[:4]
+    assert len({session.id, *(store.load(name).id for name in names)}) == 5
     assert path.read_bytes() == damaged
 
 
@@ -203,8 +216,13 @@ def test_whole_turns_of_a_damaged_session_become_new_sessions(store):
 def test_where_no_turn_is_whole_nothing_is_salvaged(store, data):
     store.root.mkdir(mode=0o700)
     (store.root / "talk.json").write_bytes(data)
-    with pytest.raises(InvalidSessionError, match="Nothing was salvaged of the session 'talk'"):
+    with pytest.raises(InvalidSessionError) as caught:
         store.salvage("talk")
+    assert caught.value.name == "talk"
+    assert str(caught.value) == (
+        "Nothing was salvaged of the session 'talk': there is no whole turn in "
+        f"{store.root}/talk.json, which is left as it is."
+    )
     assert os.listdir(store.root) == ["talk.json"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from ore.errors import SessionInUseError, SessionNotSavedError
 from ore.store import FileSessionStore
 from ore.types import Session
-from tests.faults import in_child
+from tests.faults import Intercepted, in_child
 from tests.sessions import turn
 
 
@@ -47,6 +47,9 @@ USES = {
     "rename to it": lambda other: other.rename("else", "talk"),
 }
 
+TRIES = {"lock": 1, "delete": 1, "rename": 1, "rename to it": 2}
+"""How many locks are tried, of a use that does not wait."""
+
 
 @pytest.mark.parametrize("use", USES)
 def test_a_session_that_is_open_is_in_use_for_every_other_process_at_once(store, use):
@@ -57,6 +60,20 @@ def test_a_session_that_is_open_is_in_use_for_every_other_process_at_once(store,
         assert in_other_process(store, USES[use]) == os.getpid()
         assert time.monotonic() - start < 5
     assert store.list() == ["else", "talk"]
+
+
+@pytest.mark.parametrize(("use", "tries"), TRIES.items())
+def test_a_lock_that_nobody_said_to_wait_for_is_tried_once(store, use, tries):
+    store.save(Session(turn()), "talk")
+    store.save(Session(), "else")
+
+    def act() -> int:
+        with Intercepted() as calls, pytest.raises(SessionInUseError):
+            USES[use](FileSessionStore(store.root))
+        return calls.names.count("flock")
+
+    with store.lock("talk"):
+        assert in_child(act).value == tries
 
 
 def test_a_session_that_is_open_can_be_read_and_others_can_be_saved(store):
