@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,19 @@ def test_what_ran_is_said_beside_what_the_tool_said():
     assert (result.tool_name, result.output, result.status) == ("recorder", "done", "ok")
     assert result.metadata.pop("execution_time_ms") >= 0
     assert result.metadata == {"mine": 1, "checked_permissions": ["network", "shell"]}
+
+
+def test_the_time_is_that_of_the_tool_in_milliseconds_to_a_thousandth():
+    def behave(args):
+        time.sleep(0.05)
+        return ToolResult("recorder", "done", "ok")
+
+    start = time.perf_counter()
+    result = Gate().run(Recorder(behave=behave), {})
+    most = (time.perf_counter() - start) * 1000
+    assert 40 <= result.metadata["execution_time_ms"] <= most + 0.001
+    times = [Gate().run(Recorder(), {}).metadata["execution_time_ms"] for _ in range(20)]
+    assert all(isinstance(taken, float) and taken == round(taken, 3) for taken in times)
 
 
 def test_a_tool_can_not_change_its_callers_arguments():

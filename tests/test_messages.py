@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,16 @@ def test_the_messages_stand_in_their_order(take_turn):
     ]
 
 
+@both_ways
+def test_images_go_with_the_prompt_and_with_no_other_message(take_turn):
+    reasoner, session = ScriptedReasoner(["Paris.", "Rome."]), Session()
+    engine = ORE(reasoner, "Be kind.")
+    take_turn(engine, "Where?", session, images=[b"one", b"two"])
+    take_turn(engine, "And?", session)
+    assert [message.images for message in reasoner.calls[0]] == [(), (b"one", b"two")]
+    assert [message.images for message in reasoner.calls[1]] == [(), (b"one", b"two"), (), ()]
+
+
 texts = st.lists(st.text(), max_size=3)
 
 
@@ -110,22 +121,39 @@ from ore.core import ORE
 from ore.errors import PersonaError
 ORE(None, system_prompt=""), ORE(None, system_prompt="mine")
 try:
-    ORE(None)
+    sys.stdout.write(ascii(ORE(None).system_prompt))
 except PersonaError as exc:
     sys.stdout.write(str(exc))
 """
 
 
-@pytest.mark.parametrize("content, why", [(None, "No such file"), (b"\xff", "can't decode")])
-def test_a_missing_or_broken_persona_is_an_error_that_names_its_path(tmp_path, content, why):
-    package = tmp_path / "ore"
+def asked_of(folder: Path, content: bytes | None) -> tuple[Path, str]:
+    """Return where a copy of the package has its persona, and what it says with ``content`` there.
+
+    The copy runs in a process whose locale knows no more than ASCII.
+    """
+    package = folder / "ore"
     shutil.copytree(Path(ore.core.__file__).parent, package)
     persona = package / "prompts" / "aya.txt"
     persona.unlink()
     if content is not None:
         persona.write_bytes(content)
     done = subprocess.run(
-        [sys.executable, "-I", "-c", ASK, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-X", "utf8=0", "-c", ASK, str(folder)],
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert done.stdout.startswith(f"Aya's prompt can't be read from {persona} (")
-    assert why in done.stdout
+    return persona, done.stdout
+
+
+def test_the_persona_is_read_as_utf_8_whatever_the_locale(tmp_path):
+    assert asked_of(tmp_path, " Naïve. 🌍\n".encode())[1] == r"'Na\xefve. \U0001f30d'"
+
+
+@pytest.mark.parametrize("content, why", [(None, "No such file"), (b"\xff", "can't decode")])
+def test_a_missing_or_broken_persona_is_an_error_that_names_its_path(tmp_path, content, why):
+    persona, said = asked_of(tmp_path, content)
+    assert said.startswith(f"Aya's prompt can't be read from {persona} (") and why in said
+    assert said.endswith("): reinstall ORE, or give ORE(system_prompt=...) a text of your own.")

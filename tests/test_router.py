@@ -38,11 +38,13 @@ def route(prompt: str, *targets: RoutingTarget, threshold: float = 0.0) -> Routi
         ("  Read\tthe file ", "read the file"),
         ("cat", "use cat, please"),
         ("cat", "(cat)"),
+        ("cat", "bobcat cat concat"),
         ("file", "my-file.txt"),
         ("c++", "teach me C++."),
         ("c++", "c++"),
         (".net", "a .NET thing"),
         ("c#", "is c# fun?"),
+        ("c#", "c#code"),
         ("don't", "I DON'T know"),
         ("straße", "die STRASSE dort"),
         ("ΣΊΣΥΦΟΣ", "ο σίσυφος εδώ"),
@@ -84,6 +86,17 @@ def test_a_part_of_a_word_is_no_match(hint, prompt):
     assert route(prompt, target(hint)).target is None
 
 
+# The first and the last letter of each block of characters.
+UNSPACED = "กໟကႎកឳぁゟ㐀䶿一鿿﨎﨩\U00020000\U0003134a"
+SPACED = "ཀႠаaàअ가힣ァヿㄱㆺᠠꀀ\uabc0"
+
+
+@pytest.mark.parametrize("letter", UNSPACED + SPACED)
+def test_a_letter_is_a_word_of_its_own_where_no_space_stands_between_words(letter):
+    decision = route(letter * 3, target(letter))
+    assert decision.target == ("it" if letter in UNSPACED else None)
+
+
 @pytest.mark.parametrize(
     ("hints", "prompt", "confidence"),
     [
@@ -101,6 +114,8 @@ def test_a_part_of_a_word_is_no_match(hint, prompt):
         (["one", "absent words here"], "has one", 0.4),
         (["", "  ", "one"], "has one", 0.4),
         (["one"], "none one", 0.4),
+        (["one"], "one none one", 0.6),
+        (["a b c d e f g h i j k"], "has a b c d e f g h i j k", 0.9963720294),
     ],
 )
 def test_the_longest_matching_hint_decides_the_confidence(hints, prompt, confidence):
@@ -179,6 +194,17 @@ def test_without_a_hit_the_fallback_says_why(prompt, targets, name, confidence, 
     assert decision.reasoning == reasoning
 
 
+@pytest.mark.parametrize("hint", ["C:\\temp", 'don\'t say "hi"', "é"])
+def test_a_hint_that_can_be_printed_is_said_as_it_is(hint):
+    assert route(hint, target(hint)).reasoning == f'"{hint}" matches the skill it'
+
+
+def test_of_a_hint_and_of_a_name_80_characters_are_said():
+    decision = route("x" * 81, target("x" * 81, name="y" * 81))
+    assert decision.reasoning == f'"{"x" * 80}" matches the skill {"y" * 80}'
+    assert decision.target == "y" * 81
+
+
 def test_a_reasoning_is_one_short_printable_line():
     hostile = target("\x1b[2J evil\u202e", name="n\n\x07" + "x" * 500)
     reasoning = route("\x1b[2J evil\u202e", hostile).reasoning
@@ -198,7 +224,14 @@ def test_the_default_threshold_is_a_half():
 
 
 def test_the_test_target_routes_by_its_hints_and_is_no_tool():
-    assert RuleRouter().route("test routing", [TEST_ROUTING_TARGET]).target == "test"
+    assert TEST_ROUTING_TARGET == RoutingTarget(
+        "test",
+        "tool",
+        "Stands for any tool where routing itself is tried out; it is in no registry.",
+        ("test", "test routing", "try the test route"),
+    )
+    for hint in TEST_ROUTING_TARGET.hints:
+        assert RuleRouter().route(hint, [TEST_ROUTING_TARGET]).target == "test"
     assert TEST_ROUTING_TARGET.name not in TOOL_REGISTRY
 
 
