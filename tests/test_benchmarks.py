@@ -1,0 +1,121 @@
+"""``python -m benchmarks`` compares, shows tables, writes a page, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, table
+from benchmarks.page import write_page
+from benchmarks.place import ROOT, Topic, place
+from benchmarks.processes import finish, peak, turns
+
+MIB = 1 << 20
+
+
+def test_cases_take_turns_in_an_order_that_is_reversed_every_other_round():
+    order: list[str] = []
+    found = interleaved({name: lambda n=name: order.append(n) or len(order) for name in "ab"}, 3)
+    assert "".join(order) == "abbaab"
+    assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
+
+
+@pytest.mark.parametrize(
+    "ours, theirs, again, limits, cells",
+    [
+        ([0.03, 0.02, 0.04], [0.02], [0.03], {"most": 1.5}, ("1.50", "1.50", "≤ 1.5: kept")),
+        ([0.031], [0.02], [], {"most": 1.5}, ("1.55", "", "≤ 1.5: MISSED")),
+        ([9.0], [10.0], [10.0], {"least": 0.9}, ("0.90", "1.00", "≥ 0.9: kept")),
+        ([8.9], [10.0], [10.0], {"least": 0.9}, ("0.89", "1.00", "≥ 0.9: MISSED")),
+        ([1.0], [2.0], [], {}, ("0.50", "", "")),
+    ],
+)
+def test_a_ratio_is_of_medians_beside_the_same_again_and_what_is_wanted(
+    ours, theirs, again, limits, cells
+):
+    assert Comparison("it", "s", ours, "that", theirs, again, **limits).cells()[4:] == cells
+
+
+@pytest.mark.parametrize(
+    "values, unit, text",
+    [
+        ([0.0012], "ms", "1.20 ms ± 0%"),
+        ([0.010, 0.020, 0.030], "ms", "20.0 ms ± 25%"),
+        ([1.5], "s", "1.50 s ± 0%"),
+        ([46_300_000], "MB", "46.3 MB ± 0%"),
+        ([20_000], "/s", "20,000/s ± 0%"),
+    ],
+)
+def test_a_figure_has_its_median_its_unit_and_its_spread(values, unit, text):
+    assert shown(values, unit) == text
+
+
+def test_tables_have_a_head_a_rule_and_a_line_for_each_row():
+    rows = [("", "ORE"), ("import", "2 ms")]
+    assert table(rows) == "        ORE\n------  ----\nimport  2 ms"
+    assert markdown(rows) == "|  | ORE |\n| --- | ---: |\n| import | 2 ms |"
+
+
+def test_a_page_says_why_something_was_not_measured():
+    topics = [Topic(name, name.title(), "What it means.", lambda _: []) for name in ("one", "two")]
+    found = [Comparison("it", "s", [1.0], "that", [2.0])]
+    page = write_page([("Python", "3")], zip(topics, [found, "no model"]), ["A remark."])
+    assert "| Python | 3 |" in page and "\nA remark.\n" in page
+    assert "| it | 1.00 s ± 0% | that | 2.00 s ± 0% | 0.50 |  |  |" in page
+    assert page.endswith("## Two\n\nWhat it means.\n\nNot measured: no model.\n")
+
+
+def test_a_process_is_measured_from_its_start_to_its_bytes_and_its_end():
+    code = "import time; print('a', flush=True); time.sleep(0.2); print('b', flush=True)"
+    done = finish([sys.executable, "-c", code], dict(os.environ))
+    assert done.output == b"a\nb\n"
+    assert done.first + 0.2 <= done.last + 0.01 <= done.seconds + 0.01
+    with pytest.raises(RuntimeError, match="ended with 3: no"):
+        finish([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"], {})
+
+
+def test_memory_is_the_process_s_own_and_not_what_its_parent_had():
+    held = bytearray(64 * MIB)
+    small, large = (
+        peak([sys.executable, "-c", f"bytearray({size} * {MIB})"], {}) for size in (0, 40)
+    )
+    assert small < len(held)
+    assert 40 * MIB <= large - small + MIB
+
+
+def test_turns_are_answers_to_lines():
+    code = "import sys\nfor line in sys.stdin: print('> ' + line.strip() + '!', flush=True)"
+    assert 0 < turns([sys.executable, "-c", code], {}, 4, b"Hi!") < 5
+    with pytest.raises(RuntimeError, match="gave no answer"):
+        turns([sys.executable, "-c", "input()"], {}, 1, b"Hi!")
+
+
+def test_a_place_has_none_of_the_users_variables(tmp_path, monkeypatch):
+    for name in ("ORE_MODEL", "OLLAMA_HOST", "LLM_MODEL", "PYTHONDONTWRITEBYTECODE"):
+        monkeypatch.setenv(name, "1")
+    with place(tmp_path, 3, True) as here:
+        names = {name for name in here.environ if name.startswith(("ORE_", "OLLAMA_", "LLM_"))}
+        assert names == {"LLM_USER_PATH"} and "PYTHONDONTWRITEBYTECODE" not in here.environ
+        assert here.environ["HOME"] == str(here.folder)
+    assert not here.folder.exists()
+
+
+@pytest.mark.slow
+def test_a_quick_run_shows_a_table_writes_a_page_and_leaves_nothing(tmp_path):
+    disk, page = tmp_path / "disk", tmp_path / "page.md"
+    disk.mkdir()
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--as-it-is", "--disk", str(disk)]
+    command += ["--only", "skills", "--only", "startup", "--page", str(page)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--version" in done.stdout and "100 skills" in done.stdout
+    assert list(disk.iterdir()) == []
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    tables = [row.split(" | ") for row in rows if row.count(" | ") == len(HEAD) - 1]
+    figures = [cells for cells in tables if not re.search("wanted|---", " ".join(cells))]
+    assert len(figures) == 4 + 2  # start-up, but for the two of llm; two numbers of skills
+    assert all(re.fullmatch(r"\d+\.\d\d", cells[4]) for cells in figures)
