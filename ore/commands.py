@@ -118,8 +118,11 @@ def _model(talk: Talk, name: str) -> None:
     if name not in models and f"{name}:latest" in models:
         name = f"{name}:latest"
     if name not in models and models and not name.lower().endswith(".gguf"):
+        gone = run.model_id == name
+        goes_on = "choose one" if gone else f"this goes on with {run.model_id}"
         raise ModelNotFoundError(
-            f"There is no model '{name}': /model lists them; this goes on with {run.model_id}.",
+            f"There is no model '{name}'{' any more' if gone else ''}: /model lists those there "
+            f"are; {goes_on}.",
             model=name,
             available=tuple(models),
         )
@@ -136,7 +139,7 @@ def _show(talk: Talk, argument: str) -> None:
     where = run.backend.name + (f", {run.backend.host}" if run.backend.host else "")
     rows = {
         "model": f"{run.model_id} ({where})",
-        "window": _window(talk.answered),
+        "window": _window(run, talk.answered),
         "session": _session(run),
         "turns": str(run.conversation.length // 2 if run.conversation.session else talk.turns),
         "active": _active(run),
@@ -144,9 +147,10 @@ def _show(talk: Talk, argument: str) -> None:
     run.console.reply("\n".join(f"{name:<8} {one_line(value)}" for name, value in rows.items()))
 
 
-def _window(response: Response | None) -> str:
+def _window(run: Run, response: Response | None) -> str:
     context = (response.metadata.get("context") or {}) if response else {}
     size, used = context.get("window"), context.get("prompt_tokens")
+    size = size or (run.settings.options or {}).get("num_ctx")
     if not size:
         return "not known" if response else "known after the first turn"
     return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")

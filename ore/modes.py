@@ -95,9 +95,9 @@ def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
     console, context = run.console, response.metadata.get("context") or {}
     window, tokens = context.get("window"), context.get("prompt_tokens") or 0
-    advice = ""
+    written, used, advice = response.metadata.get("eval_count") or 0, tokens, ""
     if run.conversation.session is not None:  # the answer is a part of the next turn's prompt
-        tokens += response.metadata.get("eval_count") or 0
+        used += written
         advice = "; go on with a larger one (-o num_ctx=N), or in another conversation"
     if not response.content.strip():
         console.notice("The answer is empty.")
@@ -108,11 +108,13 @@ def _tell_limits(run: Run, response: Response) -> None:
         )
     if context.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
+        overflows = window and tokens < window <= tokens + written
+        what = "prompt and its answer" if overflows else "prompt"
         console.notice(
-            f"The prompt did not fit the context window{size}: the model has not seen all of it."
+            f"The {what} did not fit the context window{size}: the model has not seen all of it."
         )
-    elif window and tokens > NEARLY_FULL * window:
-        console.notice(f"The context window is nearly full: {tokens} of {window} tokens{advice}.")
+    elif window and used > NEARLY_FULL * window:
+        console.notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
 
 
 def _whole(run: Run, prompt: str, context: Context) -> Response:

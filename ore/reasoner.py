@@ -78,9 +78,10 @@ class Reasoner(ABC):
 class AyaReasoner(Reasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
-    Making one touches no network. No turn leaves anything behind for the next, so one may serve
-    several threads at once; ``phase`` then tells of the turn that changed last. The metadata of a response holds, besides the four counts, what the server
-    said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
+    Making one touches no network. It may serve several threads at once: of a turn it keeps only
+    what was counted for its prompt, to see whether one that goes on from it was cut; ``phase`` tells
+    of the turn that changed last. The metadata of a response holds, besides the four counts, what
+    the server said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
     ``thinking`` if there was any, ``context`` (see ``ore.window``), what was set of
     ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
 
@@ -128,6 +129,7 @@ class AyaReasoner(Reasoner):
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._num_ctx = (options or {}).get("num_ctx")
         self._doing = "waiting"
+        self._counted: tuple[list[Message], int] = ([], 0)
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer ``messages`` with one request whose answer comes in one piece.
@@ -185,13 +187,17 @@ class AyaReasoner(Reasoner):
         return self._response(answer, part, expected, messages)
 
     def phase(self) -> str:
-        """Tell loading from the rest by asking ``/api/ps``, which is silent during a load."""
+        """Tell loading from the rest by asking ``/api/ps``, which is silent during a load.
+
+        A server that then does not give its version either is not loading: it does not answer.
+        """
         from ore.ollama import api as ollama_api
 
         try:
             running = ollama_api.ps(self.host, seconds=_PHASE_SECONDS)
         except BackendTimeoutError:
-            running = []
+            is_there = ollama_api.answers(self.host, seconds=_PHASE_SECONDS)
+            return f"loading {self.model_id}" if is_there else "no reply from the server"
         except OreError:
             return super().phase()
         if find_model(running, self.model_id) is None:
@@ -257,12 +263,22 @@ class AyaReasoner(Reasoner):
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(deepcopy(self._asked))
         context = window.outcome(
-            expected, self._window(expected), metadata["prompt_eval_count"], metadata["eval_count"]
+            expected,
+            self._window(expected),
+            metadata["prompt_eval_count"],
+            metadata["eval_count"],
+            self._beginning(messages),
         )
         metadata["context"] = context
+        self._counted = list(messages), metadata["prompt_eval_count"]
         if self.strict_context and context["status"] == "truncated":
             raise net_errors.truncated(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
+
+    def _beginning(self, messages: list[Message]) -> int:
+        """Return what was counted for the last prompt, where this one goes on from it; else 0."""
+        earlier, tokens = self._counted
+        return tokens if messages[: len(earlier)] == earlier else 0
 
     def _window(self, expected: window.Estimate) -> int | None:
         from ore.ollama import api as ollama_api

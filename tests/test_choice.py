@@ -8,7 +8,7 @@ import pytest
 
 from ore.backends import choice
 from ore.backends.embedded import EmbeddedBackend
-from ore.errors import ModelNotFoundError, UsageError
+from ore.errors import BackendTimeoutError, ModelNotFoundError, UsageError
 from ore.ollama.host import DEFAULT_URL
 from ore.options import Options
 from tests.fake_ollama import FakeOllama
@@ -84,6 +84,14 @@ def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
         monkeypatch.setattr("ore.ollama.host.DEFAULT_URL", fake.url)
         backend, notices = opened(Options())
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
+
+
+@pytest.mark.parametrize("bounds", [{"timeout": 0.2}, {"deadline": 0.2, "timeout": 60.0}])
+def test_what_bounds_a_turn_bounds_the_choice_of_its_model_too(bounds):
+    with FakeOllama(scenario="silent", on="/api/tags") as fake:
+        backend, _ = opened(Options(host=fake.url, **bounds))
+        with pytest.raises(BackendTimeoutError, match="did not answer within 0.2 s"):
+            backend.default_model()
 
 
 @pytest.mark.parametrize("name", ["ollama", "embedded", "openai"])

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from ore.backends import Settings
-from ore.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete
-from ore.errors import BackendError
+from ore.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
+from ore.errors import BackendError, ModelNotFoundError
 from tests.harness import ScriptedBackend, ScriptedReasoner
 from tests.process import ROOT
 
@@ -130,10 +130,20 @@ def test_a_model_is_chosen_listed_and_refused(ore):
     lines = ("/model", "/model third", "/model second", "/model", "Hi")
     result = typed(ore, *lines, models=models)
     assert "* scripted\n  second:latest\n" in result.err
-    assert "There is no model 'third': /model lists them; this goes on with scripted" in result.err
+    assert (
+        "There is no model 'third': /model lists those there are; this goes on with scripted"
+        in result.err
+    )
     assert "Model: second:latest (scripted)\n" in result.err
     assert "  scripted\n* second:latest\n" in result.err
     assert result.backend.engine.model_id == "second:latest" and result.prompts == ["Hi"]
+
+
+def test_a_model_that_is_gone_is_not_gone_on_with():
+    there = talk(models=("other",))
+    there.run.model_id = "mine"
+    with pytest.raises(ModelNotFoundError, match="'mine' any more: .* there are; choose one"):
+        perform(there, "/model mine")
 
 
 def test_the_conversation_goes_on_with_the_other_model(ore):

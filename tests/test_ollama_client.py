@@ -128,7 +128,7 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("error-line-object", BackendError, f'The server at {AT} failed: {{"code": 500}}. Its log'),
         ("error-line-unterminated", BackendError, f"The server at {AT} failed: an error was"),
         ("redirect", BackendError, f"The server at {AT} redirects to http"),
-        ("html-502", BackendError, f"{NOT_OLLAMA} (status 502: <html> <head><title>502 Bad"),
+        ("html-502", BackendError, f"{NOT_OLLAMA} (status 502: a web page)"),
         ("not-found-text", BackendError, f"{NOT_OLLAMA} (status 404: 404 page not found)"),
         ("error-list", BackendError, f'{NOT_OLLAMA} (status 500: ["no","object"])'),
         ("error-number", BackendError, f"{NOT_OLLAMA} (status 500: 42)"),

@@ -17,6 +17,7 @@ from ore.errors import BackendTimeoutError, ServerUnreachableError
 from ore.models import fetch_models
 from ore.reasoner import AyaReasoner
 from ore.types import Message
+from tests.fake_ollama import FakeOllama
 from tests.test_reasoner import HELLO, answer, both_ways
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
@@ -122,3 +123,9 @@ def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch)
         reasoner = AyaReasoner("m", server.url, **{limit: 0.3})
         answer(reasoner, [Message("user", "slow")], streams)
     assert time.monotonic() - started < 2
+
+
+def test_a_server_that_speaks_http_is_not_called_dead():
+    with FakeOllama() as server, pytest.raises(ServerUnreachableError) as caught:
+        fetch_models(server.url.replace("http:", "https:"))
+    assert "what answers there does not speak https, so try http. " in str(caught.value)

@@ -36,6 +36,11 @@ def test_the_window_is_asked_for_after_the_answer_and_never_waited_for(streams):
     }
 
 
+def body(text: str, **more) -> bytes:
+    message = {"role": "assistant", "content": text}
+    return json.dumps({"model": "m", "message": message, **more}).encode() + b"\n"
+
+
 def conversation(turns: int, words: int) -> list[Message]:
     text = "word " * words
     pairs = [[Message("user", text), Message("assistant", text)] for _ in range(turns)]
@@ -68,6 +73,21 @@ def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages,
 
 
 @both_ways
+@pytest.mark.parametrize("goes_on, status", [(True, "truncated"), (False, "complete")])
+def test_a_prompt_that_shrank_as_its_conversation_grew_was_cut(goes_on, status, streams):
+    last = [
+        body("Yes.", done=True, done_reason="stop", prompt_eval_count=count, eval_count=2)
+        for count in (239, 234)
+    ]
+    grown = [*HELLO, Message("assistant", "Yes."), Message("user", "And?")]
+    with FakeOllama(scenario=[("body", {"body": each}) for each in last]) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 256})
+        assert answer(reasoner, HELLO, streams).metadata["context"]["status"] == "complete"
+        messages = grown if goes_on else [Message("user", "Else?")]
+        assert answer(reasoner, messages, streams).metadata["context"]["status"] == status
+
+
+@both_ways
 def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams):
     prompt = [Message("user", "word " * 5_000)]
     with FakeOllama(overflow="old") as server:
@@ -93,10 +113,6 @@ def test_with_strict_context_the_server_refuses_what_does_not_fit(streams):
 
 @both_ways
 def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
-    def body(text: str, **more) -> bytes:
-        message = {"role": "assistant", "content": text}
-        return json.dumps({"model": "m", "message": message, **more}).encode() + b"\n"
-
     last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=4096, eval_count=2)
     with FakeOllama(scenario="body", body=last) as server:
         options = {"num_ctx": 4096}
@@ -146,6 +162,11 @@ def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams, 
             time.sleep(0.01)
         assert reasoner.phase() == phase
         turn.join()
+
+
+def test_a_server_that_says_nothing_at_all_is_not_said_to_be_loading():
+    with FakeOllama(scenario="silent", on="*") as server:
+        assert AyaReasoner("llama3.2", server.url).phase() == "no reply from the server"
 
 
 def test_the_phase_is_loading_while_the_server_is_silent_about_it():

@@ -48,6 +48,13 @@ def test_the_outcome_follows_from_the_counts(expected, window, prompt, answer, s
 
 
 @pytest.mark.parametrize(
+    "beginning, status", [(0, "complete"), (90, "complete"), (91, "truncated")]
+)
+def test_a_prompt_can_t_have_fewer_tokens_than_what_it_begins_with(beginning, status):
+    assert outcome(FITS, 4096, 90, 5, beginning)["status"] == status
+
+
+@pytest.mark.parametrize(
     "texts, likely, least",
     [
         ([], 0, 0),

@@ -118,7 +118,8 @@ def _ollama(
     from ore.ollama.host import resolve_host
 
     host = _with_file(resolve_host(options.host, environ), env_files, notice)
-    backend = OllamaBackend(host, _model(environ))
+    patience = [seconds for seconds in (options.timeout, options.deadline) if seconds is not None]
+    backend = OllamaBackend(host, _model(environ), seconds=min(patience, default=None))
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded(environ)
         if embedded.has_engine() if options.pull else embedded.is_installed():

@@ -30,6 +30,8 @@ _UNREADABLE = "answered, but not as Ollama does"
 
 def unreachable(host: Host, why: str) -> ServerUnreachableError:
     """Nothing listens at ``host``, or it can't be reached."""
+    if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
+        why = "what answers there does not speak https, so try http"
     return ServerUnreachableError(
         f"No Ollama server answers at {host}: {shorten(why)}. "
         f"Start one with `ollama serve`, or name another with --host.",
@@ -91,7 +93,8 @@ def said(host: Host, model: str, text: str, *, strict: bool = False) -> BackendE
     elif _NO_MEMORY.search(message):
         sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
     else:
-        sentence = f"The server at {host} failed: {shown}. Its log may say more."
+        hint = "" if " log" in shown else " Its log may say more."
+        sentence = f"The server at {host} failed: {shown}.{hint}"
     return kind(sentence, host=host.url)
 
 
@@ -107,6 +110,8 @@ def refused(
     """
     error = reported(body)
     text = shorten(error or body.decode("utf-8", "replace"))
+    if text.startswith("<"):
+        text = "a web page"
     if status < 400:
         why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
     elif status == 401:
