@@ -41,6 +41,8 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     except (OutputError, ReaderGoneError):
         if not_kept is not None:
             console.error(str(not_kept))
+        elif run.conversation.name is not None:  # else asking again would make two turns of it
+            console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
     _tell_limits(run, response)
     if run.options.verbose:

@@ -219,8 +219,10 @@ class Full(io.StringIO):
 
 def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
     for flags in (["--session", "s"], ["--artifact-out", str(tmp_path / "run.json")]):
-        backend = ScriptedBackend(["Paris."])
-        assert main(["hi", *flags], Console(None, Full(), None), lambda *_: backend) == 1
+        backend, err = ScriptedBackend(["Paris."]), io.StringIO()
+        assert main(["hi", *flags], Console(None, Full(), err), lambda *_: backend) == 1
+        is_said = "The turn is part of the session 's'.\n" in err.getvalue()
+        assert is_said == ("--session" in flags)
     assert "Paris." in (home / ".ore/sessions/s.json").read_text()
     assert "Paris." in (tmp_path / "run.json").read_text()
 
