@@ -38,10 +38,10 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     not_kept = _keep(run, prompt, context, response)
     try:
         _show(run, prompt, context, response)
-    except (OutputError, ReaderGoneError):
+    except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
             console.error(str(not_kept))
-        elif run.conversation.name is not None:  # else asking again would make two turns of it
+        elif run.conversation.name is not None and isinstance(exc, OutputError):
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
     _tell_limits(run, response)
