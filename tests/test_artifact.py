@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ore.artifact import MAX_BYTES, encode_artifact, parse_artifact, read_artifact, write_artifact
+from ore.artifact import (
+    MAX_BYTES,
+    encode_artifact,
+    parse_artifact,
+    read_artifact,
+    read_bytes,
+    write_artifact,
+)
 from ore.core import ORE
 from ore.errors import ArtifactError, InvalidArtifactError
 from ore.types import ExecutionArtifact
@@ -67,6 +74,7 @@ def test_what_is_no_artifact_is_refused_in_one_sentence_that_names_it(folder, da
             read_artifact(source, io.BytesIO(data))
         assert str(caught.value).startswith(f"{said} can't be used as an artifact: {why}")
         assert str(caught.value).endswith("; give one that was written with --artifact-out.")
+        assert ".;" not in str(caught.value)
         assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 
 
@@ -111,8 +119,9 @@ class Typed(io.BytesIO):
 
 @pytest.mark.parametrize("stdin", [None, Typed(b"")])
 def test_a_closed_stdin_or_a_terminal_is_not_waited_on(stdin):
-    with pytest.raises(ArtifactError, match="There is no artifact on stdin"):
+    with pytest.raises(ArtifactError) as caught:
         read_artifact("-", stdin)
+    assert str(caught.value) == ("There is no artifact on stdin: pipe one in, or name its file.")
 
 
 class Unreadable(io.BytesIO):
@@ -141,6 +150,13 @@ def test_an_endless_stdin_is_read_no_further_than_the_limit():
     with pytest.raises(InvalidArtifactError, match="it is larger than 16,777,216 bytes"):
         read_artifact("-", io.BufferedReader(endless))
     assert endless.given < MAX_BYTES + 2**20
+
+
+def test_one_byte_beyond_the_limit_is_read_to_know_that_it_is_passed():
+    Path("large").write_bytes(b"x" * (MAX_BYTES + 9))
+    assert len(read_bytes("large")) == MAX_BYTES + 1
+    with open("large", "rb") as stdin:
+        assert len(read_bytes("-", stdin)) == MAX_BYTES + 1
 
 
 def test_a_named_pipe_is_read_to_its_end():

@@ -78,6 +78,8 @@ def test_a_hint_matches_as_whole_words_in_any_case_and_script(hint, prompt):
         ("ファイ", "ファイル"),
         ("दी", "हिन्दी"),
         ("q\u0323", "q\u0323\u0307"),
+        ("क्", "क्\u200dष"),
+        ("x2", "x²"),
         ("at", "cat"),
         ("a b", "ab"),
     ],
@@ -86,9 +88,9 @@ def test_a_part_of_a_word_is_no_match(hint, prompt):
     assert route(prompt, target(hint)).target is None
 
 
-# The first and the last letter of each block of characters.
-UNSPACED = "กໟကႎកឳぁゟ㐀䶿一鿿﨎﨩\U00020000\U0003134a"
-SPACED = "ཀႠаaàअ가힣ァヿㄱㆺᠠꀀ\uabc0"
+# The first and the last letter or digit of each block of characters, and what is beside the blocks.
+UNSPACED = "กໟက႙ក៹ぁゟ㐀䶿一鿿﨎﨩\U00020000\U0003134a"
+SPACED = "ཀაаaàअ가힣ァヿㄱㆺㇿᠠꀀ\uabc0"
 
 
 @pytest.mark.parametrize("letter", UNSPACED + SPACED)
@@ -130,6 +132,7 @@ def test_the_longest_matching_hint_decides_the_confidence(hints, prompt, confide
         ("one", [target("one"), target("one", kind="tool")], ("it", "tool")),
         ("one", [target("one", name="b", kind="tool"), target("one", name="a")], ("a", "skill")),
         ("x six three", [target("six", name="a"), target("three", name="b")], ("b", "skill")),
+        ("x é ab", [target("é", name="a"), target("ab", name="b")], ("b", "skill")),
         (
             "a b c d e",
             [target("a b c d", name="a"), target("a b c d e", name="b")],
