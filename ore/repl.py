@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ore.commands import Talk, complete, perform
 from ore.console import MORE, Console
-from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
+from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.input import decode_line
 from ore.modes import outcome_of_stop, take_turn
 from ore.turn import Run
@@ -148,8 +148,9 @@ def _quoted(console: Console, text: str) -> str | None:
             console.end_line()
             console.notice("The text was dropped.")
             return ""
-        if line is None:
-            raise UsageError(f"The text was dropped: {QUOTES} was missing at its end.")
+        if line is None:  # readline can't go on after the end of the input without a stray line
+            console.error(f"The text was dropped: {QUOTES} was missing at its end.")
+            return None
         text += "\n" + decode_line(line)
     console.remember(text)
     return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")

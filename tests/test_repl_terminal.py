@@ -72,6 +72,16 @@ def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
         assert "Asking again: one\n  two\n" in plain(terminal.wait_for("Again."))
 
 
+def test_ctrl_d_inside_a_text_drops_it_and_leaves():
+    with OnTerminal("-i", replies=["Read."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type('"""lost\r')
+        terminal.wait_for("...\x1b[0m ")
+        terminal.type("\x04")
+        terminal.wait_for('The text was dropped: """ was missing at its end.')
+        assert terminal.end()[0] == 0
+
+
 def test_ctrl_c_clears_a_line_says_how_to_leave_and_stops_an_answer():
     with OnTerminal("-c", "-s", replies=[{"slow": "Once upon "}, "Fine."]) as terminal:
         terminal.wait_for(ASK)
