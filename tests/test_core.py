@@ -118,10 +118,10 @@ def test_a_stream_that_nobody_reads_calls_nothing():
 @both_ways
 def test_session_append_only_no_reorder_or_delete(take_turn):
     session = talk("a", "b", "c", "d")
-    before, kept = list(session.messages), copy.deepcopy(session)
+    messages, before, kept = session.messages, list(session.messages), copy.deepcopy(session)
     for turn in (1, 2):
         take_turn(ORE(FakeReasoner()), "Where?", session=session)
-        assert len(session.messages) == 4 + 2 * turn
+        assert session.messages is messages and len(messages) == 4 + 2 * turn
         assert all(now is then for now, then in zip(session.messages, before))
     assert session.messages[:4] == kept.messages, "ids, times and texts are as they were"
     assert (session.id, session.created_at) == (kept.id, kept.created_at)
@@ -211,6 +211,31 @@ def test_a_closed_stream_stops_the_model_and_leaves_the_session_as_it_was(read):
     chunks.close()
     assert session == before
     assert reasoner.closed_streams == 1
+
+
+def test_a_stream_that_is_no_generator_is_closed_when_it_fails():
+    class Broken:
+        is_closed = False
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            raise BackendError("No.")
+
+        def close(self):
+            self.is_closed = True
+
+    class Breaking(FakeReasoner):
+        broken = Broken()
+
+        def stream_reason(self, messages):
+            return self.broken
+
+    reasoner = Breaking()
+    with pytest.raises(BackendError):
+        exhaust(ORE(reasoner), "Where?")
+    assert reasoner.broken.is_closed
 
 
 @both_ways

@@ -94,6 +94,7 @@ def test_a_tool_that_does_not_say_what_it_needs_never_runs():
 
 def test_grants_are_permissions_or_their_names_and_nothing_else():
     assert Gate(["shell"]).allowed == Gate({Permission.SHELL}).allowed == {Permission.SHELL}
+    assert isinstance(Gate(["shell"]).allowed, frozenset), "no tool can add to it"
     with pytest.raises(ValueError):
         Gate(["everything"])
 
@@ -103,6 +104,14 @@ def test_what_ran_is_said_beside_what_the_tool_said():
     assert (result.tool_name, result.output, result.status) == ("recorder", "done", "ok")
     assert result.metadata.pop("execution_time_ms") >= 0
     assert result.metadata == {"mine": 1, "checked_permissions": ["network", "shell"]}
+
+
+def test_a_tool_can_not_say_for_the_gate_what_was_checked():
+    claimed = {"execution_time_ms": -1.0, "checked_permissions": ["shell"]}
+    tool = Recorder(behave=lambda args: ToolResult("recorder", "done", "ok", metadata=claimed))
+    result = Gate().run(tool, {})
+    assert result.metadata["execution_time_ms"] >= 0
+    assert result.metadata["checked_permissions"] == []
 
 
 def test_the_time_is_that_of_the_tool_in_milliseconds_to_a_thousandth():
@@ -139,6 +148,7 @@ def raising(error: BaseException):
         (raising(RecursionError("deep")), "RecursionError: deep"),
         (raising(SystemExit(3)), "SystemExit: 3"),
         (raising(FileAccessError("It can't be read.")), "It can't be read."),
+        (raising(FileAccessError("\n")), "FileAccessError"),
         (raising(ValueError("x" * 9999)), "ValueError: " + "x" * 500),
         (lambda args: None, "TypeError: recorder returned NoneType, not a ToolResult"),
         (lambda args: "text", "TypeError: recorder returned str, not a ToolResult"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import doctest
 import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ore.errors import UsageError
 from ore.router import (
@@ -29,6 +26,10 @@ def target(*hints: str, name: str = "it", kind: str = "skill") -> RoutingTarget:
 
 def route(prompt: str, *targets: RoutingTarget, threshold: float = 0.0) -> RoutingDecision:
     return RuleRouter(threshold).route(prompt, targets)
+
+
+def content(decision: RoutingDecision) -> tuple:
+    return (decision.target, decision.target_type, decision.confidence, decision.reasoning)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,7 @@ def test_the_longest_matching_hint_decides_the_confidence(hints, prompt, confide
         ("one", [target("one"), target("one", kind="tool")], ("it", "tool")),
         ("one", [target("one", name="b", kind="tool"), target("one", name="a")], ("a", "skill")),
         ("x six three", [target("six", name="a"), target("three", name="b")], ("b", "skill")),
+        ("x six three", [target("  six  ", name="a"), target("three", name="b")], ("b", "skill")),
         ("x é ab", [target("é", name="a"), target("ab", name="b")], ("b", "skill")),
         (
             "a b c d e",
@@ -208,6 +210,19 @@ def test_of_a_hint_and_of_a_name_80_characters_are_said():
     assert decision.target == "y" * 81
 
 
+def test_numbers_are_said_to_six_digits():
+    hint = "a b c d e f g h i j k"
+    assert route(f"x {hint}", target(hint), threshold=1 - 1e-16).reasoning.endswith(
+        "its confidence 0.996372 is below threshold 1"
+    )
+
+
+@pytest.mark.parametrize("prompt", ["one", "two"])
+@pytest.mark.parametrize("targets", [[], [target("one"), target("one", name="b")]])
+def test_targets_that_come_one_by_one_are_the_same_as_a_list(prompt, targets):
+    assert content(RuleRouter().route(prompt, iter(targets))) == content(route(prompt, *targets))
+
+
 def test_a_reasoning_is_one_short_printable_line():
     hostile = target("\x1b[2J evil\u202e", name="n\n\x07" + "x" * 500)
     reasoning = route("\x1b[2J evil\u202e", hostile).reasoning
@@ -224,6 +239,8 @@ def test_a_threshold_that_is_not_between_0_and_1_is_refused(threshold):
 def test_the_default_threshold_is_a_half():
     assert RuleRouter().confidence_threshold == DEFAULT_CONFIDENCE_THRESHOLD == 0.5
     assert issubclass(RuleRouter, Router)
+    with pytest.raises(TypeError, match="abstract"):
+        Router()
 
 
 def test_the_test_target_routes_by_its_hints_and_is_no_tool():
@@ -252,60 +269,3 @@ def test_the_page_about_routing_is_true():
     page = Path(__file__).parent.parent / "docs" / "routing.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 3) == (0, True)
-
-
-WORDS = st.lists(
-    st.sampled_from(["a", "bc", "Ä", "ä", "c++", "天", "हि", "x"]), min_size=1, max_size=5
-)
-TEXTS = WORDS.map(" ".join) | st.text(max_size=30)
-TARGETS = st.lists(
-    st.builds(
-        RoutingTarget,
-        st.sampled_from("pqr"),
-        st.sampled_from(["tool", "skill"]),
-        st.just("about"),
-        st.lists(TEXTS, max_size=3).map(tuple),
-    ),
-    max_size=5,
-)
-
-
-def content(decision: RoutingDecision) -> tuple:
-    return (decision.target, decision.target_type, decision.confidence, decision.reasoning)
-
-
-@pytest.mark.invariant
-@given(TEXTS, TARGETS, st.randoms(use_true_random=False))
-def test_the_same_targets_in_any_order_decide_the_same_and_are_not_changed(prompt, targets, dice):
-    before = copy.deepcopy(targets)
-    decision = route(prompt, *targets)
-    assert targets == before
-    shuffled = list(targets)
-    dice.shuffle(shuffled)
-    assert content(route(prompt, *shuffled)) == content(decision)
-    assert decision.reasoning.isprintable() and 0 <= decision.confidence <= 1
-
-
-@given(TEXTS, TARGETS)
-def test_a_targets_confidence_does_not_depend_on_the_others(prompt, targets):
-    alone = [route(prompt, item).confidence for item in targets]
-    assert route(prompt, *targets).confidence == max(alone, default=0.0)
-
-
-@given(WORDS, st.sampled_from(["", "first "]))
-def test_a_longer_hint_is_never_less_sure(words, before):
-    prompt = before + " ".join(words)
-    sure = [
-        route(prompt, target(" ".join(words[:count]))).confidence
-        for count in range(1, len(words) + 1)
-    ]
-    assert sure == sorted(sure) and sure[0] > 0
-
-
-@given(TEXTS, TARGETS, st.floats(0, 1))
-def test_a_threshold_only_turns_hits_into_fallbacks(prompt, targets, threshold):
-    open_to_all = route(prompt, *targets)
-    decision = route(prompt, *targets, threshold=threshold)
-    assert (decision.target, decision.confidence) == (open_to_all.target, open_to_all.confidence)
-    hit = open_to_all.target_type != "fallback" and open_to_all.confidence >= threshold
-    assert (decision.target_type != "fallback") == hit
