@@ -29,6 +29,13 @@ clear
 """
 NOTES = "Buy milk and bread.\nCall Ada about the boat on Friday.\nThe rent is due on the first.\n"
 
+COLUMN = 12.2
+"""The width of a character in ``rich``'s SVG."""
+
+_LED_BY_SPACES = re.compile(
+    r'(<text [^>]*?)x="([\d.]+)"([^>]*?)textLength="([\d.]+)"([^>]*>)((?:&#160;)+)(?=[^&<])'
+)
+
 Step = tuple[str, str]
 """What is typed, and what is waited for afterwards."""
 
@@ -118,8 +125,17 @@ def draw(name: str, screen: str) -> None:
     console.print(Text.from_ansi(screen), no_wrap=True)
     svg = console.export_svg(title="ore", theme=MONOKAI, unique_id=name)
     svg = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = _LED_BY_SPACES.sub(_begin_later, svg)
     lines = [line.rstrip() for line in svg.splitlines()]
     (IMAGES / f"{name}.svg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _begin_later(match: re.Match[str]) -> str:
+    """Put a text where its first letter is: some viewers leave out the spaces before it."""
+    before, x, between, length, after, spaces = match.groups()
+    moved = COLUMN * spaces.count("&#160;")
+    x, length = f"{float(x) + moved:g}", f"{float(length) - moved:g}"
+    return f'{before}x="{x}"{between}textLength="{length}"{after}'
 
 
 def main() -> None:
