@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from benchmarks.measure import Comparison, warmed
+from benchmarks.measure import Comparison, interleaved, warmed
 from benchmarks.place import PYTHON, ROOT, NotHere, Place, Topic
 
 MODEL = "smollm2:135m"
@@ -57,7 +57,7 @@ def measure(place: Place) -> list[Comparison]:
         rows.append(Comparison(what, unit, ours, "the engine", theirs, again, most, least))
     talks = {"reused": "reused", "fresh": "fresh", "fresh again": "fresh"}
     cases = {name: partial(run, program, environ) for name, program in talks.items()}
-    found = warmed(cases, max(place.runs // 5, 1))
+    found = interleaved(cases, max(place.runs // 5, 1))  # each takes long; all is warm by now
     reused, fresh, again = ([one["first"] for one in found[name]] for name in talks)
     what = "first token of turn 10"
     return [*rows, Comparison(what, "s", reused, "no reuse", fresh, again)]
