@@ -6,6 +6,7 @@ Knows nothing about how anything is measured.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -133,5 +134,13 @@ def _measured(topic: Topic, here: Place) -> list[Comparison] | str:
     return found
 
 
+def _terminated(*_: object) -> None:
+    sys.exit(143)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, _terminated)  # unwinds, so that nothing is left behind
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
