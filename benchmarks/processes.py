@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _PIECE = 1 << 16
@@ -59,18 +60,28 @@ def finish(command: Sequence[str], environ: dict[str, str]) -> Finished:
     assert process.stdout is not None and process.stderr is not None
     pieces: list[bytes] = []
     first = last = 0.0
-    while piece := os.read(process.stdout.fileno(), _PIECE):
-        last = time.perf_counter() - started
-        first = first or last
-        pieces.append(piece)
-    told = process.stderr.read()
-    code = process.wait()
-    seconds = time.perf_counter() - started
-    process.stdout.close()
-    process.stderr.close()
+    with _ended(process):
+        while piece := os.read(process.stdout.fileno(), _PIECE):
+            last = time.perf_counter() - started
+            first = first or last
+            pieces.append(piece)
+        told = process.stderr.read()
+        code = process.wait()
+        seconds = time.perf_counter() - started
     if code:
         raise RuntimeError(f"{' '.join(command)} ended with {code}: {told.decode()[-500:]}")
     return Finished(seconds, first, last, b"".join(pieces))
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Close what a process has open with us, and let none go on that is not waited for any more."""
+    with process:
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
 
 
 def seconds(command: Sequence[str], environ: dict[str, str]) -> float:
@@ -116,7 +127,7 @@ def turns(command: Sequence[str], environ: dict[str, str], count: int, answer: b
     )
     assert process.stdin is not None and process.stdout is not None
     took = []
-    with process:
+    with _ended(process):
         for _ in range(count + 1):
             started = time.perf_counter()
             process.stdin.write(b"Hi\n")
