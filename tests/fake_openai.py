@@ -151,6 +151,15 @@ SCENARIOS: dict[str, Play] = {
         event(delta={}, finish="\ud800", system_fingerprint="\ud800"),
         DONE,
     ],
+    "full": lambda fake: [*fake.events(), event(usage={**USAGE, "prompt_tokens": 4096}), DONE],
+    "no-delta": lambda fake: [
+        data('{"choices": [{"index": 0, "delta": null}]}'),
+        *fake.events(),
+        DONE,
+    ],
+    "gzip": lambda fake: [
+        Whole(200, EVENTS, b"", {"Content-Encoding": "gzip"}),
+    ],
     "no-usage": lambda fake: [*fake.events(), DONE],
     "no-mark": lambda fake: fake.events(),
     "eof": lambda fake: fake.events(None),
