@@ -157,13 +157,29 @@ def open_folder(path: Path, *, make: bool = False) -> Iterator[Folder]:
         FileAccessError: It is a link, no folder, or open to others.
         OSError: The system's reason.
     """
-    if make:
-        _make(path)
     if not _HAS_DIR_FD:
+        if make:
+            _make(path)
         yield Folder(path, None)
         return
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+        descriptor = _open(path)
+    except FileNotFoundError:
+        if not make:
+            raise
+        _make(path)
+        descriptor = _open(path)
+    try:
+        _require_private(path, os.fstat(descriptor))
+        yield Folder(path, descriptor)
+    finally:
+        with suppress(OSError):  # nothing was written through it
+            os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
     except OSError as exc:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise
@@ -172,12 +188,6 @@ def open_folder(path: Path, *, make: bool = False) -> Iterator[Folder]:
             f"folder.",
             path,
         ) from exc
-    try:
-        _require_private(path, os.fstat(descriptor))
-        yield Folder(path, descriptor)
-    finally:
-        with suppress(OSError):  # nothing was written through it
-            os.close(descriptor)
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 _DEFERRED = (signal.SIGINT, signal.SIGTERM)
+_HAS_MASK = hasattr(signal, "pthread_sigmask")
+"""Windows has none."""
 
 
 @contextmanager
@@ -24,7 +26,23 @@ def deferred_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # A mask would hold a signal from this thread only; another thread would take it.
+    # A mask holds a signal from one thread only; where there is another, that one would take it.
+    with _masked() if threading.active_count() == 1 and _HAS_MASK else _noted():
+        yield
+
+
+@contextmanager
+def _masked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """Put handlers in place that only note what arrives: ten times as slow as a mask."""
     handlers: dict[int, Any] = {}
     arrived: dict[int, bool] = {}
 

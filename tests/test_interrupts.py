@@ -5,11 +5,31 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 
 from ore.interrupts import deferred_signals
 from tests.faults import in_child
+
+
+@pytest.fixture(params=["alone", "beside a thread"], autouse=True)
+def threads(request) -> Iterator[None]:
+    """Whether the thread that defers is the only one, for that is done in two ways."""
+    if request.param == "alone":
+        limit = time.monotonic() + 5  # a server of an earlier test may still be ending
+        while threading.active_count() > 1 and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert threading.active_count() == 1
+        yield
+        return
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    yield
+    done.set()
+    other.join()
 
 
 def send(number: int) -> None:

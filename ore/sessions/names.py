@@ -7,6 +7,7 @@ nothing about which sessions there are.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 from ore.errors import SessionNameError
 
@@ -41,6 +42,11 @@ def check_name(name: str, what: str = "session") -> str:
     """
     if not isinstance(name, str):
         raise SessionNameError(f"A {what}'s name is text, not {type(name).__name__}.", repr(name))
+    return _checked(name, what)
+
+
+@lru_cache(maxsize=64)  # the same few are asked for at every save
+def _checked(name: str, what: str) -> str:
     problem: str | None = f"it is longer than {MAX_CHARACTERS} characters"
     if len(name) <= 4 * MAX_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
