@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 _DEFERRED = (signal.SIGINT, signal.SIGTERM)
@@ -16,28 +16,30 @@ _HAS_MASK = hasattr(signal, "pthread_sigmask")
 """Windows has none."""
 
 
-@contextmanager
-def deferred_signals() -> Iterator[None]:
-    """Deliver a SIGINT or SIGTERM that arrives in the block when the block has ended.
+def deferred_signals() -> AbstractContextManager[object]:
+    """Return a context whose SIGINT or SIGTERM is delivered when the block has ended.
 
-    Keep the block to milliseconds. In another thread than the main one this does nothing, for
-    Python runs the handlers in the main thread only.
+    Keep the block to milliseconds. In another thread than the main one it does nothing, for Python
+    runs the handlers in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+        return nullcontext()
     # A mask holds a signal from one thread only; where there is another, that one would take it.
-    with _masked() if threading.active_count() == 1 and _HAS_MASK else _noted():
-        yield
+    return _Masked() if threading.active_count() == 1 and _HAS_MASK else _noted()
 
 
-@contextmanager
-def _masked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+class _Masked:
+    def __enter__(self) -> None:
+        # Every call first runs the handlers of what has arrived, and they may raise.
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
 
 @contextmanager
@@ -57,9 +59,25 @@ def _noted() -> Iterator[None]:
                 signal.signal(number, note)
         yield
     finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
-        _deliver(list(arrived))
+        try:
+            _put_back(handlers)
+        finally:
+            _deliver(list(arrived))
+
+
+def _put_back(handlers: dict[int, Any]) -> None:
+    """Install the handlers; what one of them raises meanwhile is raised at the end."""
+    raised: BaseException | None = None
+    for number, handler in reversed(handlers.items()):  # SIGINT, whose handler raises, last
+        is_back = False
+        while not is_back:
+            try:
+                signal.signal(number, handler)
+                is_back = True
+            except BaseException as exc:  # of a handler that ran before the call took effect
+                raised = exc
+    if raised is not None:
+        raise raised
 
 
 def _deliver(numbers: list[int]) -> None:

@@ -115,3 +115,42 @@ def test_another_thread_does_the_block_without_touching_handlers():
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_flood_of_interrupts_leaves_mask_and_handlers_as_they_were(others):
+    def flooded():
+        for _ in range(others):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        is_armed, raised, parent = False, 0, os.getpid()
+
+        def handler(*_):
+            nonlocal is_armed
+            if is_armed:
+                is_armed = False
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, handler)
+        sender = os.fork()
+        if sender == 0:
+            limit = time.monotonic() + 1.5
+            while time.monotonic() < limit:
+                os.kill(parent, signal.SIGINT)
+            os._exit(0)
+        until = time.monotonic() + 1.6
+        while time.monotonic() < until:
+            try:
+                is_armed = True
+                for _ in range(100):
+                    with deferred_signals():
+                        pass
+                is_armed = False
+            except KeyboardInterrupt:
+                raised += 1
+        os.waitpid(sender, 0)
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        return raised > 0, handlers == [handler, signal.SIG_DFL], mask
+
+    assert in_child(flooded).value == (True, True, set())

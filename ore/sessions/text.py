@@ -227,8 +227,8 @@ def _message_text(message: Message) -> bytes:
     return _bytes(text, message.role, message.content, message.id)
 
 
-_plain = json.JSONEncoder(ensure_ascii=False).encode
-_ascii = json.JSONEncoder(ensure_ascii=True).encode
+_plain = json.encoder.encode_basestring
+_ascii = json.encoder.encode_basestring_ascii
 
 
 def _bytes(text: str, *values: str) -> bytes:
@@ -290,7 +290,7 @@ def _twice(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _in_ascii(message: Message) -> str:
-    return _ascii([message.role, message.content, message.id, message.timestamp])
+    return json.dumps([message.role, message.content, message.id, message.timestamp])
 
 
 def _shown(value: Any) -> str:
