@@ -82,7 +82,7 @@ def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
 
 def as_document(text: str) -> str:
     """Return JSON text as ORE prints JSON: ASCII, indented."""
-    return json.dumps(json.loads(text), indent=2, ensure_ascii=True)
+    return json.dumps(json.loads(text.removeprefix("\ufeff")), indent=2, ensure_ascii=True)
 
 
 class SchemaReasoner(Reasoner):

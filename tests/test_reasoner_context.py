@@ -79,10 +79,12 @@ def test_a_prompt_that_shrank_as_its_conversation_grew_was_cut(goes_on, status, 
         body("Yes.", done=True, done_reason="stop", prompt_eval_count=count, eval_count=2)
         for count in (239, 234)
     ]
-    grown = [*HELLO, Message("assistant", "Yes."), Message("user", "And?")]
+    asked = [Message("system", "Be brief."), Message("user", "Hello?")]
+    # A system message is made anew for each turn.
+    grown = [Message("system", "Be brief."), asked[1], Message("assistant", "Yes."), *HELLO]
     with FakeOllama(scenario=[("body", {"body": each}) for each in last]) as server:
         reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 256})
-        assert answer(reasoner, HELLO, streams).metadata["context"]["status"] == "complete"
+        assert answer(reasoner, asked, streams).metadata["context"]["status"] == "complete"
         messages = grown if goes_on else [Message("user", "Else?")]
         assert answer(reasoner, messages, streams).metadata["context"]["status"] == status
 

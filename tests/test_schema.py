@@ -201,3 +201,8 @@ def test_the_server_gets_the_schema():
 
         result = run_ore("hi", "--schema", TEXT, "--host", fake.url, open_backend=open_backend)
     assert (result.code, fake.chats[0].json["format"]) == (0, CITY)
+
+
+def test_an_answer_that_begins_with_a_byte_order_mark_is_shown_as_json(ore, tmp_path):
+    result = ore("hi", "--schema", '{"type": "object"}', replies=['\ufeff{"a": 1}'])
+    assert (result.code, json.loads(result.out)) == (0, {"a": 1})

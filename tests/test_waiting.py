@@ -121,3 +121,9 @@ def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
     assert asked.wait(10)
     time.sleep(0.05)
     assert not drawn or drawn[-1] == ("", "")
+
+
+def test_what_is_waited_for_can_t_begin_a_line():
+    err = Terminal()
+    console(err)._draw("loading we\nore: run this", " · 7 s")
+    assert "loading we^Jore: run this · 7 s" in err.getvalue()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from ore.errors import OreError, OutputError, ReaderGoneError
-from ore.neutral import neutralise
+from ore.neutral import one_line
 from ore.terminal.style import QUIET, allows_colour, paint
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
@@ -88,7 +88,7 @@ class Streams:
             self._waiting = None
 
     def _draw(self, text: str, end: str) -> None:
-        text = neutralise(text)
+        text = one_line(text)
         room = self._columns(self.stderr) - 1 - len(end)
         if 0 < room < len(text):
             text = text[: room - 1] + "…"
@@ -146,7 +146,7 @@ class Streams:
     ) -> None:
         self.end_thinking()
         if self.stderr_is_terminal:
-            text = neutralise(text) if end == "\r" else self._wrapped(text, len(label))
+            text = one_line(text) if end == "\r" else self._wrapped(text, len(label))
         if is_dim:
             text = self._dimmed(text)
         if self.stderr_has_colour and label:
@@ -173,6 +173,15 @@ class Streams:
             self.stderr.flush()
         except (OSError, ValueError):
             self.stderr = None  # nobody can be told that nobody can be told
+
+
+def waited_for(stdin: io.BufferedIOBase | None) -> io.BufferedIOBase | None:
+    """Return ``stdin``, of which each read waits, also where whoever opened it asked for none that do."""
+    try:
+        os.set_blocking(stdin.fileno(), True)  # type: ignore[union-attr]  # None has no fileno
+    except (AttributeError, OSError, ValueError):
+        pass  # closed, in memory, or on a system that can't be asked
+    return stdin
 
 
 def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
