@@ -33,6 +33,25 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    "env", [{}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_path, env):
+    (home / ".ore").mkdir(mode=0o700)
+    (home / ".ore/history").write_text("first\na\0b\n語\n", encoding="utf-8")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf '語' > \"$1\"\n")
+    editor.chmod(0o700)
+    with OnTerminal("-i", replies=["Read."], env={**env, "EDITOR": str(editor)}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("\x1b[A" * 3)
+        terminal.wait_for("first")
+        terminal.type("\x15/edit\r")
+        terminal.wait_for("Read.")
+        terminal.type("/bye\r")
+        assert terminal.end()[0] == 0
+
+
 def test_a_paste_of_several_lines_is_one_prompt():
     with OnTerminal("-i", "-v", replies=["Read.", "Again."]) as terminal:
         assert b"\x1b[?2004h" in terminal.wait_for(ASK)
@@ -131,6 +150,27 @@ def test_words_stay_whole_in_a_terminal_that_was_resized():
         terminal.wait_for("[AYA]:")
         lines = plain(terminal.wait_for(ASK)).splitlines()[1:-1]
         assert [line.strip() for line in lines[:-1]] == [("word " * 12).strip()]
+
+
+@pytest.mark.skipif(shutil.which("dash") is None, reason="needs a shell that leaves modes alone")
+def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
+    with OnTerminal(command=["dash", "-i"], env={"PS1": "$ "}) as terminal:
+        terminal.type(f'{sys.executable} -m tests.scripted \'[{{"slow": "Once upon "}}]\' -i -s\r')
+        terminal.wait_for(ASK)
+        terminal.type("Go\r")
+        terminal.wait_for("upon")
+        terminal.interrupt("\x1a")
+        terminal.wait_for("Stopped")
+        terminal.type("echo $((40 + 2))\r")
+        assert "echo $((40 + 2))" in plain(terminal.wait_for("\r\n42"))
+        terminal.type("fg\r")
+        terminal.interrupt("\x03")
+        terminal.wait_for("the turn was dropped")
+        terminal.wait_for(ASK)
+        terminal.type("/bye\r")
+        terminal.wait_for("$ ")
+        terminal.type("exit\r")
+        assert terminal.end()[0] == 0
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -56,6 +57,7 @@ def test_no_editor_is_one_sentence(environ, error):
     "script, error",
     [
         (r'printf "\377" > "$2"', UsageError),
+        (r'printf "a\0b" > "$2"', UsageError),
         ('rm "$2"', FileAccessError),
         ('rm "$2"; mkfifo "$2"', FileAccessError),
         ('head -c 1048577 /dev/zero > "$2"', FileAccessError),
@@ -69,3 +71,19 @@ def test_what_is_no_text_is_not_sent(editor, script, error):
 def test_an_editor_opens_also_where_no_signal_can_be_handled(editor):
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(write_in_editor, "kept", editor("true")).result() == "kept"
+
+
+def test_where_no_file_can_be_made_no_editor_is_opened(editor, tmp_path):
+    environ = editor(f'touch "{tmp_path}/opened"')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(FileAccessError) as raised:
+            write_in_editor("a text", environ)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(raised.value) == (
+        "There can be no file for the editor: file too large; free some space, or set TMPDIR to "
+        "another folder."
+    )
+    assert not (tmp_path / "opened").exists()

@@ -46,7 +46,7 @@ class LineEditor:
         readline.set_auto_history(False)
         readline.clear_history()
         for entry in history.entries():
-            readline.add_history(entry)
+            _offer(entry)
         readline.set_completer_delims(" ")
         readline.set_completer(self._completion)
         if "libedit" in (readline.__doc__ or ""):  # pragma: no cover  # macOS
@@ -98,13 +98,21 @@ class LineEditor:
         length = readline.get_current_history_length()
         if length and readline.get_history_item(length) == entry:
             return
-        readline.add_history(entry)
+        _offer(entry)
         self._history.add(entry)
 
     def _completion(self, word: str, number: int) -> str | None:
         if number == 0:
             self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
         return self._words[number] if number < len(self._words) else None
+
+
+def _offer(entry: str) -> None:
+    """Let the arrow keys bring an entry back, unless it is none that a line can hold."""
+    try:
+        readline.add_history(entry)
+    except ValueError:
+        pass  # it has a NUL, or a character that the locale does not have
 
 
 class _Stopped(Exception):

@@ -24,32 +24,46 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
     The text is in a file that only this user can read and that is gone afterwards.
 
     Raises:
-        UsageError: Neither is set, what is set is no command, or the text is not UTF-8.
-        FileAccessError: The editor failed, or its file can't be read or is larger than 1 MiB.
+        UsageError: Neither is set, what is set is no command, or what was saved is no text.
+        FileAccessError: The editor failed, or its file can't be made, can't be read or is larger
+            than 1 MiB.
     """
-    import subprocess
     import tempfile
 
     command = _command(environ)
-    with tempfile.TemporaryDirectory(prefix="ore-") as folder:
-        path = os.path.join(folder, "prompt.md")
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        try:
-            with _left_to_the_editor():
-                code = subprocess.call([*command, path])
-        except OSError as exc:
-            raise FileAccessError(
-                f"The editor {command[0]} can't be started: {reason(exc)}; set VISUAL or EDITOR."
-            ) from exc
-        if code:
-            raise FileAccessError(f"The editor {command[0]} ended with {code}: nothing was sent.")
-        data = read_regular(path, _LIMIT)
+    try:
+        with tempfile.TemporaryDirectory(prefix="ore-") as folder:
+            path = os.path.join(folder, "prompt.md")
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            _run(command, path)
+            data = read_regular(path, _LIMIT)
+    except OSError as exc:
+        raise FileAccessError(
+            f"There can be no file for the editor: {reason(exc)}; free some space, or set TMPDIR "
+            f"to another folder."
+        ) from exc
+    if b"\0" in data:
+        raise UsageError(f"The text has a NUL at byte {data.index(0)}: nothing was sent.")
     try:
         written = data.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise UsageError(f"The text is not UTF-8 at byte {exc.start}: nothing was sent.") from exc
     return written.removesuffix("\n")
+
+
+def _run(command: list[str], path: str) -> None:
+    import subprocess
+
+    try:
+        with _left_to_the_editor():
+            code = subprocess.call([*command, path])
+    except OSError as exc:
+        raise FileAccessError(
+            f"The editor {command[0]} can't be started: {reason(exc)}; set VISUAL or EDITOR."
+        ) from exc
+    if code:
+        raise FileAccessError(f"The editor {command[0]} ended with {code}: nothing was sent.")
 
 
 def _command(environ: Mapping[str, str]) -> list[str]:
