@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 INTERRUPTED = 130
 
@@ -31,8 +32,8 @@ def load_env_files() -> dict[str, str]:
     that prompts are sent to.
 
     Returns:
-        The file that each variable came from. A file that can't be read stands for itself, with
-        an empty text: ``{path: ""}``.
+        The file that each variable came from. A file that can't be read, or holds what can be no
+        variable, stands for itself, with an empty text: ``{path: ""}``.
     """
     found: dict[str, str] = {}
     for path in filter(os.path.isfile, _env_files()):
@@ -40,14 +41,31 @@ def load_env_files() -> dict[str, str]:
 
         try:
             values = dotenv_values(path, interpolate=False, encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            names = _set_all(values)
+        except (OSError, ValueError):
             found[path] = ""
-            continue
+        else:
+            found.update(dict.fromkeys(names, path))
+    return found
+
+
+def _set_all(values: Mapping[str, str | None]) -> list[str]:
+    """Set each variable that is not set yet, or none of them; return the names of those that were.
+
+    Raises:
+        OSError, ValueError: One can't be set: a NUL in it, or a ``=`` in its name.
+    """
+    names: list[str] = []
+    try:
         for name, value in values.items():
             if value is not None and name not in os.environ:
                 os.environ[name] = value
-                found[name] = path
-    return found
+                names.append(name)
+    except (OSError, ValueError):
+        for name in names:
+            del os.environ[name]
+        raise
+    return names
 
 
 def _env_files() -> list[str]:

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from ore.__main__ import load_env_files
 from ore.backends.choice import open_backend
 from tests.fake_ollama import FakeOllama
 from tests.harness import run_ore
@@ -223,3 +224,14 @@ class TestEnvFiles:
         result = run("--list-models", env=environment(OLLAMA_HOST=server.url))
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
+
+    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c"])
+    def test_a_file_with_what_can_be_no_variable_is_said_and_not_used(self, env_file, line):
+        env_file.write_text(f"ORE_MODEL=mistral\nORE_BACKEND=nothing\n{line}\n")
+        result = run("--list-tools")
+        assert (result.code, result.err) == (
+            0,
+            f"{env_file} can't be read, so nothing of it is used.\n",
+        )
+        assert load_env_files() == {str(env_file): ""}
+        assert {"ORE_MODEL", "ORE_BACKEND", "ORE_X"}.isdisjoint(os.environ)
