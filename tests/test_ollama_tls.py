@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.errors import BackendTimeoutError, ServerUnreachableError
+from ore.errors import BackendError, BackendTimeoutError, ServerUnreachableError
 from ore.models import fetch_models
 from ore.reasoner import AyaReasoner
 from ore.types import Message
@@ -123,6 +123,22 @@ def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch)
         reasoner = AyaReasoner("m", server.url, **{limit: 0.3})
         answer(reasoner, [Message("user", "slow")], streams)
     assert time.monotonic() - started < 2
+
+
+@both_ways
+def test_a_file_of_the_environment_that_can_not_be_used_is_said(tmp_path, streams, monkeypatch):
+    path, url = tmp_path / "nowhere/keys", "https://127.0.0.1:9"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(path))
+    for ask in (
+        lambda: fetch_models(url),
+        lambda: answer(AyaReasoner("m", url), HELLO, streams),
+    ):
+        with pytest.raises(BackendError) as caught:
+            ask()
+        assert str(caught.value) == (
+            f"No connection to {url} can be made (no such file or directory: '{path}'): check the "
+            f"proxies and certificates that the environment names."
+        )
 
 
 def test_a_server_that_speaks_http_is_not_called_dead():

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import openai_errors
-from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
+from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.net import errors as net_errors
 from ore.net.environment import environment_without
 from ore.net.host import Host, is_loopback
@@ -143,11 +143,7 @@ class Call:
                 )
                 return client
         except failures as exc:
-            raise BackendError(
-                f"No connection to {self._host} can be made ({net_errors.in_words(exc)}): check the proxies "
-                f"and certificates that the environment names.",
-                host=url,
-            ) from exc
+            raise net_errors.no_client(self._host, net_errors.in_words(exc)) from exc
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""

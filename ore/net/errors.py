@@ -30,6 +30,15 @@ def untrusted(host: Host, why: str) -> ServerUnreachableError:
     )
 
 
+def no_client(host: Host, why: str) -> BackendError:
+    """Nothing can be asked: a proxy or a file that the environment names can't be used."""
+    return BackendError(
+        f"No connection to {host} can be made ({why}): check the proxies and certificates that "
+        f"the environment names.",
+        host=host.url,
+    )
+
+
 def silent(host: Host, seconds: float | None) -> BackendTimeoutError:
     """Nothing came for ``seconds``; with None, for as long as the system waits for a dead peer."""
     if seconds is None:

@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ore import strictjson
 from ore.errors import BackendError, OreError
+from ore.files import reason
 from ore.net import errors as net_errors
 from ore.net.host import Host, is_loopback
 from ore.net.wire import (
@@ -238,8 +239,8 @@ def _asked(
         if isinstance(exc, http.client.IncompleteRead):
             raise net_errors.broken_off(host, _CUT) from exc
         if isinstance(exc, OSError):
-            raise net_errors.broken_off(host, _reason(exc)) from exc
-        raise ollama_errors.not_understood(host, _reason(exc)) from exc
+            raise net_errors.broken_off(host, reason(exc)) from exc
+        raise ollama_errors.not_understood(host, reason(exc)) from exc
     finally:
         watchdog.stop()
 
@@ -254,7 +255,7 @@ def _connect(connection: HTTPConnection, host: Host) -> None:
     except TimeoutError as exc:
         raise ollama_errors.unreachable(host, "no connection came about in time") from exc
     except OSError as exc:
-        raise ollama_errors.unreachable(host, _reason(exc)) from exc
+        raise ollama_errors.unreachable(host, reason(exc)) from exc
 
 
 def _connection(
@@ -274,7 +275,11 @@ def _connection(
     name, port = asked.hostname or "", asked.port or 80
     target = parts.path + path
     if parts.scheme == "https":
-        secure = http.client.HTTPSConnection(name, port, timeout=wait, context=tls_context())
+        try:
+            context = tls_context()
+        except OSError as exc:  # ssl's errors are that too
+            raise net_errors.no_client(host, net_errors.in_words(exc)) from exc
+        secure = http.client.HTTPSConnection(name, port, timeout=wait, context=context)
         if proxy:
             secure.set_tunnel(parts.hostname or "", parts.port, proxy_headers)
         return secure, target, headers
@@ -311,8 +316,3 @@ def _proxy(host: Host) -> tuple[SplitResult | None, dict[str, str]]:
 
     login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return proxy, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode('ascii')}"}
-
-
-def _reason(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.errors import BackendError, OreError, UsageError
+from ore.errors import OreError, UsageError
 from ore.net import errors as net_errors
 from ore.net.environment import environment_without
 from ore.net.host import Host, is_loopback
@@ -137,11 +137,7 @@ class Turn:
                 )
                 return client
         except failures as exc:
-            raise BackendError(
-                f"No connection to {self.host} can be made ({_reason(exc)}): check the proxies "
-                f"and certificates that the environment names.",
-                host=url,
-            ) from exc
+            raise net_errors.no_client(self.host, _reason(exc)) from exc
 
     def _before(self, request: httpx.Request) -> None:
         """Runs right before the request is sent."""
