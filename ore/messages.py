@@ -1,4 +1,4 @@
-"""What every backend asks of messages before they are sent: that their text can be written as bytes.
+"""Messages as they are sent: their texts as bytes, and what of them a server sees.
 
 Knows nothing about what a server or a model makes of them.
 """
@@ -9,6 +9,9 @@ from collections.abc import Iterable
 
 from ore.errors import UsageError
 from ore.types import Message
+
+Sent = tuple[str, str, tuple[bytes, ...]]
+"""Role, content and images: what a server is sent of a message."""
 
 
 def encoded(messages: Iterable[Message]) -> list[bytes]:
@@ -27,3 +30,8 @@ def encoded(messages: Iterable[Message]) -> list[bytes]:
                 f"surrogate at position {exc.start}), which can't be sent: take it out."
             ) from exc
     return texts
+
+
+def sent(messages: list[Message]) -> list[Sent]:
+    """Return what a server is sent of each message; ids and times are ORE's own."""
+    return [(message.role, message.content, message.images) for message in messages]

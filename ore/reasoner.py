@@ -20,7 +20,7 @@ from ore.errors import (
     OreError,
     UsageError,
 )
-from ore.messages import encoded
+from ore.messages import Sent, encoded, sent
 from ore.net import errors as net_errors
 from ore.net.host import Host
 from ore.net.wire import TooLarge
@@ -41,7 +41,6 @@ _PHASE_SECONDS = 0.5
 _NAMES_SECONDS = 2.0
 _COUNTS = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration")
 _ALSO = ("total_duration", "load_duration", "done_reason")
-_Sent = tuple[str, str, tuple[bytes, ...]]
 
 
 class Reasoner(ABC):
@@ -130,7 +129,7 @@ class AyaReasoner(Reasoner):
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._num_ctx = (options or {}).get("num_ctx")
         self._doing = "waiting"
-        self._counted: tuple[list[_Sent], int] = ([], 0)
+        self._counted: tuple[list[Sent], int] = ([], 0)
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer ``messages`` with one request whose answer comes in one piece.
@@ -271,7 +270,7 @@ class AyaReasoner(Reasoner):
             self._beginning(messages),
         )
         metadata["context"] = context
-        self._counted = _sent(messages), metadata["prompt_eval_count"]
+        self._counted = sent(messages), metadata["prompt_eval_count"]
         if self.strict_context and context["status"] == "truncated":
             raise net_errors.truncated(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
@@ -279,7 +278,7 @@ class AyaReasoner(Reasoner):
     def _beginning(self, messages: list[Message]) -> int:
         """Return what was counted for the last prompt, where this one goes on from it; else 0."""
         earlier, tokens = self._counted
-        return tokens if _sent(messages[: len(earlier)]) == earlier else 0
+        return tokens if sent(messages[: len(earlier)]) == earlier else 0
 
     def _window(self, expected: window.Estimate) -> int | None:
         from ore.ollama import api as ollama_api
@@ -306,11 +305,6 @@ class AyaReasoner(Reasoner):
             error = ollama_errors.no_model(self.host, self.model_id, tuple(names))
         error.partial = answer.text
         return error
-
-
-def _sent(messages: list[Message]) -> list[_Sent]:
-    """Return what a server is sent of messages; ids and times are ORE's own."""
-    return [(message.role, message.content, message.images) for message in messages]
 
 
 def _seconds(name: str, value: float | None) -> float | None:

@@ -6,6 +6,9 @@ Knows nothing about who reads it afterwards, or about what the answer is.
 from __future__ import annotations
 
 import io
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,20 +42,48 @@ def unseen(
     if before is None or stdin is None:
         yield
         return
-    unseen_modes = list(before)
-    unseen_modes[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
+    hidden = list(before)
+    hidden[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
+
     try:
-        termios.tcsetattr(stdin.fileno(), termios.TCSANOW, unseen_modes)
+        _set_modes(stdin, hidden)
         if is_edited:
             show(_PASTE_ON)
-        yield
+        with _around_a_stop(lambda: _set_modes(stdin, before), lambda: _set_modes(stdin, hidden)):
+            yield
     finally:
-        try:
-            termios.tcsetattr(stdin.fileno(), termios.TCSANOW, before)
-        except (OSError, ValueError, termios.error):
-            pass  # the terminal is gone
+        _set_modes(stdin, before)
         if is_edited:
             show(_PASTE_OFF)
+
+
+@contextmanager
+def _around_a_stop(before: Callable[[], None], after: Callable[[], None]) -> Iterator[None]:
+    """Call ``before`` when Ctrl-Z stops the process in the block, and ``after`` when it goes on."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        before()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
+        signal.signal(signal.SIGTSTP, stop)
+        after()
+
+    signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+
+def _set_modes(stdin: io.BufferedIOBase, modes: list[Any]) -> None:
+    try:
+        termios.tcsetattr(stdin.fileno(), termios.TCSANOW, modes)
+    except (OSError, ValueError, termios.error):
+        pass  # the terminal is gone
 
 
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
