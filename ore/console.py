@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ore.errors import ReasonerContractError, UsageError
 from ore.neutral import neutralise
 from ore.terminal import style
-from ore.terminal.streams import Streams
+from ore.terminal.streams import Streams, waited_for
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
@@ -67,7 +67,7 @@ class Console(Streams):
     @classmethod
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
-        stdin = getattr(sys.stdin, "buffer", None)
+        stdin = waited_for(getattr(sys.stdin, "buffer", None))
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")

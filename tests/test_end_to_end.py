@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from ore.__main__ import load_env_files
 from ore.backends.choice import open_backend
+from tests.artifacts import GOOD
 from tests.fake_ollama import FakeOllama
 from tests.harness import run_ore
 from tests.process import MAIN, end, environment, run, start, until
@@ -186,6 +188,21 @@ def test_a_missing_home_is_no_obstacle_to_a_plain_turn(server, monkeypatch):
         assert here("Hi").out == "Paris.\n"
     result = here("--session", "s", "Hi")
     assert (result.code, result.out) == (1, "") and "HOME" in result.err
+
+
+@pytest.mark.parametrize(
+    "args, text", [([], "Hi"), (["-c"], "Hi\n"), (["--artifact-in", "-"], json.dumps(GOOD))]
+)
+def test_a_pipe_whose_reads_do_not_wait_is_waited_for(server, args, text):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    process = start(*args, "--model", "llama3.2", "-q", stdin=reading)
+    os.close(reading)
+    time.sleep(0.7)  # the first read is under way
+    os.write(writing, text.encode())
+    os.close(writing)
+    result = end(process)
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
 
 
 class TestEnvFiles:
