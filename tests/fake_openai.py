@@ -157,6 +157,7 @@ SCENARIOS: dict[str, Play] = {
         *fake.events(),
         DONE,
     ],
+    "keyed-choices": lambda fake: [*fake.events(None), data('{"choices": {"a": 1}}')],
     "gzip": lambda fake: [
         Whole(200, EVENTS, b"", {"Content-Encoding": "gzip"}),
     ],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("openai")
 
+from ore.answer import Answer
 from ore.backends import openai_errors
-from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai import OpenAIReasoner, _Last
 from ore.errors import (
     BackendError,
     ContextTruncatedError,
@@ -60,6 +63,23 @@ def test_an_answer_has_an_end():
 def test_a_part_without_news_is_passed_over():
     with FakeOpenAI(scenario="no-delta") as fake:
         assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_choices_that_are_no_list_are_not_understood():
+    with FakeOpenAI(scenario="keyed-choices") as fake, pytest.raises(BackendError) as caught:
+        reasoner(fake).reason(ASKED)
+    assert "a part of its answer is not of the right shape" in str(caught.value)
+
+
+def test_a_part_that_lacks_what_is_looked_up_is_not_understood():
+    class Keyed:
+        def __getitem__(self, key):  # as a dict of Python 3.12 does when it is cut like a list
+            raise KeyError(key)
+
+    part = SimpleNamespace(usage=None, system_fingerprint=None, choices=Keyed())
+    asked = OpenAIReasoner("small", Host("http://127.0.0.1:9/v1"))
+    with pytest.raises(BackendError, match="not of the right shape"):
+        asked._take(part, Answer(None), _Last())
 
 
 def test_an_answer_that_is_compressed_unasked_is_refused():

@@ -147,7 +147,7 @@ class OpenAIReasoner(StreamingReasoner):
         """Take in one part of the answer; return the text that it brings, which may be empty."""
         try:
             thinking, content = last.note(part)
-        except (AttributeError, TypeError, ValueError) as exc:
+        except (AttributeError, LookupError, TypeError, ValueError) as exc:
             why = "a part of its answer is not of the right shape"
             raise openai_errors.not_understood(self.host, why) from exc
         if thinking:
@@ -216,7 +216,7 @@ class _Last:
         """Take note of a part; return the thinking and the text that it brings.
 
         Raises:
-            AttributeError, TypeError, ValueError: It is not of the protocol's shape.
+            AttributeError, LookupError, TypeError, ValueError: It is not of the protocol's shape.
         """
         self._usage = part.usage or self._usage
         self._timings = getattr(part, "timings", None) or self._timings
