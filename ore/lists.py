@@ -48,7 +48,7 @@ def list_tools(console: Console, as_json: bool) -> None:
 
 def list_skills(console: Console, as_json: bool) -> None:
     """List the skills; what can't be loaded is said on stderr."""
-    from ore.skills import build_skill_registry
+    from ore.skills import build_skill_registry, shown_folder
 
     registry = build_skill_registry(report=console.notice)
     rows = [
@@ -56,7 +56,7 @@ def list_skills(console: Console, as_json: bool) -> None:
         for _, skill in sorted(registry.items())
     ]
     if not rows:
-        console.notice("There are no skills: put a folder with a SKILL.md into ~/.ore/skills.")
+        console.notice(f"There are no skills: put a folder with a SKILL.md into {shown_folder()}.")
     _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
 
 

@@ -63,7 +63,8 @@ def load_persona(name: str) -> str:
         except FileNotFoundError:
             continue
         except (PermissionError, FileAccessError) as exc:
-            why = exc if isinstance(exc, FileAccessError) else "it is a symbolic link"
+            can_not = isinstance(exc, FileAccessError)
+            why = str(exc).rstrip(".") if can_not else "it is a symbolic link"
             raise PersonaError(
                 f"The persona '{name}' can't be used ({why}): put a text file of your own at "
                 f"{folder / (name + _OWN)}."

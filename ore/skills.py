@@ -106,11 +106,16 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
         return registry[name]
     names = list(registry)
     if not names:
-        there = "put a folder with a SKILL.md into ~/.ore/skills to add one"
+        there = f"put a folder with a SKILL.md into {shown_folder()} to add one"
     else:
         more = f" and {len(names) - 20} more (see --list-skills)" if len(names) > 20 else ""
         there = f"there are {', '.join(names[:20])}{more}"
     raise SkillNotFoundError(f"There is no skill '{one_line(name)}': {there}.", name)
+
+
+def shown_folder() -> str:
+    """Return the folder of skills as it is named to a person."""
+    return one_line(os.path.join(os.environ.get("ORE_HOME", "~/.ore"), "skills"))
 
 
 def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:

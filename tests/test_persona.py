@@ -72,7 +72,7 @@ BAD = [
     (["--persona", "/etc/passwd"], 2, "can't be a persona's name"),
     (["--persona", "link"], 1, "it is a symbolic link"),
     (["--persona", "blank"], 1, "it is empty"),
-    (["--persona", "folder"], 1, "no regular file"),
+    (["--persona", "folder"], 1, "no regular file): put a text file"),
 ]
 
 

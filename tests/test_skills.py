@@ -180,6 +180,12 @@ def test_a_skill_that_is_missing_lists_what_there_is(tmp_path, count, there):
     assert caught.value.name == "a\x1bb"
 
 
+def test_the_folder_that_skills_belong_into_is_named_wherever_it_is(ore, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "elsewhere"))
+    for args in (["--list-skills"], ["--skill", "pdf", "Hi"]):
+        assert f"a SKILL.md into {tmp_path}/elsewhere/skills" in ore(*args).err
+
+
 # Activation
 
 
