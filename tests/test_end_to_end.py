@@ -16,7 +16,7 @@ from ore.backends.choice import open_backend
 from tests.artifacts import GOOD
 from tests.fake_ollama import FakeOllama
 from tests.harness import run_ore
-from tests.process import MAIN, end, environment, run, start, until
+from tests.process import MAIN, end, environment, run, running, start, until
 
 
 def here(*args, **more):
@@ -196,12 +196,12 @@ def test_a_missing_home_is_no_obstacle_to_a_plain_turn(server, monkeypatch):
 def test_a_pipe_whose_reads_do_not_wait_is_waited_for(server, args, text):
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
-    process = start(*args, "--model", "llama3.2", "-q", stdin=reading)
-    os.close(reading)
-    time.sleep(0.7)  # the first read is under way
-    os.write(writing, text.encode())
-    os.close(writing)
-    result = end(process)
+    with running(*args, "--model", "llama3.2", "-q", stdin=reading) as process:
+        time.sleep(0.7)  # the first read is under way
+        os.write(writing, text.encode())
+        os.close(writing)
+        os.close(reading)
+        result = end(process)
     assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
 
 
