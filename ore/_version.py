@@ -1,3 +1,3 @@
 """The one place that holds ORE's version."""
 
-__version__ = "0.12.0"
+__version__ = "1.0.0"
