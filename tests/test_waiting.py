@@ -110,14 +110,16 @@ def test_in_a_narrow_terminal_the_seconds_are_what_stays(columns, shown):
 
 
 def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
-    drawn, asked = [], threading.Event()
+    drawn, made, asked = [], threading.Event(), threading.Event()
 
     def phase() -> str:
+        made.wait(10)  # it is asked at once, on a thread of its own
         counted.stop()
         asked.set()
         return "late"
 
     counted = waiting.Waiting(lambda *text: drawn.append(text), phase)
+    made.set()
     assert asked.wait(10)
     time.sleep(0.05)
     assert not drawn or drawn[-1] == ("", "")
