@@ -29,7 +29,13 @@ TEXT = """\
 A save is beside the fewest calls that leave the same bytes on disk: make a file, write, sync, rename,
 sync the folder. "Locked" is a session that the process holds, as a REPL does. A message is encoded once
 per process, and the whole file is written each time. A load, with every check, is beside `json.loads` of
-the same bytes. Messages of 200 characters, but where it is said."""
+the same bytes. Messages of 200 characters, but where it is said.
+
+Of a save of 1,000 messages about half a millisecond is ORE's own, whatever the disk: half of it before
+the first byte is written (the folder and its lock, whether every message is the one that was written,
+the text of the new ones), a tenth after the last, and the rest in the same calls of the system, which
+take longer after a pause. Beside a disk that syncs in half a millisecond it shows; where a sync took two,
+the ratio was 1.1."""
 
 
 def measure(place: Place) -> list[Comparison]:
