@@ -161,6 +161,7 @@ def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
         terminal.wait_for("upon")
         terminal.interrupt("\x1a")
         terminal.wait_for("Stopped")
+        terminal.wait_for("$ ")  # what is typed before the prompt stands before it
         terminal.type("echo $((40 + 2))\r")
         assert "echo $((40 + 2))" in plain(terminal.wait_for("\r\n42"))
         terminal.type("fg\r")
@@ -183,6 +184,7 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
         terminal.wait_for("half")
         terminal.interrupt("\x1a")
         terminal.wait_for("Stopped")
+        terminal.wait_for("$ ")  # what is typed before the prompt stands before it
         terminal.type("echo $((40 + 2))\r")
         terminal.wait_for("\r42\r\n")
         terminal.type("fg\r")
