@@ -4,7 +4,7 @@ A page's blocks run in order, in one folder and one home, against a stand-in for
 a ``text`` block below a block shows is what it prints; ``...`` stands for anything. A block that is
 marked as not run is listed here with its reason.
 
-``UPDATE_DOCS=1 python -m pytest tests/test_docs.py`` writes what is printed into the pages.
+``UPDATE_DOCS=1 python -m pytest --slow tests/test_docs.py`` writes what is printed into the pages.
 """
 
 from __future__ import annotations
@@ -111,7 +111,14 @@ def runnable(page: Page) -> list[Block]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the commands of the pages are for sh")
-@pytest.mark.parametrize("name", [name for name, page in pages().items() if runnable(page)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "README.md" else pytest.mark.slow)
+        for name, page in pages().items()
+        if runnable(page)
+    ],
+)
 def test_a_page_s_blocks_do_what_it_says(name, desk, monkeypatch):
     page, names, fresh = pages()[name], {"__name__": "page"}, {}
     if name in HAS_SKILL:
