@@ -97,6 +97,15 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A current folder of its own, so that a test can name files as a user does."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
 def ore():
     """Run the real ``main`` in this process with a scripted reasoner: see ``run_ore``."""
     return run_ore

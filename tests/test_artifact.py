@@ -26,14 +26,7 @@ from tests.harness import ScriptedReasoner
 
 ARTIFACT = ExecutionArtifact.from_dict(GOOD)
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A current folder of its own, so that a test can name files as a user does."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return work
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])

@@ -18,14 +18,7 @@ from tests.faults import Intercepted
 ARTIFACT = ExecutionArtifact.from_dict(GOOD)
 TEXT = encode_artifact(ARTIFACT)
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A current folder of its own, so that a test can name files as a user does."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return work
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_a_named_pipe_gets_the_artifact_and_stays_a_pipe():

@@ -22,14 +22,7 @@ ARTIFACT = ExecutionArtifact.from_dict(GOOD)
 OTHER = ExecutionArtifact.from_dict(changed("output.content", "Dust."))
 TEXT = encode_artifact(ARTIFACT)
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A current folder of its own, so that a test can name files as a user does."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return work
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
