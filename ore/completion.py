@@ -9,6 +9,7 @@ import argparse
 import importlib.util
 
 from ore.errors import ExtraNotInstalledError
+from ore.extras import install_command
 
 _FILES = ("PATH", "FILE", "FILE|JSON")
 """The names of values that are completed as files."""
@@ -22,8 +23,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     """
     if importlib.util.find_spec("shtab") is None:
         raise ExtraNotInstalledError(
-            "--print-completion needs the package shtab: pip install -r "
-            "requirements-completion.txt.",
+            f"--print-completion needs the package shtab: {install_command('completion')}.",
             "completion",
         )
     import shtab

@@ -17,6 +17,7 @@ from ore.errors import (
     SchemaMismatchError,
     UsageError,
 )
+from ore.extras import install_command
 from ore.files import read_regular
 from ore.net.wire import REPLY_LIMIT
 from ore.reasoner import Reasoner
@@ -220,7 +221,7 @@ def _import_jsonschema() -> Any:
         import jsonschema
     except ImportError as exc:
         raise ExtraNotInstalledError(
-            "--schema needs the package 'jsonschema': pip install -r requirements-schema.txt.",
+            f"--schema needs the package 'jsonschema': {install_command('schema')}.",
             "schema",
         ) from exc
     return jsonschema

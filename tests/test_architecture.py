@@ -20,6 +20,7 @@ LAYERS = {
     "ore.canonical": 0,
     "ore.seal": 1,
     "ore.errors": 0,
+    "ore.extras": 0,
     "ore.skill_frontmatter": 0,
     "ore.skill_mentions": 0,
     "ore.strictjson": 0,

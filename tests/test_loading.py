@@ -66,7 +66,7 @@ def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
         (
             "raise ImportError('undefined symbol')",
             "ExtraNotInstalledError: The embedded engine can't be loaded (undefined symbol): "
-            "pip install -r requirements-embedded.txt --force-reinstall.",
+            "pip install --force-reinstall -r requirements-embedded.txt.",
         ),
         (
             PACKAGE.replace("self.model, ", "self.x, "),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ore.backends import Backend
 from ore.errors import ModelNotFoundError, UsageError
+from ore.extras import install_command
 from ore.options import Options
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
@@ -129,7 +130,6 @@ def _ollama(
             )
             return embedded
         notice(
-            "To try ORE without Ollama: pip install -r requirements-embedded.txt, then "
-            "--pull smollm2:135m."
+            f"To try ORE without Ollama: {install_command('embedded')}, then --pull smollm2:135m."
         )
     return backend

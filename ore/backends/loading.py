@@ -12,8 +12,7 @@ from typing import Any
 
 from ore.backends import hardware
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
-
-INSTALL = "pip install -r requirements-embedded.txt"
+from ore.extras import install_command
 
 _PACKAGE = "xllamacpp"
 _BATCH_TOKENS = 64
@@ -39,7 +38,7 @@ def start_server(path: Path, key: str, window: int) -> Any:
         parameters = _parameters(xllamacpp, path, key, window)
     except (AttributeError, TypeError) as exc:
         raise BackendError(
-            f"This release of {_PACKAGE} is not the one that ORE knows: {INSTALL}."
+            f"This release of {_PACKAGE} is not the one that ORE knows: {install_command('embedded')}."
         ) from exc
     except UnicodeEncodeError as exc:
         raise BackendError(
@@ -60,7 +59,7 @@ def check_installed() -> None:
 
     if find_spec(_PACKAGE) is None:
         raise ExtraNotInstalledError(
-            f"The embedded engine is not installed: {INSTALL}.", "embedded"
+            f"The embedded engine is not installed: {install_command('embedded')}.", "embedded"
         )
 
 
@@ -94,7 +93,7 @@ def _import_engine() -> Any:
                 "install the system's OpenMP library (Debian and Ubuntu: apt-get install libgomp1)"
             )
         else:
-            step = f"{INSTALL} --force-reinstall"
+            step = install_command("embedded", again=True)
         raise ExtraNotInstalledError(
             f"The embedded engine can't be loaded ({exc}): {step}.", "embedded"
         ) from exc

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import openai_errors
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
+from ore.extras import install_command
 from ore.net import errors as net_errors
 from ore.net.environment import environment_without
 from ore.net.host import Host, is_loopback
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import httpx2
     import openai
 
-INSTALL = "pip install -r requirements-openai.txt"
 _OWN_VARIABLES = re.compile("openai_.*", re.IGNORECASE)  # what the package would read by itself
 _NO_KEY = "none"
 
@@ -247,7 +247,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
             import openai
     except ImportError as exc:
         raise ExtraNotInstalledError(
-            f"The openai backend needs the package '{exc.name}': {INSTALL}.", "openai"
+            f"The openai backend needs the package '{exc.name}': {install_command('openai')}.",
+            "openai",
         ) from exc
     return openai, httpx2
 
@@ -257,7 +258,9 @@ def check_installed() -> None:
     from importlib.util import find_spec
 
     if find_spec("openai") is None:
-        raise ExtraNotInstalledError(f"The openai backend is not installed: {INSTALL}.", "openai")
+        raise ExtraNotInstalledError(
+            f"The openai backend is not installed: {install_command('openai')}.", "openai"
+        )
 
 
 def _failures(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException], ...]:

@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 
 from ore.errors import BackendError, ExtraNotInstalledError
+from ore.extras import install_command
 from ore.net.environment import environment_without
 
 _READ_ON_IMPORT = re.compile(
@@ -68,12 +69,12 @@ def import_ollama() -> ModuleType:
             import ollama
         except ModuleNotFoundError as exc:
             raise ExtraNotInstalledError(
-                f"The package '{exc.name}' is not installed: run pip install -r requirements.txt.",
+                f"The package '{exc.name}' is not installed: run {install_command()}.",
                 "requirements.txt",
             ) from exc
         except (ImportError, OSError, ValueError) as exc:
             raise BackendError(
                 f"The package 'ollama' can't be used ({' '.join(str(exc).split())}): "
-                f"run pip install --force-reinstall -r requirements.txt."
+                f"run {install_command(again=True)}."
             ) from exc
     return ollama

@@ -10,6 +10,7 @@ import importlib.util
 import re
 
 from ore.errors import ExtraNotInstalledError
+from ore.extras import install_command
 from ore.neutral import neutralise
 from ore.terminal.answer_text import laid_out
 
@@ -26,7 +27,7 @@ def check_rich() -> None:
     """Raise ``ExtraNotInstalledError`` where ``rich`` is missing; does not import it."""
     if importlib.util.find_spec("rich") is None:
         raise ExtraNotInstalledError(
-            "--render needs the package rich: pip install -r requirements-rich.txt.", "rich"
+            f"--render needs the package rich: {install_command('rich')}.", "rich"
         )
 
 
