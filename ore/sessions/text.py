@@ -53,8 +53,7 @@ class SessionText:
             return False
         if type(session.created_at) is not type(created_at):
             return False
-        # `in` stops at the first, as any() would, in less time.
-        return False not in map(operator.is_, session.messages, self._messages)
+        return all(map(operator.is_, session.messages, self._messages))
 
     def extend(self, session: Session) -> bytearray:
         """Return the text of a session that this one grows into.
