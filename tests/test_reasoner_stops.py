@@ -107,14 +107,18 @@ def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
     with FakeOllama(scenario=scenarios) as server:
         command = [sys.executable, "-W", "error", "-c", INTERRUPTED, server.url]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
-            for number in range(len(scenarios)):
-                wait_for(lambda: len(server.chats) > number, 20)
-                time.sleep(0.1)
-                sent = time.monotonic()
-                child.send_signal(signal.SIGINT)
-                assert child.stdout.readline() == ("streamed\n", "whole\n")[number % 2]
-                wait_for(lambda: server.chats[number].disconnected_at is not None)
-                assert server.chats[number].disconnected_at - sent < 0.1
+            try:
+                for number in range(len(scenarios)):
+                    wait_for(lambda: len(server.chats) > number, 20)
+                    time.sleep(0.1)
+                    sent = time.monotonic()
+                    child.send_signal(signal.SIGINT)
+                    assert child.stdout.readline() == ("streamed\n", "whole\n")[number % 2]
+                    wait_for(lambda: server.chats[number].disconnected_at is not None)
+                    assert server.chats[number].disconnected_at - sent < 0.1
+                child.wait(timeout=20)
+            finally:
+                child.kill()
         assert child.returncode == 0
 
 
