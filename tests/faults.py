@@ -9,6 +9,7 @@ import fcntl
 import os
 import pickle
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class Ended:
 
 def in_child(action: Callable[[], object]) -> Ended:
     """Run ``action`` in a forked process and return how that ended; its error is raised here."""
+    _write_coverage()
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -56,6 +58,13 @@ def in_child(action: Callable[[], object]) -> Ended:
     if error is not None:
         raise AssertionError(f"in a forked process: {error}")
     return Ended(value, 0)
+
+
+def _write_coverage() -> None:
+    """Let coverage write down what it has, which each forked process would do anew at its end."""
+    coverage = sys.modules.get("coverage")
+    if coverage is not None and (measuring := coverage.Coverage.current()) is not None:
+        measuring.get_data()
 
 
 class Intercepted:
