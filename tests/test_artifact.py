@@ -47,7 +47,7 @@ def test_a_file_and_stdin_are_read_alike(folder, bom):
         (b"Paris.\n", "it is not JSON: "),
         (b"{} {}", "it is not JSON: "),
         (b"{" * 10_000, "it is not JSON: "),
-        (b"[" * 10_000, "it is nested deeper than 64 levels"),
+        (b"[" * 100_000, "it is nested deeper than 64 levels"),
         (encoded(GOOD)[:-1] + b',"x":' + b"[" * 64 + b"]" * 64 + b"}", "it is nested deeper than"),
         (encoded(GOOD)[:-1] + b',"x":NaN}', "it holds NaN"),
         (encoded(GOOD)[:-1] + b',"x":1e999}', "it holds a number that is not finite"),
