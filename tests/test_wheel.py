@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 import zipfile
@@ -286,10 +287,28 @@ def test_without_pip_the_one_that_comes_with_python_is_used(pinned, target, tmp_
     assert not list((tmp_path / "bare").rglob("pip*"))
 
 
+def test_without_pip_the_one_of_the_system_is_used(pinned, target, tmp_path):
+    ensurepip = pytest.importorskip("ensurepip")
+    system = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    wheels = Path(system) if system else Path(ensurepip.__file__).parent / "_bundled"
+    code = SYSTEM_HAS.format(wheels=str(wheels)) + FETCH.format(pinned=pinned, target=str(target))
+    assert without_pip(tmp_path, code, f"{no_ensurepip(tmp_path)}:{ROOT}") == ""
+    assert target.read_bytes() == CONTENT
+
+
 def test_without_any_pip_the_error_says_what_to_install(pinned, target, tmp_path):
-    (tmp_path / "none" / "ensurepip").mkdir(parents=True)
-    (tmp_path / "none" / "ensurepip" / "__init__.py").write_text("")
-    code = FETCH.format(pinned=pinned, target=str(target))
-    said = without_pip(tmp_path, code, f"{tmp_path / 'none'}:{ROOT}")
+    code = SYSTEM_HAS.format(wheels=None) + FETCH.format(pinned=pinned, target=str(target))
+    said = without_pip(tmp_path, code, f"{no_ensurepip(tmp_path)}:{ROOT}")
     assert "has no pip" in said and "python3-pip" in said
     assert left_in(target.parent) == []
+
+
+SYSTEM_HAS = "import sysconfig; sysconfig.get_config_vars()['WHEEL_PKG_DIR'] = {wheels!r}\n"
+
+
+def no_ensurepip(tmp_path: Path) -> Path:
+    """A folder with an ``ensurepip`` that brings no pip, as distributions make it."""
+    folder = tmp_path / "none"
+    (folder / "ensurepip").mkdir(parents=True)
+    (folder / "ensurepip" / "__init__.py").write_text("")
+    return folder

@@ -161,15 +161,26 @@ def _pip(pinned: PinnedFile) -> list[str]:
 
     if sys.executable and find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
-    bundled = find_spec("ensurepip") if sys.executable else None
-    if bundled is not None and bundled.origin is not None:
-        wheels = sorted(Path(bundled.origin).parent.glob("_bundled/pip-*.whl"))
-        if wheels:
-            return [sys.executable, str(wheels[-1] / "pip")]
+    bundled = _bundled_pip() if sys.executable else None
+    if bundled is not None:
+        return [sys.executable, str(bundled / "pip")]
     raise BackendError(
         f"{pinned.requirement} was not fetched: this Python has no pip; install it (on Debian and "
         f"Ubuntu: apt-get install python3-pip python3-venv), then try again."
     )
+
+
+def _bundled_pip() -> Path | None:
+    """Return the wheel of pip that came with Python; a wheel can be run as it is."""
+    from importlib.util import find_spec
+    from sysconfig import get_config_var
+
+    folders = [get_config_var("WHEEL_PKG_DIR")]  # where Debian and Fedora keep it
+    ensurepip = find_spec("ensurepip")
+    if ensurepip is not None and ensurepip.origin is not None:
+        folders.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
+    wheels = [wheel for folder in folders if folder for wheel in Path(folder).glob("pip-*.whl")]
+    return wheels[0] if wheels else None
 
 
 def _environment(work: Path) -> dict[str, str]:
