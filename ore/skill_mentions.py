@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 FOLDERS = ("resources", "references", "assets")
 
-_FENCE = re.compile(r" {0,3}(?:>[ \t]?)*(?:[-*+][ \t]+|\d+[.)][ \t]+)?[ \t]*(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _IMAGE = re.compile(r"!\[[^\[\]\n]*\]\([^()\n]*\)")
 _MENTION = re.compile(
     r"""
