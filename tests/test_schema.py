@@ -131,6 +131,7 @@ UNUSABLE = [
     ({"$schema": DRAFT_7, "definitions": {"a": {"$ref": "b.json"}}}, "it refers to b.json, "),
     ({"$schema": 5}, "its $schema is no text"),
     ({"$ref": "#"}, "the schema can't be applied: it has no end"),
+    ({"$ref": "#/x", "x": {"type": "strnig"}}, "can't be applied: Unknown type 'strnig'"),
     ({"pattern": "("}, "'(' is not a 'regex'"),
 ]
 
@@ -169,6 +170,16 @@ def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
     assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
     result = ore("hi", "--schema", schema, replies=['{"a": 1}'])
     assert result.code == 3 and "(the schema can't be applied: it has no end)" in result.err
+
+
+@pytest.mark.parametrize("part", [{"multipleOf": 0}, {"pattern": "("}, {"minLength": "x"}], ids=str)
+@pytest.mark.parametrize("answer", ["5", '"text"'])
+def test_a_part_that_only_an_answer_can_show_to_be_no_schema_is_told(ore, part, answer):
+    schema = json.dumps({"$ref": "#/x", "x": part})
+    result = ore("hi", "--schema", schema, replies=[answer])
+    is_met = (answer == "5") == ("multipleOf" in part)
+    assert result.code == (3 if is_met else 0)
+    assert ("(the schema can't be applied: " in result.err) == is_met
 
 
 def test_a_schema_without_its_package_names_the_extra(ore, monkeypatch):
