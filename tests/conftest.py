@@ -6,17 +6,22 @@ import gc
 import importlib.util
 import itertools
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.harness import run_ore
+from tests.skill_files import write_skill
 
 # Enough to find what breaks, few enough for a suite that is run often; the long runs are
 # ``python -m tests.sweeps`` and ``python -m tests.fuzz_ndjson``.
 settings.register_profile("suite", max_examples=40, deadline=None)
 settings.load_profile("suite")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, and all it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Looked at once, before the tests' own home and environment take its place.
 MODEL_DIR = os.environ.get("ORE_MODEL_DIR")
@@ -103,6 +108,12 @@ def folder(tmp_path, monkeypatch) -> Path:
     work.mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture
+def writing(home):
+    """The skill ``writing`` in the home folder; its instructions are ``Be brief.``"""
+    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
 
 
 @pytest.fixture

@@ -9,14 +9,8 @@ import pytest
 from ore.canonical import digest
 from ore.core import load_aya_system_prompt
 from tests.runs import record, sha256
-from tests.skill_files import write_skill
 
 KEYS = ["plan_version", "backend", "model_id", "options", "messages", "messages_sha256"]
-
-
-@pytest.fixture
-def writing(home):
-    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
 
 
 def sources(result) -> list[str]:
@@ -101,6 +95,7 @@ def test_the_prompt_of_an_artifact_is_a_prompt(ore, tmp_path):
     assert sources(ore("--artifact-in", str(tmp_path / "a.json"), "--dry-run"))[1:] == ["prompt"]
 
 
+@pytest.mark.invariant
 @pytest.mark.parametrize(
     "flags",
     [

@@ -13,13 +13,8 @@ from ore.errors import ServerUnreachableError
 from tests.artifacts import GOOD
 from tests.fake_ollama import FakeOllama
 from tests.runs import record, rewrite, rows
-from tests.skill_files import write_skill
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
@@ -79,8 +74,7 @@ def test_an_edited_persona_is_seen_where_messages_are_rebuilt_and_only_there(ore
         (["--skill", "writing"], "[Skill:writing]\nBe brief."),
     ],
 )
-def test_what_the_run_was_given_is_given_again(ore, folder, home, persona, flags, system):
-    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
+def test_what_the_run_was_given_is_given_again(ore, folder, writing, persona, flags, system):
     record(folder / "a.json", "hi", *flags)
     result = ore("--replay", "a.json")
     assert (result.code, result.out) == (0, "a.json\tsame\tmessages rebuilt\n")
@@ -130,6 +124,7 @@ def spoil(change):
         (["hi", "--system", "Rhyme."], None, "its system prompt is not in it"),
         (["hi"], lambda d: d["output"]["metadata"].update(images=["x"]), "images"),
         (["hi"], lambda d: d["input"].update(skills=["nope"]), "no skill 'nope'"),
+        (["hi"], lambda d: d["input"].update(skills=[""]), "no skill ''"),
         (["hi"], lambda d: d["input"].update(model_id="/etc/x.GGUF"), "a file as its model"),
         (["hi"], lambda d: d["input"].update(model_id=" "), "names no model"),
         (["hi"], spoil(lambda p: p.update(persona="../x")), "persona"),
@@ -158,6 +153,14 @@ def test_what_can_t_be_run_again_is_said_and_the_others_are(ore, folder, args, c
     assert "ore: 2 of 3 runs could not be made again: see above.\n" in result.err
     assert found["a.json"][0] == found["missing.json"][0] == "not run"
     assert why in found["a.json"][1] and found["b.json"][0] == "same"
+
+
+def test_a_skill_that_an_artifact_names_twice_is_sent_once(ore, folder, writing):
+    record(folder / "a.json", "hi", "--no-system", "--skill", "writing")
+    rewrite(folder / "a.json", lambda d: d["input"].update(skills=["writing"] * 3))
+    result = ore("--replay", "a.json")
+    assert (result.code, result.out) == (0, "a.json\tsame\tmessages rebuilt\n")
+    assert sent(result) == [("system", "[Skill:writing]\nBe brief."), ("user", "hi")]
 
 
 def test_tools_are_never_run_again_their_results_are_in_a_full_artifact(ore, folder):

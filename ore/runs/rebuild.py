@@ -44,7 +44,8 @@ def messages_of(
             "what its tools returned is not in it: record such runs with --artifact-full"
         )
     system, source = _system_prompt(provenance)
-    skills, texts = artifact.input.skills or [], _skill_texts(artifact, notice)
+    skills = list(dict.fromkeys(artifact.input.skills or ()))
+    texts = _skill_texts(skills, notice)
     messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
     sources = [source] if system else []
     sources += [f"skill:{name}" for name in skills] + [_prompt_source(provenance)]
@@ -106,15 +107,15 @@ def _system_prompt(provenance: dict[str, Any]) -> tuple[str, str]:
     return load_persona(persona), "persona"
 
 
-def _skill_texts(artifact: ExecutionArtifact, notice: Callable[[str], None]) -> list[str]:
-    from ore.context import ContextSource
-    from ore.options import Options
+def _skill_texts(names: list[str], notice: Callable[[str], None]) -> list[str]:
+    if not names:
+        return []
+    from ore.skills import activate_skill, build_skill_registry, find_skill
 
-    texts: list[str] = []
-    for name in artifact.input.skills or ():
-        context = ContextSource(Options(skill=name), notice).gather(artifact.input.prompt)
-        texts += context.skill_context or []
-    return texts
+    registry = build_skill_registry(report=notice)
+    return [
+        f"[Skill:{name}]\n{activate_skill(find_skill(registry, name), notice)}" for name in names
+    ]
 
 
 def _prompt_source(provenance: dict[str, Any]) -> str:
