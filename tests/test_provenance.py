@@ -15,7 +15,6 @@ from ore.ollama.host import as_host
 from ore.seal import breaks
 from tests.fake_ollama import FakeOllama
 from tests.runs import record, sha256
-from tests.skill_files import write_skill
 
 KEYS = (
     *("ore_version", "backend", "server_version", "model_digest", "options", "persona"),
@@ -61,8 +60,7 @@ def test_the_messages_are_hashed_and_kept_only_where_asked_for(path, full):
         assert found["messages"] == [m | {"source": s} for m, s in zip(sent, kinds, strict=True)]
 
 
-def test_tools_skills_grants_and_options_are_named(path, home, tmp_path, monkeypatch):
-    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
+def test_tools_skills_grants_and_options_are_named(path, writing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").write_text("a note")
     flags = ["--skill", "writing", "--tool", "read-file", "--tool-arg", "path=note.txt"]
@@ -116,11 +114,12 @@ def test_what_the_server_does_not_say_is_null_and_the_turn_stands(ore, server, p
 
 @pytest.mark.invariant
 @pytest.mark.parametrize("more", [["--artifact-full"], ["-f", "HOME/note.txt"]], ids=" ".join)
-def test_no_secret_and_no_home_is_in_an_artifact(ore, server, path, home, monkeypatch, more):
+def test_no_secret_and_no_home_is_in_an_artifact(
+    ore, server, path, home, writing, monkeypatch, more
+):
     for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY", "ORE_SECRET"):
         monkeypatch.setenv(name, "s3cret-value")
     (home / "note.txt").write_text("a note")
-    write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
     (home / "persona.md").write_text("Rhyme.")
     flags = ["--skill", "writing", "--system", f"@{home}/persona.md"]
     flags += [word.replace("HOME", str(home)) for word in more]
@@ -134,6 +133,16 @@ def test_no_secret_and_no_home_is_in_an_artifact(ore, server, path, home, monkey
 def test_a_number_without_canonical_form_leaves_null_and_is_written(ore, path):
     found = record(path, "hi", metadata={"huge": 2**70})["provenance"]
     assert (found["values_sha256"], found["self_sha256"]) == (None, None)
+
+
+@pytest.mark.parametrize("levels", [65, 400])
+def test_what_is_nested_too_deep_to_be_kept_is_said_and_the_answer_shown(ore, path, levels):
+    deep: dict = {}
+    for _ in range(levels):
+        deep = {"deep": deep}
+    result = ore("hi", "--artifact-out", str(path), metadata=deep)
+    assert (result.code, result.out) == (1, "Paris.\n") and not path.exists()
+    assert result.err.startswith("ore: The turn can't be kept as an artifact: ")
 
 
 def test_full_needs_somewhere_to_go(ore):

@@ -137,10 +137,10 @@ def sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     One that can't be written as JSON comes back as it is: writing it is what fails.
     """
     try:
-        document = json.loads(json.dumps(artifact.to_dict(), allow_nan=False))
+        document = seal(json.loads(json.dumps(artifact.to_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError):
         return artifact
-    return replace(artifact, provenance=seal(document)["provenance"])
+    return replace(artifact, provenance=document["provenance"])
 
 
 def _hashed(messages: Sequence[Sent], *kinds: str) -> list[dict[str, str]]:
