@@ -13,17 +13,18 @@ from collections import Counter
 from typing import Any
 
 MAX_DEPTH = 64
+"""How many arrays and objects may stand inside each other."""
+
 MAX_DIGITS = 308
 """The most digits of an integer: every number that is accepted fits a float, too."""
 
 
-def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
+def parse(data: bytes, *, limit: int) -> Any:
     """Return the value of one JSON document (RFC 8259).
 
     Args:
         data: The document: UTF-8, a byte order mark is allowed.
         limit: The most bytes to accept.
-        max_depth: How many arrays and objects may stand inside each other.
 
     Raises:
         ValueError: The reason, as the end of a sentence ("it is not UTF-8 at byte 12").
@@ -44,20 +45,20 @@ def parse(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
         what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
         raise ValueError(f"it is not JSON: {what} at line {exc.lineno}") from exc
     except RecursionError as exc:
-        raise ValueError(f"it is nested deeper than {max_depth} levels") from exc
-    check(value, max_depth)
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from exc
+    check(value)
     return value
 
 
-def check(value: Any, max_depth: int = MAX_DEPTH) -> None:
+def check(value: Any) -> None:
     """Raise ``ValueError`` where a parsed value nests too deep or holds a number that is not finite."""
     level, depth = [value], 0
     while level:
         below: list[Any] = []
         for item in level:
             if isinstance(item, (dict, list)):
-                if depth == max_depth:
-                    raise ValueError(f"it is nested deeper than {max_depth} levels")
+                if depth == MAX_DEPTH:
+                    raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
                 below.extend(item.values() if isinstance(item, dict) else item)
             elif isinstance(item, float) and not math.isfinite(item):
                 raise ValueError("it holds a number that is not finite")
@@ -79,6 +80,6 @@ def refuse_constant(name: str) -> Any:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
+    if len(digits.removeprefix("-")) > MAX_DIGITS:
         raise ValueError(f"it holds an integer of more than {MAX_DIGITS} digits")
     return int(digits)

