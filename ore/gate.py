@@ -71,11 +71,16 @@ def _judged(name: str, result: object) -> ToolResult:
         raise TypeError(f"{name} returned {type(result).__name__}, not a ToolResult")
     if result.status not in ("ok", "error") or not isinstance(result.output, str):
         raise TypeError(f"{name} returned a result that has no text, or no status ok or error")
+    if not isinstance(result.metadata, dict):
+        raise TypeError(f"{name} returned a result whose metadata is no dict")
     return result
 
 
 def _one_line(exc: BaseException) -> str:
-    said = " ".join(str(exc).split())[:_MOST_SHOWN]
+    try:
+        said = " ".join(str(exc).split())[:_MOST_SHOWN]
+    except Exception:  # what it says of itself is anyone's code, too
+        said = ""
     if isinstance(exc, OreError) and said:
         return said
     return f"{type(exc).__name__}: {said}" if said else type(exc).__name__

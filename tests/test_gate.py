@@ -133,6 +133,13 @@ def test_a_tool_can_not_change_its_callers_arguments():
     assert args == {"a": "1"}
 
 
+class Wordless(Exception):
+    """An error that can't say what it is."""
+
+    def __str__(self):
+        return self.args[1]
+
+
 def raising(error: BaseException):
     def behave(args):
         raise error
@@ -150,6 +157,7 @@ def raising(error: BaseException):
         (raising(FileAccessError("It can't be read.")), "It can't be read."),
         (raising(FileAccessError("\n")), "FileAccessError"),
         (raising(ValueError("x" * 9999)), "ValueError: " + "x" * 500),
+        (raising(Wordless()), "Wordless"),
         (lambda args: None, "TypeError: recorder returned NoneType, not a ToolResult"),
         (lambda args: "text", "TypeError: recorder returned str, not a ToolResult"),
         (
@@ -159,6 +167,10 @@ def raising(error: BaseException):
         (
             lambda args: ToolResult("recorder", b"out", "ok"),
             "TypeError: recorder returned a result that has no text, or no status ok or error",
+        ),
+        (
+            lambda args: ToolResult("recorder", "out", "ok", metadata=None),
+            "TypeError: recorder returned a result whose metadata is no dict",
         ),
     ],
 )
