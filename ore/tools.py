@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ore.types import ToolResult
 MAX_FILE_BYTES = 1 << 20
 """The most bytes of a file that ``read-file`` reads: 1 MiB."""
 
-_MAX_PATH = 4096  # characters; more is no path on any system
+_MAX_PATH = 4096  # characters; Linux opens no longer path
 _SHOWN = 200  # characters of a text from outside that a sentence repeats
 
 
@@ -226,14 +225,14 @@ TOOL_REGISTRY: dict[str, Tool] = {tool.name: tool for tool in (EchoTool(), ReadF
 """The tools that come with ORE, by name; a program may add its own."""
 
 
-def find_tool(name: str, registry: Mapping[str, Tool] = TOOL_REGISTRY) -> Tool:
-    """Return the tool of ``registry`` that is called ``name``.
+def find_tool(name: str) -> Tool:
+    """Return the tool of ``TOOL_REGISTRY`` that is called ``name``.
 
     Raises:
         UnknownToolError: There is none; the message names those there are.
     """
-    tool = registry.get(name)
+    tool = TOOL_REGISTRY.get(name)
     if tool is None:
-        names = ", ".join(sorted(registry)) or "none"
+        names = ", ".join(sorted(TOOL_REGISTRY))
         raise UnknownToolError(f"There is no tool {name[:_SHOWN]!r}; there are: {names}.", name)
     return tool

@@ -80,10 +80,9 @@ def test_a_tool_is_found_by_its_name():
 
 
 def test_an_unknown_tool_is_an_error_that_names_those_there_are():
-    with pytest.raises(UnknownToolError, match="^There is no tool 'x'; there are: echo, read-file"):
-        find_tool("x")
-    with pytest.raises(UnknownToolError, match=r"'x\\x1b'; there are: none\.$") as caught:
-        find_tool("x\x1b", {})
+    with pytest.raises(UnknownToolError) as caught:
+        find_tool("x\x1b")
+    assert str(caught.value) == r"There is no tool 'x\x1b'; there are: echo, read-file."
     assert caught.value.tool_name == "x\x1b"
 
 
