@@ -93,7 +93,7 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
     where = f"'{one_line(ref)}' in the skill folder '{one_line(_folder_name(folder))}'"
     try:
         data = read_confined(folder, ref, MAX_RESOURCE_BYTES)
-        return skill_frontmatter.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        return skill_frontmatter.decode(data).removeprefix("\ufeff")
     except PermissionError as exc:
         message = f"Path traversal blocked: {where} {reason(exc)}; name a file inside it."
         raise InvalidSkillError(message, _folder_name(folder)) from exc

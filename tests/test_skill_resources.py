@@ -57,7 +57,7 @@ def test_a_resource_that_is_missing_is_named(tmp_path, ref):
         ("references", "it is no regular file"),
         ("references/fifo", "it is no regular file"),
         ("references/a.md/b", "not a directory"),
-        ("references/latin.md", "it is not UTF-8 at byte 1"),
+        ("references/latin.md", "it is not UTF-8 at byte 4"),
         ("references/image.png", "it holds a NUL byte at byte 3, so it is no text"),
         ("references/large.md", "it is larger than 262,144 bytes"),
         ("references/a\0.md", "no file can have that name"),
@@ -68,7 +68,7 @@ def test_a_resource_that_is_no_small_text_is_refused(tmp_path, ref, problem):
     folder = write_skill(
         tmp_path,
         references__a_md="A",
-        references__latin_md=b"a\xe4",
+        references__latin_md=b"\xef\xbb\xbfa\xe4",
         references__image_png=b"PNG\0",
         references__large_md="x" * (MAX_RESOURCE_BYTES + 1),
         references__full_md="x" * MAX_RESOURCE_BYTES,
