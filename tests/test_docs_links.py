@@ -21,6 +21,7 @@ WITH_LINKS = pages() | {page.name: page for page in map(read_page, OTHERS)}
 _FILE = re.compile(r"(?:ore|tests|docs|examples|benchmarks|\.ci)/[\w./-]*\w|test_\w+\.py")
 _MODULE = re.compile(r"python -m ((?:benchmarks|tests)[\w.]*)")
 _TEST = re.compile(r"test_\w+")
+_MARKED = re.compile(r"^ *@pytest\.mark\.invariant$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", WITH_LINKS)
@@ -48,6 +49,16 @@ def test_every_file_and_test_that_is_named_is_there(name):
         elif _TEST.fullmatch(span):
             code = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
             assert any(f"def {span}(" in text for text in code), span
+
+
+def test_the_page_of_invariants_names_the_files_of_the_tests_that_are_marked():
+    named = {span.rpartition("/")[2] for span in pages()["docs/invariants.md"].spans}
+    marked = {
+        path.name
+        for path in (ROOT / "tests").glob("test_*.py")
+        if _MARKED.search(path.read_text(encoding="utf-8"))
+    }
+    assert {name for name in named if _FILE.fullmatch(name)} == marked
 
 
 @pytest.mark.parametrize("name", pages())
