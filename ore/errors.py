@@ -105,7 +105,7 @@ class ReaderGoneError(OreError):
 
 
 class ExtraNotInstalledError(OreError, ImportError):
-    """An optional package is missing; ``extra`` names the requirements file that brings it."""
+    """An optional package is missing; ``extra`` is the name of the extra that brings it."""
 
     def __init__(self, message: str, extra: str) -> None:
         super().__init__(message)
