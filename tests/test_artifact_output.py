@@ -241,11 +241,3 @@ def test_the_longest_name_that_a_file_can_have_is_written(name):
     check_output(name)
     write_artifact(ARTIFACT, name)
     assert os.listdir() == [name]
-
-
-def test_what_an_interrupted_run_left_beside_is_in_nobody_s_way():
-    left = Path(f".run.json.{os.getpid()}.tmp")
-    left.touch()
-    check_output("run.json")
-    write_artifact(ARTIFACT, "run.json")
-    assert Path("run.json").read_text() == TEXT and left.exists()

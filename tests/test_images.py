@@ -8,11 +8,10 @@ import os
 
 import pytest
 
-from ore import ORE, Message, Session
 from ore.backends.choice import open_backend
 from ore.images import LARGEST, media_type
 from tests.fake_ollama import FakeOllama
-from tests.harness import ScriptedReasoner, run_ore
+from tests.harness import run_ore
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 JPEG = b"\xff\xd8\xff\xe0...."
@@ -31,20 +30,6 @@ def png(tmp_path):
 )
 def test_the_bytes_tell_the_kind(data, kind):
     assert media_type(data) == kind
-
-
-def test_images_belong_to_the_prompt_and_to_no_other_message():
-    reasoner, session = ScriptedReasoner(["a", "b"]), Session()
-    engine = ORE(reasoner, "Be brief.")
-    engine.execute("look", session, images=[PNG, JPEG])
-    list(engine.execute_stream("and now?", session))
-    assert [message.images for message in reasoner.calls[0]] == [(), (PNG, JPEG)]
-    assert session.messages[0].images == (PNG, JPEG)
-    assert reasoner.calls[1][-1].images == ()
-
-
-def test_a_message_has_no_images_unless_it_is_given_some():
-    assert Message("user", "hi").images == ()
 
 
 def seen(*args: str, capabilities=("completion", "vision")):
