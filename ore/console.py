@@ -141,7 +141,7 @@ class Console(Streams):
 
         try:
             self.document(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
@@ -184,7 +184,7 @@ class Console(Streams):
             self._tell(text, is_dim=True)
 
     def recall(self, label: str, text: str) -> None:
-        """Write to stderr what was said before: of a long text its end, unless ORE is to be quiet."""
+        """Write to stderr what was said before, the end of a long text, unless ORE is to be quiet."""
         if self.quiet:
             return
         lines = self._wrapped(text, len(label)).split("\n")
@@ -257,26 +257,27 @@ class Console(Streams):
             return None
         if self._editor is not None:
             line = self._editor.read(prompt, lambda label: self._painted(label, style.PROMPT))
-        else:
-            if self.stdin_is_terminal and self.stdout_is_terminal:
-                self._write(self._painted(prompt, style.PROMPT), flush=True)
-            elif self.stdin_is_terminal:
-                self._tell(prompt, end="")
-            line = self._read_line(self.stdin)
-        ended = self._editor is not None and self._editor.ends_its_line
-        if not line and self.stdin_is_terminal and not ended:
-            self.end_line()
-        return line or None
+            if line is None and not self._editor.ends_its_line:
+                self.end_line()
+            return line
+        if self.stdin_is_terminal and self.stdout_is_terminal:
+            self._write(self._painted(prompt, style.PROMPT), flush=True)
+        elif self.stdin_is_terminal:
+            self._tell(prompt, end="")
+        return self._read_line(self.stdin) or None
 
     def _read_line(self, stdin: io.BufferedIOBase) -> bytes:
         try:
-            return stdin.readline()
+            line = stdin.readline()
         except OSError as exc:
             problem = f"stdin can't be read: {exc.strerror}."
             if not self.stdin_is_terminal:
                 raise UsageError(problem) from exc
-            self.error(problem)  # the terminal is lost: that is the end of the input
-            return b""
+            self.error(problem)
+            line = b""  # the terminal is lost: that is the end of the input
+        if not line and self.stdin_is_terminal:
+            self.end_line()
+        return line
 
     def hide_typing(self) -> AbstractContextManager[None]:
         """Return a context in which the terminal does not show what is typed; it is read later."""
@@ -306,7 +307,7 @@ class Console(Streams):
 
         forget_typed(self.stdin)  # what was typed before the question is no answer to it
         self._tell(f"{question} [y/N] ", end="")
-        return self.stdin.readline().strip().lower() in (b"y", b"yes")
+        return self._read_line(self.stdin).strip().lower() in (b"y", b"yes")
 
     def stopped(self, text: str) -> None:
         """Say what Ctrl-C did, in place of the ``^C`` that the terminal itself has shown."""

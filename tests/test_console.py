@@ -11,6 +11,7 @@ import pytest
 
 from ore.console import Console
 from ore.errors import OutputError, ReaderGoneError, ReasonerContractError, UsageError
+from tests.artifacts import nested
 from tests.harness import Terminal, TypedInput
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\u202eb"
@@ -81,7 +82,9 @@ def test_json_is_one_ascii_document():
     assert json.loads(text) == {"a": "é\x9b\u202e", "b": [1]}
 
 
-@pytest.mark.parametrize("value", [{"a": {1, 2}}, {"a": float("nan")}])
+@pytest.mark.parametrize(
+    "value", [{"a": {1, 2}}, {"a": float("nan")}, nested(100_000)], ids=range(3)
+)
 def test_what_json_cannot_say_is_an_error_and_nothing_is_written(value):
     target = console()
     with pytest.raises(ReasonerContractError):
@@ -161,7 +164,8 @@ def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_erro
 
     err = Terminal()
     assert console(err=err, stdin=Lost()).ask() is None
-    assert "stdin can't be read: Input/output error." in err.getvalue()
+    assert console(err=err, stdin=Lost()).confirm("Sure?") is False
+    assert err.getvalue().count("stdin can't be read: Input/output error.") == 2
     lost = Lost()
     lost.isatty = lambda: False
     with pytest.raises(UsageError, match="Input/output error"):
@@ -173,6 +177,12 @@ def test_nobody_can_be_asked_without_a_terminal_on_both_ends():
     for stdin, err in ((None, Terminal()), (io.BytesIO(b"y\n"), Terminal()), (TypedInput(), None)):
         assert console(err=err, stdin=stdin).confirm("Sure?") is None
     assert console(err=Terminal(), stdin=TypedInput(b" YES\n")).confirm("Sure?") is True
+
+
+def test_a_question_that_the_end_of_the_input_answers_leaves_its_line():
+    err = Terminal()
+    assert console(err=err, stdin=TypedInput(b"")).confirm("Sure?") is False
+    assert err.getvalue() == "Sure? [y/N] \n"
 
 
 def test_streams_that_were_closed_by_others_are_no_terminals_and_are_survived():
