@@ -37,16 +37,29 @@ def load_env_files() -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for path in filter(os.path.isfile, _env_files()):
-        from dotenv import dotenv_values
-
         try:
-            values = dotenv_values(path, interpolate=False, encoding="utf-8")
-            names = _set_all(values)
-        except (OSError, ValueError):
+            names = _set_all(_read(path))
+        except (ImportError, OSError, ValueError):
             found[path] = ""
         else:
             found.update(dict.fromkeys(names, path))
     return found
+
+
+def _read(path: str) -> dict[str, str | None]:
+    """Return the variables of a file; one without a ``=`` has no value.
+
+    Raises:
+        ImportError: The package that reads such files is missing.
+        OSError, ValueError: The file can't be read, or a line is none of such a file.
+    """
+    from dotenv.parser import parse_stream
+
+    with open(path, encoding="utf-8-sig") as file:
+        lines = list(parse_stream(file))
+    if any(line.error for line in lines):
+        raise ValueError(path)
+    return {line.key: line.value for line in lines if line.key is not None}
 
 
 def _set_all(values: Mapping[str, str | None]) -> list[str]:
@@ -71,7 +84,7 @@ def _set_all(values: Mapping[str, str | None]) -> list[str]:
 def _env_files() -> list[str]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     files = [os.path.join(here, ".env")] if os.path.isfile(os.path.join(here, "main.py")) else []
-    home = os.environ.get("ORE_HOME") or os.path.join(os.environ.get("HOME", ""), ".ore")
+    home = os.environ.get("ORE_HOME") or os.path.join(os.path.expanduser("~"), ".ore")
     return [*files, os.path.join(home, ".env")] if os.path.isabs(home) else files
 
 

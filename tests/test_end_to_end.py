@@ -242,7 +242,7 @@ class TestEnvFiles:
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
 
-    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c"])
+    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c", "no assignment at all"])
     def test_a_file_with_what_can_be_no_variable_is_said_and_not_used(self, env_file, line):
         env_file.write_text(f"ORE_MODEL=mistral\nORE_BACKEND=nothing\n{line}\n")
         result = run("--list-tools")

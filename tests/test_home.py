@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.__main__ import _env_files
 from ore.errors import HomeError
 from ore.home import ore_home
 
@@ -44,6 +45,16 @@ def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
 def test_without_home_the_systems_own_answer_is_used(monkeypatch):
     monkeypatch.delenv("HOME")
     assert ore_home({}) == Path.home() / ".ore"
+
+
+@pytest.mark.parametrize(
+    "environ", [{"HOME": "/home/ada"}, {"ORE_HOME": "/data/ore", "HOME": "/home/ada"}, {}]
+)
+def test_a_file_of_variables_is_looked_for_there_too(monkeypatch, environ):
+    monkeypatch.delenv("HOME")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert _env_files()[-1] == str(ore_home() / ".env")
 
 
 def test_the_environment_is_looked_at_when_asked_and_nothing_is_made(home, monkeypatch):
