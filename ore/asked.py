@@ -52,7 +52,9 @@ def read_asked(options: Options, stdin: io.BufferedIOBase | None, notice: Notice
     try:
         prompt = read_prompt(written, stdin, notice)
     except UsageError as exc:
-        raise _swallowed(options) or exc from exc.__cause__
+        if exc.__cause__ is not None:  # there is one, but it can't be read or is no text
+            raise
+        raise _swallowed(options) or exc from None
     source = "stdin" if written is None else "prompt" if prompt == written else "prompt+stdin"
     return Asked(prompt, prompt if written is None else written, source, options.model)
 

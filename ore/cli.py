@@ -31,8 +31,11 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
         argv: The arguments without the program's name; None is the process's own.
         env_files: The file that each variable came from, where it came from one.
     """
-    with _sigterm_raises():
-        code = main(argv, env_files=env_files)
+    try:
+        with _sigterm_raises():
+            code = main(argv, env_files=env_files)
+    except Terminated as exc:
+        code = exc.exit_code
     if code:
         raise SystemExit(code)
 
@@ -66,8 +69,6 @@ def main(
         if console.stderr_is_terminal:
             console.stopped(str(exc) or "Stopped.")
         return INTERRUPTED
-    except Terminated as exc:
-        return exc.exit_code
 
 
 def _report(console: Console, error: OreError) -> int:
@@ -145,6 +146,7 @@ def _run_turns(
 ) -> int:
     """Check everything that needs no model, then open the backend and run the mode."""
     from contextlib import closing
+    from dataclasses import replace
 
     from ore.asked import read_asked
     from ore.context import ContextSource
@@ -164,7 +166,7 @@ def _run_turns(
         context = None
         if asked.prompt is not None and not options.is_repl:
             context = source.gather(asked.prompt, asked.typed)
-        options = options.with_model(asked.model)
+        options = replace(options, model=asked.model)
         backend = open_backend(options)
         model_id = _model(options, backend)
         if console.stderr_is_terminal:

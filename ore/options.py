@@ -6,8 +6,7 @@ Knows nothing about the parser, files or the environment.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ore.errors import UsageError
@@ -155,7 +154,7 @@ class Options:
         options = cls(**values)
         options._check_values()
         options._check_verbs()
-        check_conflicts(options.given)
+        options._check_conflicts()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
         if options.route_threshold is not None and not options.route:
@@ -203,10 +202,6 @@ class Options:
             flags.append(STDOUT_ARTIFACT)
         return tuple(flags)
 
-    def with_model(self, model: str | None) -> Options:
-        """Return the same options with a model that was named elsewhere."""
-        return self if model is None else replace(self, model=model)
-
     def _check_values(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
@@ -229,14 +224,12 @@ class Options:
             if flag != verb and flag not in beside:
                 raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
 
+    def _check_conflicts(self) -> None:
+        given = self.given
+        for first, second in CONFLICTS:
+            if first in given and second in given:
+                raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
+
 
 def _written(field: str) -> str:
     return NAMES.get(field, "--" + field.replace("_", "-"))
-
-
-def check_conflicts(given: Iterable[str]) -> None:
-    """Raise ``UsageError`` for the first pair of ``CONFLICTS`` that was given together."""
-    present = set(given)
-    for first, second in CONFLICTS:
-        if first in present and second in present:
-            raise UsageError(f"{first} can't be used with {second}: leave one of them out.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import ore as package
 from ore.cli import main, run
-from ore.errors import OreError, SessionError, UsageError
+from ore.errors import OreError
 from tests.process import ROOT, environment
 
 
@@ -62,6 +63,7 @@ def test_the_version_is_the_package_s(ore):
         (["hi", "--tool-arg", "a=b"], None, "--tool"),
         (["hi", "--grant", "everything"], None, "everything"),
         (["--artifact-out", "What is it?"], None, "'What is it?'"),
+        (["--artifact-out", "run.json"], b"\xff", "byte 0"),
         (["hi"], b"\xff", "byte 0"),
         (["a\udcff"], None, "byte 1"),
         (["--session", "../x", "hi"], None, "../x"),
@@ -106,27 +108,44 @@ def test_an_unknown_model_is_1(ore):
     assert (result.code, result.out) == (1, "") and "nope" in result.err
 
 
-def test_usage_errors_that_are_session_errors_stay_2():
-    names = [kind for kind in errors() if issubclass(kind, (UsageError, SessionError))]
-    assert all(kind.exit_code == 2 for kind in names if issubclass(kind, UsageError))
-
-
 @pytest.mark.parametrize("name", package.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(package, name) is not None
 
 
-def test_ctrl_c_before_the_command_line_is_there_is_130_and_no_traceback(home, tmp_path):
-    (tmp_path / "dotenv.py").write_text("raise KeyboardInterrupt")
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        ("KeyboardInterrupt", 130, ""),
+        ("ModuleNotFoundError", 0, "{} can't be read, so nothing of it is used.\n"),
+    ],
+)
+def test_what_happens_before_the_command_line_is_there_is_no_traceback(
+    home, tmp_path, error, code, said
+):
+    (tmp_path / "dotenv.py").write_text(f"raise {error}")
     (home / ".ore").mkdir(mode=0o700)
     (home / ".ore/.env").write_text("ORE_MODEL=m")
     done = subprocess.run(
-        [sys.executable, "-m", "ore", "hi"],
+        [sys.executable, "-m", "ore", "--list-tools"],
         cwd=ROOT,
         env=environment(HOME=str(home), PYTHONPATH=str(tmp_path)),
         capture_output=True,
+        text=True,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    assert (done.returncode, done.stderr) == (code, said.format(home / ".ore/.env"))
+
+
+def test_a_signal_that_comes_while_an_error_is_said_is_the_exit_code(monkeypatch):
+    class Terminating(io.StringIO):
+        def write(self, text: str) -> int:
+            signal.raise_signal(signal.SIGTERM)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Terminating())
+    with pytest.raises(SystemExit) as end:
+        run(["--unknown"])
+    assert end.value.code == 143
 
 
 def test_a_run_in_another_thread_than_the_main_one_leaves_signals_alone(capsys):

@@ -108,11 +108,6 @@ def test_a_blank_prompt_is_refused(prompt):
         parse(prompt)
 
 
-def test_a_tool_argument_needs_a_tool():
-    with pytest.raises(UsageError, match="--tool-arg needs --tool"):
-        parse("hi", "--tool-arg", "a=b")
-
-
 @pytest.mark.parametrize(
     "argv, is_repl, has_session",
     [
@@ -138,6 +133,7 @@ def test_mode_precedence(argv, is_repl, has_session):
 @pytest.mark.parametrize(
     "argv, needed",
     [
+        (["hi", "--tool-arg", "a=b"], "--tool"),
         (["hi", "--route-threshold", "0.3"], "--route"),
         (["hi", "--yes"], "--delete-session"),
         (["--list-models", "--yes"], "--delete-session"),
