@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from ore.types import Message, Session
@@ -25,6 +27,17 @@ def plain(session: Session) -> bytes:
         ],
     }
     return json.dumps(document, indent=2, ensure_ascii=False).encode()
+
+
+def blocking(home: Path, text: str = "Paris.") -> Callable[[object], str]:
+    """Return a reply after which no session can be saved: a file stands where their folder was."""
+
+    def block(_: object) -> str:
+        shutil.rmtree(home / ".ore/sessions")
+        (home / ".ore/sessions").write_text("in the way")
+        return text
+
+    return block
 
 
 def make_special(path: Path, kind: str) -> None:

@@ -47,7 +47,7 @@ class OnTerminal:
         command: Sequence[str] = (),
     ) -> None:
         self._ours, theirs = pty.openpty()
-        self.resize(*size, signal=False)
+        self.resize(*size)
         script = [sys.executable, "-m", "tests.scripted", json.dumps(list(replies)), *args]
         # The shell opens the terminal as the leader of a session, which makes it controlling.
         shell = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>"$0"', os.ttyname(theirs)]
@@ -60,7 +60,7 @@ class OnTerminal:
         self.seen = b""
         self._theirs = theirs
 
-    def resize(self, rows: int, columns: int, signal: bool = True) -> None:
+    def resize(self, rows: int, columns: int) -> None:
         """Change the terminal's size; the system tells the process."""
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 

@@ -6,31 +6,26 @@ import pytest
 
 from ore.context import parse_arguments
 from ore.errors import UsageError
+from tests.skill_files import write_skill
 
 BODY = "Write in rhyme."
 
 
 @pytest.fixture
 def skill(home):
-    """Make a skill of that name; its body is ``BODY``."""
+    """Make a skill of that name."""
 
-    def make(name: str, description: str = "Does it.", extra: str = "", body: str = BODY):
-        folder = home / ".ore/skills" / name
-        folder.mkdir(parents=True)
-        text = f"---\nname: {name}\ndescription: {description}\n{extra}---\n{body}\n"
-        (folder / "SKILL.md").write_text(text)
-        return folder
+    def make(name: str, extra: str = "", body: str = BODY):
+        frontmatter = f"name: {name}\ndescription: Does it.{extra}"
+        return write_skill(home / ".ore/skills", name, frontmatter, body)
 
     return make
 
 
 @pytest.fixture
-def notes(tmp_path, monkeypatch):
-    """A current folder with a file of notes."""
-    folder = tmp_path / "work"
-    folder.mkdir()
+def notes(folder):
+    """A file of notes in the current folder."""
     (folder / "notes.txt").write_text("Buy milk.")
-    monkeypatch.chdir(folder)
     return folder / "notes.txt"
 
 
@@ -234,7 +229,7 @@ def test_tools_are_listed_with_their_permissions(ore):
 
 
 def test_skills_are_listed_as_json(ore, skill):
-    skill("rhyme", extra="hints: [verse]\n")
+    skill("rhyme", extra="\nhints: [verse]")
     assert ore("--list-skills", "--json").json == [
         {"name": "rhyme", "description": "Does it.", "hints": ["verse"]}
     ]

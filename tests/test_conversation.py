@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 
 import pytest
 
 from ore.errors import BackendError
 from ore.store import FileSessionStore
+from tests.sessions import blocking
 
 
 def stored(home, name: str) -> dict:
@@ -139,10 +141,7 @@ def test_a_failed_turn_leaves_the_session_as_it_was(ore, home, replies, flags):
 
 def test_a_folder_that_is_deleted_in_mid_conversation_is_made_again(ore, home):
     def delete_everything(_):
-        folder = home / ".ore/sessions"
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+        shutil.rmtree(home / ".ore/sessions")
         return "2"
 
     result = ore("--session", "a", stdin="one\ntwo\n", replies=["1", delete_everything])
@@ -151,38 +150,22 @@ def test_a_folder_that_is_deleted_in_mid_conversation_is_made_again(ore, home):
 
 
 def test_turns_that_could_not_be_saved_are_said_kept_and_saved_when_it_can(ore, home):
-    folder = home / ".ore/sessions"
-
-    def block(_):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-        folder.write_text("in the way")
-        return "2"
-
     def unblock(_):
-        folder.unlink()
+        (home / ".ore/sessions").unlink()
         return "3"
 
-    result = ore("--session", "a", stdin="one\ntwo\nthree\n", replies=["1", block, unblock])
+    replies = ["1", blocking(home, "2"), unblock]
+    result = ore("--session", "a", stdin="one\ntwo\nthree\n", replies=replies)
     assert result.out == "1\n2\n3\n"
     assert result.err.count("not saved") == 1
     assert contents(home, "a") == ["one", "1", "two", "2", "three", "3"]
 
 
 def test_turns_that_were_never_saved_make_the_exit_code_1(ore, home):
-    folder = home / ".ore/sessions"
-
-    def block(_):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-        folder.write_text("in the way")
-        return "1"
-
-    result = ore("--session", "a", stdin="one\n", replies=[block], terminal="in out err")
+    replies = [blocking(home)]
+    result = ore("--session", "a", stdin="one\n", replies=replies, terminal="in out err")
     assert result.code == 1
-    assert "[AYA]: 1" in result.out and "not saved" in result.err
+    assert "[AYA]: Paris." in result.out and "not saved" in result.err
 
 
 @pytest.mark.parametrize("value", ["", "relative"])
@@ -213,15 +196,6 @@ def test_there_may_be_nothing_to_continue(ore):
 
 
 def test_an_answer_as_json_that_could_not_be_saved_is_written_all_the_same(ore, home):
-    folder = home / ".ore/sessions"
-
-    def block(_):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-        folder.write_text("in the way")
-        return "1"
-
-    result = ore("--session", "a", "one", "--json", replies=[block])
-    assert result.code == 1 and result.json["content"] == "1"
+    result = ore("--session", "a", "one", "--json", replies=[blocking(home)])
+    assert result.code == 1 and result.json["content"] == "Paris."
     assert "not saved" in result.err

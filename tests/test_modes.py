@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import shutil
 
 import pytest
 
@@ -12,6 +11,7 @@ from ore.cli import main
 from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
 from tests.harness import ScriptedBackend, Terminal, TypedInput
+from tests.sessions import blocking
 
 DOWN = BackendError("The server is down.")
 CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
@@ -225,17 +225,6 @@ def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
         assert is_said == ("--session" in flags)
     assert "Paris." in (home / ".ore/sessions/s.json").read_text()
     assert "Paris." in (tmp_path / "run.json").read_text()
-
-
-def blocking(home):
-    """A reply after which no session can be saved."""
-
-    def block(_):
-        shutil.rmtree(home / ".ore/sessions")
-        (home / ".ore/sessions").write_text("in the way")
-        return "Paris."
-
-    return block
 
 
 def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):

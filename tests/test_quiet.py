@@ -8,12 +8,10 @@ from tests.runs import record
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, ore):
-    """A current folder with an artifact of a run, and a saved session ``trip`` in the home."""
-    monkeypatch.chdir(tmp_path)
-    record(tmp_path / "run.json", "hi")
+def kept(folder, ore):
+    """An artifact of a run in the current folder, and a saved session ``trip``."""
+    record(folder / "run.json", "hi")
     assert ore("--session", "trip", "hi").code == 0
-    return tmp_path
 
 
 TRUNCATED = {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}}
@@ -46,9 +44,7 @@ TRUNCATED = {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 @pytest.mark.parametrize("is_quiet", [False, True])
-def test_what_is_no_error_is_said_and_not_where_ore_is_to_be_quiet(
-    ore, folder, args, more, is_quiet
-):
+def test_what_is_no_error_is_said_and_not_where_ore_is_to_be_quiet(ore, kept, args, more, is_quiet):
     result = ore(*args, *(["-q"] if is_quiet else []), **({"terminal": "err"} | more))
     assert result.code == 0
     assert (result.err.strip() == "") == is_quiet
@@ -62,5 +58,5 @@ def test_what_is_no_error_is_said_and_not_where_ore_is_to_be_quiet(
         (["hi", "--tool", "echo", "--json", "--stream"], "ore: --json can't be used with --stream"),
     ],
 )
-def test_errors_are_said_also_when_ore_is_to_be_quiet(ore, folder, args, said):
+def test_errors_are_said_also_when_ore_is_to_be_quiet(ore, args, said):
     assert said in ore(*args, "-q").err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import ollama  # noqa: F401  (now, so that no test measures the time it takes)
 import pytest
@@ -43,13 +42,6 @@ def answer(reasoner: Reasoner, messages: list[Message], streams: bool) -> Respon
             assert "".join(chunks) == end.value.content
             assert all(chunks)
             return end.value
-
-
-def wait_for(condition, seconds: float = 1.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
 
 
 def test_making_one_touches_no_network():

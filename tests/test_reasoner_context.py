@@ -13,6 +13,7 @@ from ore.errors import ContextTruncatedError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.fake_ollama import FakeOllama
+from tests.process import until
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
@@ -159,10 +160,7 @@ def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams, 
         answer(reasoner, HELLO, streams)
         turn = threading.Thread(target=answer, args=(reasoner, HELLO, streams))
         turn.start()
-        end = time.monotonic() + 5
-        while reasoner.phase() != phase and time.monotonic() < end:
-            time.sleep(0.01)
-        assert reasoner.phase() == phase
+        until(lambda: reasoner.phase() == phase)
         turn.join()
 
 

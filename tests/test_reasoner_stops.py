@@ -11,16 +11,14 @@ import sys
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from ore.errors import BackendError, BackendTimeoutError
 from ore.reasoner import AyaReasoner
 from tests.fake_ollama import FakeOllama
-from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways, wait_for
-
-ROOT = Path(__file__).parent.parent
+from tests.process import ROOT, until
+from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
 @both_ways
@@ -44,7 +42,7 @@ def test_a_deadline_ends_a_turn_whatever_the_server_does(scenario, options, stre
         if scenario != "endless-stream" or streams:
             assert type(caught.value) is BackendTimeoutError
             assert "was not complete after 0.2 s" in str(caught.value)
-        wait_for(lambda: server.chats[0].disconnected_at is not None)
+        until(lambda: server.chats[0].disconnected_at is not None)
 
 
 @both_ways
@@ -80,7 +78,7 @@ def test_a_turn_within_its_deadline_leaves_no_thread_behind():
         reasoner = AyaReasoner("llama3.2", server.url, deadline=60, timeout=30)
         for streams in (STREAMED, WHOLE):
             assert answer(reasoner, HELLO, streams).content == "Paris."
-    wait_for(lambda: threading.active_count() <= before)
+    until(lambda: threading.active_count() <= before)
 
 
 INTERRUPTED = """
@@ -109,12 +107,12 @@ def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
             try:
                 for number in range(len(scenarios)):
-                    wait_for(lambda: len(server.chats) > number, 20)
+                    until(lambda: len(server.chats) > number)
                     time.sleep(0.1)
                     sent = time.monotonic()
                     child.send_signal(signal.SIGINT)
                     assert child.stdout.readline() == ("streamed\n", "whole\n")[number % 2]
-                    wait_for(lambda: server.chats[number].disconnected_at is not None)
+                    until(lambda: server.chats[number].disconnected_at is not None)
                     assert server.chats[number].disconnected_at - sent < 0.1
                 child.wait(timeout=20)
             finally:
@@ -136,7 +134,7 @@ def test_leaving_a_stream_stops_the_server_within_100_ms(left_by):
         else:
             with pytest.raises(left_by), closing(stream):
                 leave()
-        wait_for(lambda: server.chats[0].disconnected_at is not None)
+        until(lambda: server.chats[0].disconnected_at is not None)
         assert server.chats[0].disconnected_at - left < 0.1
         assert server.chats[0].answered is False
 
@@ -147,7 +145,7 @@ def test_an_exception_thrown_into_a_stream_comes_out_as_it_is():
         next(stream)
         with pytest.raises(ValueError, match="mine"):
             stream.throw(ValueError("mine"))
-        wait_for(lambda: server.chats[0].disconnected_at is not None)
+        until(lambda: server.chats[0].disconnected_at is not None)
 
 
 def test_a_stream_that_is_never_begun_sends_nothing():

@@ -7,13 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.harness import Result, ScriptedBackend, run_ore
+from tests.process import ROOT
 
-ROOT = Path(__file__).parent.parent
 TERMINAL = "in out err"
 
 AUDITED = """
