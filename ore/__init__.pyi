@@ -1,4 +1,4 @@
-"""The public names with their types, for type checkers; ``ore/__init__.py`` loads each when used."""
+"""The public names with their types, for type checkers; ``ore`` loads each when it is used."""
 
 from ore._version import __version__ as __version__
 from ore.cli import main as main

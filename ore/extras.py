@@ -1,7 +1,7 @@
 """What to run for a package that ORE can use and that is not there.
 
-Whoever runs a copy of the project installs a file of requirements; whoever installed ORE installs it
-anew with an extra. Installs nothing, and does not know what the packages are for.
+Whoever runs a copy of the project installs a file of requirements; whoever installed ORE installs
+it anew with an extra. Installs nothing, and does not know what the packages are for.
 """
 
 from __future__ import annotations

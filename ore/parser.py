@@ -109,7 +109,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
-        """Raise ``UsageError`` for what ``argparse`` found, in our words where it is about a value."""
+        """Raise ``UsageError`` for what ``argparse`` found, in our words where a value is wrong."""
         flag, _, problem = message.removeprefix("argument ").partition(": ")
         what, _, value = problem.partition(": ")
         if what.startswith("invalid "):

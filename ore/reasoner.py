@@ -79,11 +79,12 @@ class AyaReasoner(Reasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
     Making one touches no network. It may serve several threads at once: of a turn it keeps only
-    what was counted for its prompt, to see whether one that goes on from it was cut; ``phase`` tells
-    of the turn that changed last. The metadata of a response holds, besides the four counts, what
-    the server said of ``total_duration``, ``load_duration`` (nanoseconds) and ``done_reason``, the model's
-    ``thinking`` if there was any, ``context`` (see ``ore.window``), what was set of
-    ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each image, ``images``.
+    what was counted for its prompt, to see whether one that goes on from it was cut; ``phase``
+    tells of the turn that changed last. The metadata of a response holds, besides the four counts,
+    what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
+    ``done_reason``, the model's ``thinking`` if there was any, ``context`` (see ``ore.window``),
+    what was set of ``options``, ``think``, ``format`` and ``keep_alive``, and the SHA-256 of each
+    image, ``images``.
 
     Args:
         model_id: The model's name on the server.

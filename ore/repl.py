@@ -73,7 +73,7 @@ def _completed(talk: Talk, line: str, prepared: Callable[[], None]) -> list[str]
 
 
 def _turn(talk: Talk, prompt: str) -> bool:
-    """Take one turn of a REPL; report a failure, or that it was dropped, and say whether it held."""
+    """Take one turn; report a failure, or that it was dropped, and return whether it held."""
     run = talk.run
     console, before = run.console, run.conversation.length
     talk.asked = prompt
@@ -139,7 +139,7 @@ def _leaves(text: str) -> bool:
 
 
 def _quoted(console: Console, text: str) -> str | None:
-    """Return the text of several lines that begins with a line, or None where the input ends in it."""
+    """Read on to the closing quotes; return the text between, or None where the input ends."""
     text = text.lstrip()
     while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:

@@ -60,7 +60,7 @@ def images_of(options: Options) -> tuple[bytes, ...]:
 
 
 def checked(reasoner: Reasoner, settings: Settings) -> Reasoner:
-    """Return the reasoner, or where a schema was given, one that lets only fitting answers through."""
+    """Return the reasoner, or with a schema, one that lets only fitting answers through."""
     if settings.format is None:
         return reasoner
     from ore.schema import SchemaReasoner

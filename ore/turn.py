@@ -30,11 +30,11 @@ class Origin:
         parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
     """
 
-    system: str = "persona"
-    persona: str | None = None
-    session: str | None = None
-    prompt: str = "prompt"
-    parent: dict[str, str] | None = None
+    system: str
+    persona: str | None
+    session: str | None
+    prompt: str
+    parent: dict[str, str] | None
 
     @classmethod
     def of(cls, options: Options, asked: Asked, session: str | None) -> Origin:
@@ -60,8 +60,8 @@ class Run:
     model_id: str
     context: ContextSource
     conversation: Conversation
-    images: tuple[bytes, ...] = ()
-    origin: Origin = Origin()
+    images: tuple[bytes, ...]
+    origin: Origin
 
 
 @dataclass(frozen=True)
