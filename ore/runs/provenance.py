@@ -17,7 +17,7 @@ from ore.backends import Backend, Settings
 from ore.canonical import digest
 from ore.context import Context
 from ore.core import build_messages
-from ore.errors import UsageError
+from ore.messages import encoded
 from ore.seal import seal
 from ore.turn import Run
 from ore.types import ExecutionArtifact, Message, Response
@@ -58,19 +58,14 @@ def messages_of(run: Run, prompt: str, context: Context) -> list[Sent]:
     ]
 
 
-def messages_digest(messages: Sequence[Sent | Message]) -> str:
+def messages_digest(messages: Sequence[Sent]) -> str:
     """Return the SHA-256 over the canonical JSON of the list of each message's role and content.
 
     Raises:
         UsageError: A message holds half a character, which can't be sent either.
     """
-    try:
-        return digest([{"role": each.role, "content": each.content} for each in messages])
-    except ValueError as exc:
-        raise UsageError(
-            "A message holds half a character (a lone surrogate), which can't be sent: take it "
-            "out."
-        ) from exc
+    encoded(Message(each.role, each.content) for each in messages)
+    return digest([{"role": each.role, "content": each.content} for each in messages])
 
 
 def options_of(settings: Settings) -> dict[str, Any]:
