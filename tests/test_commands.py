@@ -77,8 +77,8 @@ def test_a_command_that_takes_nothing_says_so(ore):
     assert result.prompts == ["Hi"] and "/bye takes nothing after it" in result.err
 
 
-@pytest.mark.parametrize("word", ["/bye", "/exit"])
-def test_bye_leaves(ore, word):
+@pytest.mark.parametrize("word", ["/bye", "/exit", "quit", " EXIT "])
+def test_a_command_or_a_word_leaves(ore, word):
     assert typed(ore, "Hi", word, "Hi").prompts == ["Hi"]
 
 
