@@ -5,12 +5,11 @@ Opens no connection, and never shows a key.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
-from ore.net.host import Host, is_loopback, normalised, unquoted
+from ore.net.host import Host, normalised, sendable, unquoted
 
 
 def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
@@ -33,19 +32,9 @@ def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return ``OPENAI_API_KEY``, or None where there is none or the way to the server is open.
-
-    A key is sent over https, or on this machine, only.
+    """Return ``OPENAI_API_KEY`` if it can be sent: see ``ore.net.host.sendable``.
 
     Raises:
-        UsageError: It holds characters that no key has. The key itself is never shown.
+        UsageError: It holds characters that no key has.
     """
-    key = environ.get("OPENAI_API_KEY", "").strip()
-    if not key or not (is_loopback(url) or url.startswith("https:")):
-        return None
-    if not re.fullmatch(r"[!-~]+", key):
-        raise UsageError(
-            "OPENAI_API_KEY holds characters that no key has (blanks, line ends or letters beyond "
-            "ASCII), so it can't be sent: set it again, or unset it."
-        )
-    return key
+    return sendable(environ.get("OPENAI_API_KEY", ""), "OPENAI_API_KEY", url)

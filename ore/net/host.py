@@ -15,15 +15,15 @@ from ore.errors import UsageError
 _SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PORT = re.compile(r"[0-9]{0,5}")
-_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+_NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 
 @dataclass(frozen=True)
 class Host:
     """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
 
-    ``source`` is a flag (``"--host"``), a variable (``"OLLAMA_HOST"``), ``"default"``, or ``"host"``
-    for an argument of the Python interface.
+    ``source`` is a flag (``"--host"``), a variable (``"OLLAMA_HOST"``), ``"default"``, or
+    ``"host"`` for an argument of the Python interface.
     """
 
     url: str
@@ -64,7 +64,7 @@ def normalised(text: str, source: str, default_port: int) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether a normalised address stays on this machine: ``localhost``, 127.0.0.0/8, ``::1``."""
+    """Tell whether an address stays on this machine: ``localhost``, 127.0.0.0/8, ``::1``."""
     host = urlsplit(url).hostname or ""
     if host == "localhost":
         return True
@@ -72,6 +72,25 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def sendable(key: str, variable: str, url: str) -> str | None:
+    """Return a key without blanks around it, or None where it is empty or the way is open.
+
+    A key is sent over https, or on this machine, only.
+
+    Raises:
+        UsageError: It holds characters that no key has; ``variable`` is named, the key not shown.
+    """
+    key = key.strip()
+    if not key or not (is_loopback(url) or url.startswith("https:")):
+        return None
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UsageError(
+            f"{variable} holds characters that no key has (blanks, line ends or letters beyond "
+            f"ASCII), so it can't be sent: set it again, or unset it."
+        )
+    return key
 
 
 def unquoted(text: str) -> str:
@@ -113,7 +132,7 @@ def _name(host: str, source: str, text: str) -> str:
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:
         name = ""
-    if not _NAME.fullmatch(name) or ".." in name:
+    if not _NAME.fullmatch(name):
         raise _bad(source, text, "that is no host name")
     return name.lower()
 

@@ -6,11 +6,10 @@ Opens no connection and resolves no name.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from ore.errors import UsageError
-from ore.net.host import Host, is_loopback, normalised, unquoted
+from ore.net.host import Host, is_loopback, normalised, sendable, unquoted
 
 DEFAULT_URL = "http://127.0.0.1:11434"
 DEFAULT_PORT = 11434
@@ -61,22 +60,16 @@ def normalise_host(text: str, source: str = "host") -> str:
 
 
 def authorization(url: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the ``Authorization`` header for a server: the key of ``OLLAMA_API_KEY``, if any.
-
-    The key goes over https or to this machine, never in the clear over a network.
+    """Return the ``Authorization`` header for a server: ``OLLAMA_API_KEY``, if it can be sent.
 
     Raises:
         UsageError: The key can't stand in a header, and the server is not this machine.
     """
-    key = (os.environ if environ is None else environ).get("OLLAMA_API_KEY", "").strip()
-    local = is_loopback(url)
-    if not key or not (local or url.startswith("https:")):
-        return None
-    if re.fullmatch(r"[!-~]+", key):
-        return f"Bearer {key}"
-    if local:
-        return None
-    raise UsageError(
-        "OLLAMA_API_KEY holds characters that no key has (blanks, line ends or letters beyond "
-        "ASCII), so it can't be sent: set it again, or unset it."
-    )
+    named = (os.environ if environ is None else environ).get("OLLAMA_API_KEY", "")
+    try:
+        key = sendable(named, "OLLAMA_API_KEY", url)
+    except UsageError:
+        if is_loopback(url):
+            return None
+        raise
+    return f"Bearer {key}" if key else None
