@@ -16,9 +16,10 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.ollama import api as ollama_api
 from ore.net.host import Host
+from ore.ollama import api as ollama_api
 from tests.fake_ollama import FakeOllama
+from tests.process import until
 
 
 def host_of(server: FakeOllama) -> Host:
@@ -233,7 +234,17 @@ def test_no_proxy_names_hosts_that_are_asked_directly(monkeypatch):
     assert "refused" not in str(caught.value)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "http://[::1", "http://", "http://a:x"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "socks5://127.0.0.1:9",
+        "http://[::1",
+        "http://",
+        "http://a:x",
+        f"http://{'a' * 64}:9",
+        "http://m\udcff:p@127.0.0.1:9",
+    ],
+)
 def test_a_proxy_that_can_not_be_used_is_said(proxy, monkeypatch):
     monkeypatch.setenv("http_proxy", proxy)
     with pytest.raises(BackendError, match="proxy for http://box.example:1 that the environment"):
@@ -261,8 +272,12 @@ def test_a_pull_says_how_far_it_is():
 
 def test_a_model_that_nobody_has_can_not_be_pulled():
     with FakeOllama(scenario="pull-missing") as server:
-        with pytest.raises(BackendError, match="file does not exist"):
+        with pytest.raises(ModelNotFoundError) as caught:
             steps_of(server, "nope")
+        assert str(caught.value) == (
+            f"The server at {server.url} (from --host) finds no model 'nope' to fetch (pull model "
+            f"manifest: file does not exist): check the name."
+        )
 
 
 @pytest.mark.parametrize(
@@ -303,7 +318,4 @@ def test_leaving_a_pull_closes_the_connection_and_keeps_the_reason(left_by):
     with FakeOllama(delay=0.05) as server:
         with pytest.raises(left_by):
             ollama_api.pull(host_of(server), "mistral", leave)
-        end = time.monotonic() + 1
-        while server.requests[0].disconnected_at is None:
-            assert time.monotonic() < end, "the server was not told"
-            time.sleep(0.005)
+        until(lambda: server.requests[0].disconnected_at, 1.0)

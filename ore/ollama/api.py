@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # the standard library's client is imported by the first ques
 ANSWER_SECONDS = 10.0
 """How long a question may take, unless its function says otherwise."""
 
-_LEAST_TRAINED = 2048
+_LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
 _CUT = "the connection ended within it"
 
 
@@ -132,8 +132,8 @@ def answers(host: Host, *, seconds: float = 2.0) -> bool:
 def pull(host: Host, name: str, progress: Callable[[str, int, int], None]) -> None:
     """Make the server fetch a model, and return when it is there.
 
-    Leaving early (Ctrl-C, an exception of ``progress``) closes the connection, and the server stops;
-    what it has fetched by then it keeps, and goes on from there when asked again.
+    Leaving early (Ctrl-C, an exception of ``progress``) closes the connection, and the server
+    stops; what it has fetched by then it keeps, and goes on from there when asked again.
 
     Args:
         progress: Called with what the server is doing, the bytes there are, and the bytes expected
@@ -222,11 +222,10 @@ def _asked(
             connection.request(method, target, body, headers)
             with closing(connection.getresponse()) as response:
                 if response.status >= 300:
-                    body, location = response.read(REFUSAL_LIMIT), response.headers.get(
-                        "Location", ""
-                    )
+                    said = response.read(REFUSAL_LIMIT)
+                    location = response.headers.get("Location", "")
                     raise ollama_errors.refused(
-                        host, model, response.status, body, location=location
+                        host, model, response.status, said, location=location
                     )
                 yield response
             if watchdog.fired:  # a body without a length may have ended as if it were complete
@@ -304,6 +303,8 @@ def _proxy(host: Host) -> tuple[SplitResult | None, dict[str, str]]:
         proxy = urlsplit(named if "://" in named else f"http://{named}")
         if proxy.scheme != "http" or not proxy.hostname or not 0 <= (proxy.port or 0) < 65536:
             raise ValueError("only http:// proxies are understood")
+        proxy.hostname.encode("idna")  # what the system would be asked for
+        login = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}".encode()
     except ValueError as exc:
         raise BackendError(
             f"The proxy for {host} that the environment names can't be used "
@@ -314,5 +315,4 @@ def _proxy(host: Host) -> tuple[SplitResult | None, dict[str, str]]:
         return proxy, {}
     from base64 import b64encode
 
-    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return proxy, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode('ascii')}"}
+    return proxy, {"Proxy-Authorization": f"Basic {b64encode(login).decode('ascii')}"}

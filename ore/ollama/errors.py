@@ -20,6 +20,7 @@ from ore.net.errors import shorten
 from ore.net.host import Host
 
 _NO_MODEL = re.compile(r"model ['\"].*['\"] not found")
+_NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(r"does not support|only supports")
 _TOO_LONG = re.compile(
     r"exceeds? the (available )?context (size|length)|prompt is longer than the context"
@@ -81,6 +82,13 @@ def said(host: Host, model: str, text: str, *, strict: bool = False) -> BackendE
     kind: type[BackendError] = BackendError
     if _NO_MODEL.search(message):
         return no_model(host, model)
+    if _NO_MANIFEST in message:
+        return ModelNotFoundError(
+            f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the "
+            f"name.",
+            model=model,
+            host=host.url,
+        )
     if _TOO_LONG.search(message):
         kind = ContextTruncatedError if strict else BackendError
         sentence = (
