@@ -5,6 +5,7 @@ By hand: ``python -m tests.fake_openai``. Knows nothing about what asks it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -177,6 +178,8 @@ SCENARIOS: dict[str, Play] = {
     "number-choices": lambda fake: [*fake.events(None), data('{"choices": 3}')],
     "object-content": lambda fake: [event(delta={"content": {"a": 1}}), DONE],
     "huge-line": lambda fake: [Chunk(b"data: " + b"x" * (1 << 20) + b"x")] * 2,
+    "endless-event": lambda fake: itertools.repeat(Chunk(b"data: x\n" * 10_000), 1_000),
+    "endless-comments": lambda fake: itertools.repeat(Chunk(b": x\n\n" * 10_000), 1_000),
     "html-200": lambda fake: [Whole(200, "text/html", b"<html>hello</html>")],
     "json-200": lambda fake: [whole({"choices": []})],
     "no-http": lambda fake: [Raw(b"nonsense\r\n\r\n"), Cut()],

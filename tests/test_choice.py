@@ -86,10 +86,13 @@ def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 
 
+@pytest.mark.parametrize("name", ["ollama", "openai"])
 @pytest.mark.parametrize("bounds", [{"timeout": 0.2}, {"deadline": 0.2, "timeout": 60.0}])
-def test_what_bounds_a_turn_bounds_the_choice_of_its_model_too(bounds):
-    with FakeOllama(scenario="silent", on="/api/tags") as fake:
-        backend, _ = opened(Options(host=fake.url, **bounds))
+def test_what_bounds_a_turn_bounds_the_choice_of_its_model_too(name, bounds):
+    if name == "openai":
+        pytest.importorskip("openai")
+    with FakeOllama(scenario="silent", on="*") as fake:
+        backend, _ = opened(Options(backend=name, host=fake.url, **bounds))
         with pytest.raises(BackendTimeoutError, match="did not answer within 0.2 s"):
             backend.default_model()
 
@@ -113,12 +116,13 @@ def test_a_gguf_file_means_the_embedded_backend(tmp_path):
     path = tmp_path / "my model.gguf"
     path.write_bytes(b"GGUF")
     assert opened(Options(model=str(path)), {"OLLAMA_HOST": "127.0.0.1:9"})[0].name == "embedded"
-    for options in (
-        Options(model=str(path), backend="ollama"),
-        Options(model=str(path), host="127.0.0.1:9"),
+    for options, environ in (
+        (Options(model=str(path), backend="ollama"), {}),
+        (Options(model=str(path)), {"ORE_BACKEND": "ollama"}),
+        (Options(model=str(path), host="127.0.0.1:9"), {}),
     ):
-        with pytest.raises(UsageError, match="leave"):
-            opened(options)
+        with pytest.raises(UsageError, match="use --backend embedded, and no --host"):
+            opened(options, environ)
 
 
 def test_a_gguf_file_that_is_not_there_is_named():

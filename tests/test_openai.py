@@ -24,6 +24,7 @@ from ore.errors import (
 from ore.net.host import Host
 from ore.types import Message
 from tests.fake_openai import FakeOpenAI
+from tests.process import until
 
 pytest.importorskip("openai")
 
@@ -137,7 +138,9 @@ TROUBLES = [
     ("list-event", BackendError, "not as the OpenAI protocol does", "Paris."),
     ("number-choices", BackendError, "not as the OpenAI protocol does", "Paris."),
     ("object-content", BackendError, "not as the OpenAI protocol does", ""),
-    ("huge-line", BackendError, "a line larger than 1 MiB", ""),
+    ("huge-line", BackendError, "a part of an answer larger than 1 MiB", ""),
+    ("endless-event", BackendError, "a part of an answer larger than 1 MiB", ""),
+    ("endless-comments", BackendError, "a part of an answer larger than 1 MiB", ""),
     ("html-200", BackendError, "no stream of events", ""),
     ("json-200", BackendError, "no stream of events", ""),
     ("no-http", BackendError, "", ""),
@@ -186,8 +189,7 @@ def test_closing_the_generator_closes_the_connection_at_once():
         next(chunks)
         closed = time.monotonic()
         chunks.close()
-        while fake.chats[0].disconnected_at is None and time.monotonic() < closed + 5:
-            time.sleep(0.002)
+        until(lambda: fake.chats[0].disconnected_at)
         assert fake.chats[0].disconnected_at - closed < 0.1
 
 

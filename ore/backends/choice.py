@@ -46,10 +46,9 @@ def open_backend(
         return _openai(options, environ, env_files, notice)
     if _is_gguf_file(options.model, name, options.host):
         if name == "ollama" or options.host is not None:
-            named = "--backend ollama" if name == "ollama" else "--host"
             raise UsageError(
-                f"{options.model} is a file, which only the embedded backend runs: "
-                f"leave {named} out."
+                f"{options.model} is a file, which only the embedded backend runs: use --backend "
+                f"embedded, and no --host."
             )
         name = "embedded"
     if name == "embedded":
@@ -81,6 +80,12 @@ def _model(environ: Mapping[str, str]) -> str | None:
     return environ.get("ORE_MODEL", "").strip() or None
 
 
+def _patience(options: Options) -> float | None:
+    """Return what bounds the choice of a model, in seconds: what bounds the turn."""
+    bounds = (options.timeout, options.deadline)
+    return min((seconds for seconds in bounds if seconds is not None), default=None)
+
+
 def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str], None]) -> Host:
     """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
@@ -105,7 +110,8 @@ def _openai(
     from ore.backends.openai_server import key_for, resolve_server
 
     host = _with_file(resolve_server(options.host, environ), env_files, notice)
-    return OpenAIBackend(host, key_for(host.url, environ), _model(environ))
+    key = key_for(host.url, environ)
+    return OpenAIBackend(host, key, _model(environ), seconds=_patience(options))
 
 
 def _ollama(
@@ -119,8 +125,7 @@ def _ollama(
     from ore.ollama.host import resolve_host
 
     host = _with_file(resolve_host(options.host, environ), env_files, notice)
-    patience = [seconds for seconds in (options.timeout, options.deadline) if seconds is not None]
-    backend = OllamaBackend(host, _model(environ), seconds=min(patience, default=None))
+    backend = OllamaBackend(host, _model(environ), seconds=_patience(options))
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded(environ)
         if embedded.has_engine() if options.pull else embedded.is_installed():

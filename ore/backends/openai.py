@@ -34,6 +34,7 @@ class OpenAIBackend(Backend):
         host: The server.
         key: The key to send, or None.
         model: What ``default_model`` answers; None asks the server.
+        seconds: How long to wait for the list of models; None is as long as for any look-up.
 
     Raises:
         ExtraNotInstalledError: The package is missing.
@@ -41,17 +42,25 @@ class OpenAIBackend(Backend):
 
     name = "openai"
 
-    def __init__(self, host: Host, key: str | None = None, model: str | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        key: str | None = None,
+        model: str | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> None:
         check_installed()
         self.address = host
         self.host = host.url
         self._key = key
         self._model = model
+        self._seconds = seconds
 
     def models(self) -> list[str]:
         """Return the names of the models that the server lists, in its order."""
-        with closing(Call(self.address, self._key, deadline=_LOOK_UP_SECONDS)) as call:
-            return [entry.id for entry in call.models()]
+        seconds = min(self._seconds or _LOOK_UP_SECONDS, _LOOK_UP_SECONDS)
+        return [entry.id for entry in _listed(self.address, self._key, seconds)]
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""
@@ -116,7 +125,6 @@ class OpenAIReasoner(StreamingReasoner):
         expected = window.estimate(encoded(messages))
         request = request_of(self.model_id, messages, settings)
         answer, last = Answer(settings.on_thinking), _Last()
-        self._doing = "reading the prompt"
         call = Call(
             self.host,
             self._key,
@@ -124,6 +132,7 @@ class OpenAIReasoner(StreamingReasoner):
             deadline=settings.deadline,
             strict=settings.strict_context,
         )
+        self._doing = "reading the prompt"
         try:
             for part in call.chat(request):
                 if text := self._take(part, answer, last):
@@ -176,10 +185,10 @@ class OpenAIReasoner(StreamingReasoner):
     def _window(self) -> int | None:
         """Return the context window in tokens, where the server's list of models says it."""
         try:
-            with closing(Call(self.host, self._key, deadline=_WINDOW_SECONDS)) as call:
-                entry = next((e for e in call.models() if e.id == self.model_id), None)
+            listed = _listed(self.host, self._key, _WINDOW_SECONDS)
         except OreError:
             return None
+        entry = next((entry for entry in listed if entry.id == self.model_id), None)
         about = getattr(entry, "meta", None)  # llama.cpp's; vLLM and SGLang say it themselves
         length = about.get("n_ctx") if isinstance(about, dict) else None
         length = length or getattr(entry, "max_model_len", None)
@@ -190,10 +199,10 @@ class OpenAIReasoner(StreamingReasoner):
             error = net_errors.too_large(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
             try:
-                with closing(Call(self.host, self._key, deadline=_WINDOW_SECONDS)) as call:
-                    names = tuple(entry.id for entry in call.models())
+                listed = _listed(self.host, self._key, _WINDOW_SECONDS)
             except OreError:
-                names = ()
+                listed = []
+            names = tuple(entry.id for entry in listed)
             error = openai_errors.no_model(self.host, self.model_id, names)
         error.partial = answer.text
         return error
@@ -250,6 +259,12 @@ class _Last:
             **({"prompt_cached_count": cached} if cached else {}),
             **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
         }
+
+
+def _listed(host: Host, key: str | None, seconds: float) -> list[Any]:
+    """Return what the server says of each of its models, within so many seconds."""
+    with closing(Call(host, key, deadline=seconds)) as call:
+        return call.models()
 
 
 def _word(value: Any) -> str:

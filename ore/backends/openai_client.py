@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import openai
 
 _OWN_VARIABLES = re.compile("openai_.*", re.IGNORECASE)  # what the package would read by itself
-_NO_KEY = "none"
+_NO_KEY = "none"  # the package wants one to be made with; it is not sent
 
 
 class Call:
@@ -69,6 +69,7 @@ class Call:
         self._status = 0
         self._body = b""
         self._problem = ""
+        self._unread = 0
         self._stream: Any = None
         openai, httpx = _packages()
         self._kinds = (openai, httpx)
@@ -97,6 +98,7 @@ class Call:
                 return
             except self._failures as exc:
                 raise self._failure(exc) from exc
+            self._unread = 0
             yield part
 
     def models(self) -> list[Any]:
@@ -174,12 +176,21 @@ class Call:
         stream = cast("httpx2.SyncByteStream", response.stream)  # the client is no asynchronous one
         response.stream = _body(stream, self)
 
+    def _bounded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass a stream on; the package would keep what does not end in a part, however large."""
+        for chunk in chunks:
+            self._unread += len(chunk)
+            if self._unread > LINE_LIMIT:
+                raise TooLarge("a part of an answer", LINE_LIMIT)
+            yield chunk
+
     def _failure(self, error: BaseException) -> OreError:
         """Return what an exception and the evidence mean: the one place that decides it."""
         openai, httpx = self._kinds
         host, cause = self._host, error.__cause__ or error
         if self._watchdog.fired:
-            return net_errors.too_slow(host, self._watchdog.seconds)
+            late = net_errors.too_slow if self._model else net_errors.no_reply
+            return late(host, self._watchdog.seconds)
         if self._problem:
             return openai_errors.not_understood(host, self._problem)
         if isinstance(cause, TooLarge):
@@ -218,7 +229,7 @@ def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
     class Body(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             if call._status < 300 and call._model:
-                return _bounded_lines(stream)
+                return call._bounded(stream)
             call._body = (whole_body if call._status < 300 else first_bytes)(stream)
             return iter((call._body,))
 
@@ -226,17 +237,6 @@ def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
             stream.close()
 
     return Body()
-
-
-def _bounded_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Pass a stream on; raise ``TooLarge`` where a line is larger than ``LINE_LIMIT``."""
-    begun = 0
-    for chunk in chunks:
-        head, found, tail = chunk.rpartition(b"\n")
-        begun = len(tail) if found else begun + len(chunk)
-        if max(begun, len(head)) > LINE_LIMIT:
-            raise TooLarge("a line", LINE_LIMIT)
-        yield chunk
 
 
 def _packages() -> tuple[ModuleType, ModuleType]:

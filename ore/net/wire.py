@@ -1,4 +1,4 @@
-"""The bytes below a client: how many are accepted, whom TLS trusts, and a clock that ends a blocked read.
+"""The bytes below a client: how many are accepted, whom TLS trusts, and a clock for blocked reads.
 
 Knows nothing about HTTP libraries or about what the bytes say.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: 
 CONNECT_SECONDS = 5.0
 """How long a connection may take to come about."""
 LINE_LIMIT = 1 << 20
-"""The most bytes of one line of a stream."""
+"""The most bytes of one line, or of one event, of a stream."""
 REPLY_LIMIT = 16 << 20
 """The most bytes of a body that is not a stream, and of the text that a stream brings."""
 REFUSAL_LIMIT = 64 << 10
