@@ -98,8 +98,9 @@ def make_fifo(path):
         (lambda path: path.mkdir(), "is no regular file"),
         (make_fifo, "is no regular file"),
         (lambda path: None, "can't be read: no such file"),
+        (lambda path: path.symlink_to("x" * 300), "can't be read: file name too long"),
     ],
-    ids=["empty", "another kind", "folder", "fifo", "missing"],
+    ids=["empty", "another kind", "folder", "fifo", "missing", "a link that leads nowhere"],
 )
 def test_what_is_no_gguf_file_is_refused_without_waiting(tmp_path, make, said):
     path = tmp_path / "model.gguf"

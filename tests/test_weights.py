@@ -53,6 +53,16 @@ def test_a_folder_that_is_no_absolute_path_is_refused(monkeypatch, named):
         weights.models_folder()
 
 
+LONG = f"/{'x' * 300}.gguf"  # longer than a file's name may be, so looking at it is an error
+
+
+def test_what_can_t_be_looked_at_is_not_there(folder):
+    (folder / "mine.gguf").symlink_to(LONG)
+    assert weights.installed() == {}
+    with pytest.raises(ModelNotFoundError, match="There is no file"):
+        weights.find(LONG)
+
+
 def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
     assert weights.installed() == {}
     assert not (home / ".ore").exists()

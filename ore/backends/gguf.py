@@ -6,6 +6,7 @@ Knows nothing about engines.
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def context_length(path: Path) -> int | None:
 
 
 def _head(path: Path, size: int) -> bytes:
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise FileAccessError(f"{path} can't be read: it is no regular file.", path)
     try:
         with open(path, "rb") as file:

@@ -70,7 +70,7 @@ def installed() -> dict[str, Path]:
     own = {
         path.stem: path
         for path in files
-        if path not in pinned.values() and path.stem not in PINNED and path.is_file()
+        if path not in pinned.values() and path.stem not in PINNED and os.path.isfile(path)
     }
     return {**pinned, **own}
 
@@ -87,7 +87,7 @@ def find(model_id: str) -> Path:
         path = models[model_id]
     elif model_id.lower().endswith(_SUFFIX):
         path = Path(model_id)
-        if not path.exists():
+        if not os.path.exists(path):
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
     else:
         raise _not_found(model_id, tuple(models))
