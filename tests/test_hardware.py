@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from ore.backends import hardware
 from ore.backends.hardware import (
     can_import,
     missing_features,
@@ -78,3 +79,14 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
 
 def test_a_module_that_python_can_import_passes():
     assert can_import("json")
+
+
+def test_where_no_features_are_listed_a_child_imports_what_this_process_would(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(hardware, "_CPU_INFO", tmp_path / "none")
+    (tmp_path / "dies.py").write_text("import os; os.abort()")
+    monkeypatch.chdir(tmp_path)
+    assert can_import("dies")  # that is in the current folder only, so it is not found
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not can_import("dies")

@@ -39,7 +39,7 @@ def can_import(module: str) -> bool:
         return not missing_features(_read(_CPU_INFO))
     try:
         child = subprocess.run(
-            [sys.executable, "-c", f"import {module}"],
+            [sys.executable, "-c", f"import sys; sys.path = {sys.path!r}; import {module}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -38,7 +38,8 @@ def start_server(path: Path, key: str, window: int) -> Any:
         parameters = _parameters(xllamacpp, path, key, window)
     except (AttributeError, TypeError) as exc:
         raise BackendError(
-            f"This release of {_PACKAGE} is not the one that ORE knows: {install_command('embedded')}."
+            f"This release of {_PACKAGE} is not the one that ORE knows: "
+            f"{install_command('embedded')}."
         ) from exc
     except UnicodeEncodeError as exc:
         raise BackendError(
