@@ -99,6 +99,14 @@ def test_what_breaks_a_turn_to_another_machine_is_said_in_one_sentence():
     assert no_proxy.startswith(f"ServerUnreachableError: No Ollama server answers at {host}")
 
 
+def test_variables_come_back_where_one_can_t_be_set(monkeypatch):
+    monkeypatch.setenv("ORE_TEST_PROXY", "mine")
+    with pytest.raises(TypeError):
+        with environment_without(re.compile("ORE_TEST_PROXY"), ORE_TEST_EXTRA=7):
+            pass
+    assert os.environ["ORE_TEST_PROXY"] == "mine"
+
+
 def test_variables_are_hidden_and_come_back(monkeypatch):
     monkeypatch.setenv("Ore_Test_Proxy", "mine")
     monkeypatch.setenv("ORE_TEST_OTHER", "stays")

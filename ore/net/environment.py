@@ -19,10 +19,10 @@ def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None
     """Take the variables that match ``names`` out of the environment, and put them back after."""
     with _lock:
         hidden = {name: os.environ[name] for name in list(os.environ) if names.fullmatch(name)}
-        for name in hidden:
-            del os.environ[name]
-        os.environ.update(instead)
         try:
+            for name in hidden:
+                del os.environ[name]
+            os.environ.update(instead)
             yield
         finally:
             for name in instead:
