@@ -108,7 +108,7 @@ class Backend(ABC):
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return ``server_version``, and ``model_digest``, the SHA-256 of ``model_id``.
 
-        Each is None where it is not known. May ask the server; asked for artifacts and replays only. Never raises.
+        Each is None where it is not known. May ask the server. Never raises.
         """
         return {"server_version": None, "model_digest": None}
 

@@ -1,1 +1,1 @@
-"""What every server is asked with: its address, the bytes, and how a connection fails. Knows no protocol."""
+"""What every server is asked with: address, bytes, how a connection fails. Knows no protocol."""

@@ -1,1 +1,1 @@
-"""The edge to an Ollama server: its address, its wire, its failures. Knows nothing about ORE's turns."""
+"""The edge to an Ollama server: its address, wire and failures. Knows nothing about ORE's turns."""
