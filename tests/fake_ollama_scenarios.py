@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.fake_ollama_replies import JSON, Reply
-from tests.fake_ollama_rules import encode, too_long
+from tests.fake_ollama_rules import encode
 
 FOREVER = 86_400.0
-HTML = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
-NESTED = too_long(18_000, 4_096)
 CHAT = "/api/chat"
 
 

