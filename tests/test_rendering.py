@@ -99,10 +99,10 @@ def test_a_forged_label_is_indented(source):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
-def test_it_does_not_matter_where_pieces_end(first, second):
-    low, high = sorted((first, second))
-    assert shown(SOURCE[:low], SOURCE[low:high], SOURCE[high:]) == WHOLE
+@given(st.sampled_from(["\n", "\r\n"]), st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
+def test_it_does_not_matter_where_pieces_end_or_how_lines_do(line_end, first, second):
+    source, (low, high) = SOURCE.replace("\n", line_end), sorted((first, second))
+    assert shown(source[:low], source[low:high], source[high:]) == WHOLE
 
 
 @settings(max_examples=50, deadline=None)

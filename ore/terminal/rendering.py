@@ -48,8 +48,8 @@ class Markdown:
 
     def feed(self, text: str) -> str:
         """Return the blocks that ``text`` has completed, each after a line end."""
-        *lines, self._pending = (self._pending + neutralise(text)).split("\n")
-        return "".join(self._line(line) for line in lines)
+        *lines, self._pending = (self._pending + text).split("\n")
+        return "".join(self._line(line.removesuffix("\r")) for line in lines)
 
     def end(self) -> str:
         """Return what is left."""
@@ -57,6 +57,7 @@ class Markdown:
         return self._line(pending) + self._block()
 
     def _line(self, line: str) -> str:
+        line = neutralise(line)
         fence = _FENCE.match(line)
         is_after_blank = bool(self._lines) and not self._lines[-1].strip() and not self._fence
         done = ""
