@@ -44,7 +44,7 @@ class History:
         try:
             with open_folder(self._path) as folder:
                 data, _ = folder.read(_NAME, _LIMIT)
-                lines = data.decode("utf-8", "replace").splitlines()
+                lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
                 if len(lines) > MOST_ENTRIES:
                     lines = lines[-MOST_ENTRIES:]
                     _rewrite(folder, lines)
@@ -77,9 +77,8 @@ def _rewrite(folder: Folder, lines: list[str]) -> None:
 
 
 def _encode(entry: str) -> str:
-    """Return an entry as one line of a file, whatever line ends it has."""
-    entry = entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return "".join(entry.splitlines())
+    """Return an entry as one line of a file."""
+    return entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _decode(line: str) -> str:
