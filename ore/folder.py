@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
+from ore.files import sync_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -202,26 +203,11 @@ def _require_private(path: Path, status: os.stat_result) -> None:
 
 
 def _make(path: Path) -> None:
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        if _HAS_DIR_FD:
-            _sync_parent(folder)
-
-
-def _sync_parent(folder: Path) -> None:
-    try:
-        descriptor = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:  # one may make folders in a folder that one can't read
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(folder.parent)
 
 
 def _write(descriptor: int, chunk: bytes | bytearray) -> None:

@@ -28,7 +28,7 @@ LAYERS = {
     "ore.terminal.measures": 0,
     "ore.terminal.style": 0,
     "ore.files": 1,
-    "ore.folder": 1,
+    "ore.folder": 2,
     "ore.home": 1,
     "ore.interrupts": 1,
     "ore.neutral": 1,

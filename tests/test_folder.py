@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -9,6 +10,7 @@ import pytest
 
 from ore.errors import FileAccessError
 from ore.folder import open_folder
+from tests.faults import Intercepted, failing
 from tests.sessions import SPECIAL, make_special
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions or files")
@@ -41,6 +43,17 @@ def test_a_folder_that_is_not_there_is_made_only_when_asked(tmp_path):
     with pytest.raises(FileNotFoundError), open_folder(tmp_path / "a"):
         pass
     assert not (tmp_path / "a").exists()
+
+
+@posix
+def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
+    def make(name: str, at: int = 0) -> list[str]:
+        path = tmp_path / name
+        with Intercepted(at, failing(errno.EINVAL)) as calls, open_folder(path, make=True):
+            assert path.is_dir()
+        return calls.names
+
+    make("refused", make("synced").index("fsync") + 1)
 
 
 @posix
