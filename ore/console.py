@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ore.errors import ReasonerContractError, UsageError
 from ore.neutral import neutralise
 from ore.terminal import style
-from ore.terminal.streams import Streams, waited_for
+from ore.terminal.streams import Streams, wait_on
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
@@ -43,7 +43,7 @@ class Console(Streams):
         stdin: Bytes, or None when it is closed.
         stdout: Text, or None when it is closed.
         stderr: Text, or None when it is closed.
-        environ: What says whether ORE's words may be coloured; None is not.
+        environ: What says what a terminal shows besides text; None is nothing.
 
     Attributes:
         markdown: Whether answers on a terminal are shown as Markdown.
@@ -67,14 +67,14 @@ class Console(Streams):
     @classmethod
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
-        stdin = waited_for(getattr(sys.stdin, "buffer", None))
+        wait_on(sys.stdin, sys.stdout, sys.stderr)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
             sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        return cls(stdin, stdout, stderr, os.environ)
+        return cls(getattr(sys.stdin, "buffer", None), stdout, stderr, os.environ)
 
     # The answer
 
@@ -284,7 +284,7 @@ class Console(Streams):
         from ore.terminal.typing_ahead import unseen
 
         marks_pastes = self._editor is not None and self._editor.ends_its_line
-        return unseen(self.stdin, self._write, is_edited=marks_pastes)
+        return unseen(self.stdin, lambda mark: self._write(mark, True), is_edited=marks_pastes)
 
     def remember(self, entry: str) -> None:
         """Keep what was typed for the next time, where lines are edited."""

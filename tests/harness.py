@@ -93,6 +93,10 @@ class ScriptedBackend(Backend):
         return self.engine
 
 
+XTERM = {"TERM": "xterm", "NO_COLOR": "1"}
+"""The environment of a terminal that can draw a line again, and has no colours."""
+
+
 class Terminal(io.StringIO):
     """A text stream that says that it is a terminal."""
 
@@ -158,7 +162,7 @@ def run_ore(
     backend.engine.metadata.update(metadata or {})
     code = main(
         list(args),
-        console=Console(source, out, err),
+        console=Console(source, out, err, XTERM),
         open_backend=open_backend or (lambda *_: backend),
     )
     return Result(code, out.getvalue(), err.getvalue(), backend)

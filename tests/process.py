@@ -30,9 +30,9 @@ def environment(**more: str | None) -> dict[str, str]:
     """The tests' environment with changes; None takes a variable away.
 
     Modules are compiled once, as for whoever installed ORE: doing it anew in each process would be
-    most of the time that it takes.
+    most of the time that it takes. Streams are buffered, as for them: what is not flushed is missed.
     """
-    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": None, **more}
+    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": None, "PYTHONUNBUFFERED": None, **more}
     return {name: value for name, value in environ.items() if value is not None}
 
 

@@ -130,6 +130,27 @@ def drop(target: Console) -> None:
         pass
 
 
+class Partly(io.RawIOBase):
+    """A file that takes three bytes at a time, as a disk that is nearly full may, under ``python -u``."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        self.taken += bytes(data[:3])
+        return len(data[:3])
+
+
+def test_an_answer_is_written_whole_also_where_nothing_is_buffered():
+    raw = Partly()
+    target = console(io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+    target.json({"answer": "long enough"})
+    assert json.loads(raw.taken) == {"answer": "long enough"}
+
+
 @pytest.mark.parametrize(
     "terminals, out, err",
     [("in out err", "You: ", ""), ("in err", "", "You: "), ("in", "", "You: "), ("", "", "")],
@@ -155,6 +176,15 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_in_a_pipe():
     assert piped.stderr.getvalue() == "reading\nchecking\n"
     shown = terminal.stderr.getvalue()
     assert "50% of 2.0 MB" in shown and shown.endswith("\r") and "\n" not in shown
+
+
+def test_a_bar_never_makes_a_second_line_in_a_narrow_terminal():
+    target = console(err=Terminal())
+    target._columns = lambda stream: 40
+    target.progress("reading", 1_000_000, 2_000_000)
+    target.end_progress()
+    drawn = target.stderr.getvalue().split("\r")
+    assert drawn == ["reading: [###############..............", " " * 39, ""]
 
 
 def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -203,6 +204,20 @@ def test_a_pipe_whose_reads_do_not_wait_is_waited_for(server, args, text):
         os.close(reading)
         result = end(process)
     assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+
+
+def test_a_full_pipe_whose_writes_do_not_wait_is_waited_for():
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"\n" * 4096)
+    with running("--version", stdout=writing) as process, open(reading, "rb") as pipe:
+        os.close(writing)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        assert pipe.read().strip().startswith(b"ore ")
+        assert end(process).code == 0
 
 
 class TestEnvFiles:

@@ -10,7 +10,7 @@ import pytest
 from ore.cli import main
 from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
-from tests.harness import ScriptedBackend, Terminal, TypedInput
+from tests.harness import XTERM, ScriptedBackend, Terminal, TypedInput
 from tests.sessions import blocking
 
 DOWN = BackendError("The server is down.")
@@ -263,7 +263,8 @@ def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flag
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    assert main(["hi", *flags], Console(None, io.StringIO(), err), interrupted) == 130
+    console = Console(None, io.StringIO(), err, XTERM)
+    assert main(["hi", *flags], console, interrupted) == 130
     assert err.getvalue() == f"\r\x1b[K{said}"
 
 

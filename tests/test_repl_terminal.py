@@ -68,7 +68,8 @@ def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_pro
         terminal.wait_for(ASK)
         terminal.type("Hello\r")
         terminal.wait_for("Hello\r\n")
-        assert b"Read." not in terminal.wait_for("\x1b[?2004h")
+        terminal.wait_for("\x1b[?2004h")
+        assert b"[AYA]" not in terminal.seen
         terminal.type("\x1b[200~one\ntwo\x1b[201~")
         assert "one" not in plain(terminal.wait_for(ASK))
         terminal.wait_for("two")

@@ -11,7 +11,8 @@ import pytest
 
 from ore.console import Console
 from ore.terminal import waiting
-from tests.harness import Terminal
+from tests.harness import XTERM, Terminal
+from tests.process import until
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +20,10 @@ def quick(monkeypatch):
     """Count in hundredths of a second instead of seconds."""
     for name, seconds in (("FIRST", 0.02), ("STALLED", 0.06), ("TICK", 0.005), ("ASK_EVERY", 0.01)):
         monkeypatch.setattr(waiting, name, seconds)
-    monkeypatch.setenv("TERM", "xterm")
 
 
-def console(err: io.StringIO) -> Console:
-    return Console(None, Terminal(), err)
+def console(err: io.StringIO, environ: dict[str, str] = XTERM) -> Console:
+    return Console(None, Terminal(), err, environ)
 
 
 @contextmanager
@@ -33,13 +33,6 @@ def counting(target: Console, phase):
         yield
     finally:
         target.end_waiting()
-
-
-def until(condition, seconds: float = 5.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.005)
 
 
 def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
@@ -76,12 +69,28 @@ def test_it_is_gone_when_the_turn_fails():
     assert err.getvalue() == shown
 
 
-@pytest.mark.parametrize("err, term", [(io.StringIO(), "xterm"), (Terminal(), "dumb")])
-def test_a_pipe_and_a_dumb_terminal_are_spared(err, term, monkeypatch):
-    monkeypatch.setenv("TERM", term)
-    with counting(console(err), lambda: "waiting"):
+@pytest.mark.parametrize(
+    "err, environ",
+    [
+        (io.StringIO(), XTERM),
+        (Terminal(), {"TERM": "dumb"}),
+        (Terminal(), {}),
+    ],
+)
+def test_a_pipe_a_dumb_terminal_and_one_that_nobody_names_are_spared(err, environ):
+    with counting(console(err, environ), lambda: "waiting"):
         time.sleep(0.05)
     assert err.getvalue() == ""
+
+
+def test_where_the_system_has_no_thread_left_there_is_no_indicator_and_no_error():
+    before = threading.stack_size(1 << 47)
+    try:
+        with counting(target := console(Terminal()), lambda: "waiting"):
+            target.chunk("Paris.")
+    finally:
+        threading.stack_size(before)
+    assert (target.stdout.getvalue(), target.stderr.getvalue()) == ("Paris.", "")
 
 
 def test_quiet_is_quiet():

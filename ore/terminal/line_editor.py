@@ -9,11 +9,10 @@ from __future__ import annotations
 import io
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ore.terminal.history import History
+from ore.terminal.typing_ahead import on_ctrl_z
 
 try:
     import readline
@@ -64,6 +63,10 @@ class LineEditor:
 
         A line may hold further line ends: a paste of several lines is one line.
 
+        Args:
+            prompt: What stands before the line.
+            colour: Returns the prompt's words with their colour.
+
         Raises:
             KeyboardInterrupt: Ctrl-C; ``typed`` says what the line held.
         """
@@ -76,7 +79,7 @@ class LineEditor:
         while True:
             readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
             try:
-                with _ctrl_z_raises():
+                with on_ctrl_z(_leave_the_line):  # the terminal is as it was during the stop
                     text = input(painted + prompt[len(label) :])
             except EOFError:
                 return None
@@ -119,22 +122,8 @@ class _Stopped(Exception):
     """Ctrl-Z was pressed in a line."""
 
 
-@contextmanager
-def _ctrl_z_raises() -> Iterator[None]:
-    """Leave the line on Ctrl-Z, so that the terminal is as it was while the process is stopped."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise _Stopped
-
-    signal.signal(signal.SIGTSTP, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+def _leave_the_line(*_: object) -> None:
+    raise _Stopped
 
 
 def forget_typed(stdin: io.BufferedIOBase) -> None:

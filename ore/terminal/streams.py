@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.neutral import one_line
-from ore.terminal.style import QUIET, allows_colour, paint
+from ore.terminal.style import QUIET, allows_colour, obeys, paint
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
@@ -28,7 +28,7 @@ class Streams:
         stdin: Bytes, or None when it is closed.
         stdout: Text, or None when it is closed.
         stderr: Text, or None when it is closed.
-        environ: What says whether ORE's words may be coloured; None is not.
+        environ: What says what a terminal shows besides text; None is nothing.
 
     Attributes:
         quiet: Whether stderr carries errors only.
@@ -48,9 +48,10 @@ class Streams:
         self.stdin_is_terminal = _is_terminal(stdin)
         self.stdout_is_terminal = _is_terminal(stdout)
         self.stderr_is_terminal = _is_terminal(stderr)
-        environ = {"NO_COLOR": "1"} if environ is None else environ
+        environ = {} if environ is None else environ
         self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
         self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
+        self._can_redraw = self.stderr_is_terminal and obeys(environ)
         self._waiting: Waiting | None = None
         self._trace: Trace | None = None
 
@@ -61,11 +62,6 @@ class Streams:
             return os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
         except (OSError, ValueError):
             return 0
-
-    @property
-    def _can_redraw(self) -> bool:
-        """Whether stderr is a terminal that understands how to take a line away."""
-        return self.stderr_is_terminal and os.environ.get("TERM") != "dumb"
 
     def begin_waiting(self, phase: Callable[[], str]) -> None:
         """Count the seconds on stderr until something is written, and while nothing comes.
@@ -79,7 +75,10 @@ class Streams:
             return
         from ore.terminal.waiting import Waiting
 
-        self._waiting = Waiting(self._draw, phase)
+        try:
+            self._waiting = Waiting(self._draw, phase)
+        except RuntimeError:
+            pass  # the system has no thread left
 
     def end_waiting(self) -> None:
         """Count no more; may be called twice."""
@@ -146,7 +145,7 @@ class Streams:
     ) -> None:
         self.end_thinking()
         if self.stderr_is_terminal:
-            text = one_line(text) if end == "\r" else self._wrapped(text, len(label))
+            text = self._cut(text) if end == "\r" else self._wrapped(text, len(label))
         if is_dim:
             text = self._dimmed(text)
         if self.stderr_has_colour and label:
@@ -157,6 +156,11 @@ class Streams:
         from ore.terminal.answer_text import laid_out
 
         return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own
+
+    def _cut(self, text: str) -> str:
+        """Return what one line can show of a text, so that the next one can be drawn over it."""
+        text, room = one_line(text), self._columns(self.stderr) - 1
+        return text[:room] if room > 0 else text
 
     def _put_apart(self, text: str) -> None:
         """Write to stderr where the waiting indicator is not."""
@@ -175,17 +179,23 @@ class Streams:
             self.stderr = None  # nobody can be told that nobody can be told
 
 
-def waited_for(stdin: io.BufferedIOBase | None) -> io.BufferedIOBase | None:
-    """Return ``stdin``, of which each read waits, also where whoever opened it asked for none that do."""
-    try:
-        os.set_blocking(stdin.fileno(), True)  # type: ignore[union-attr]  # None has no fileno
-    except (AttributeError, OSError, ValueError):
-        pass  # closed, in memory, or on a system that can't be asked
-    return stdin
+def wait_on(*streams: object) -> None:
+    """Have reading and writing wait, also where whoever opened a stream asked for none that do."""
+    for stream in streams:
+        try:
+            os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # None has no fileno
+        except (AttributeError, OSError, ValueError):
+            pass  # closed, in memory, or on a system that can't be asked
 
 
 def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
+    raw = getattr(stream, "buffer", None)
     try:
+        if isinstance(raw, io.RawIOBase):  # python -u, which drops what a full disk did not take
+            data = text.encode("utf-8", "backslashreplace")
+            while data:
+                data = data[raw.write(data) :]
+            return
         stream.write(text)
         if flush:
             stream.flush()

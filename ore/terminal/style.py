@@ -1,4 +1,4 @@
-"""Where colour is allowed, and the few colours that ORE's own words have.
+"""What a terminal can show besides text, and the few colours that ORE's own words have.
 
 An answer is never coloured: that is how a person tells ORE's words from a model's. Knows nothing
 about streams.
@@ -23,8 +23,11 @@ def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
     """
     if not is_terminal or environ.get("NO_COLOR"):
         return False
-    if environ.get("FORCE_COLOR") not in (None, "", "0"):
-        return True
+    return environ.get("FORCE_COLOR") not in (None, "", "0") or obeys(environ)
+
+
+def obeys(environ: Mapping[str, str]) -> bool:
+    """Return whether a terminal obeys sequences, as far as the environment says what it is."""
     if os.name == "nt" and "TERM" not in environ:  # pragma: no cover  # Windows
         return "WT_SESSION" in environ
     return environ.get("TERM", "dumb") != "dumb"

@@ -16,8 +16,8 @@ class Trace:
 
     Args:
         is_terminal: Whether control characters are shown, and no line may pass for ORE's.
-        width: The terminal's columns, at whose edge words are kept whole; 0 keeps lines as they are.
         has_colour: Whether the block is dim.
+        width: The terminal's columns, at whose edge words are kept whole; 0 keeps lines as they are.
     """
 
     def __init__(self, is_terminal: bool, has_colour: bool, width: int = 0) -> None:

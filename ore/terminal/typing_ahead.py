@@ -34,7 +34,7 @@ def unseen(
 
     Args:
         stdin: The terminal; anything else is left alone.
-        show: Writes to the terminal.
+        show: Writes to the terminal, at once.
         is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
             marks where a paste begins and ends (bracketed paste).
     """
@@ -45,11 +45,18 @@ def unseen(
     hidden = list(before)
     hidden[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
 
+    def stop(*_: object) -> None:
+        _set_modes(stdin, before)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
+        signal.signal(signal.SIGTSTP, stop)
+        _set_modes(stdin, hidden)
+
     try:
         _set_modes(stdin, hidden)
         if is_edited:
             show(_PASTE_ON)
-        with _around_a_stop(lambda: _set_modes(stdin, before), lambda: _set_modes(stdin, hidden)):
+        with on_ctrl_z(stop):
             yield
     finally:
         _set_modes(stdin, before)
@@ -58,21 +65,13 @@ def unseen(
 
 
 @contextmanager
-def _around_a_stop(before: Callable[[], None], after: Callable[[], None]) -> Iterator[None]:
-    """Call ``before`` when Ctrl-Z stops the process in the block, and ``after`` when it goes on."""
+def on_ctrl_z(handler: Callable[..., None]) -> Iterator[None]:
+    """Have ``handler`` called in the block where Ctrl-Z would have stopped the process."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
         yield
         return
-
-    def stop(*_: object) -> None:
-        before()
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
-        signal.signal(signal.SIGTSTP, stop)
-        after()
-
-    signal.signal(signal.SIGTSTP, stop)
+    signal.signal(signal.SIGTSTP, handler)
     try:
         yield
     finally:
