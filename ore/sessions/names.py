@@ -47,11 +47,9 @@ def check_name(name: str, what: str = "session") -> str:
 
 @lru_cache(maxsize=64)  # the same few are asked for at every save
 def _checked(name: str, what: str) -> str:
-    problem: str | None = f"it is longer than {MAX_CHARACTERS} characters"
     if len(name) <= 4 * MAX_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
-        problem = _problem(name)
-    if problem is not None:
+    if (problem := _problem(name)) is not None:
         shown = name if len(name) <= 60 else name[:60] + "…"
         raise SessionNameError(
             f"{shown!r} can't be a {what}'s name: {problem}. A name has letters, digits, '.', "
