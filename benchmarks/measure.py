@@ -6,15 +6,15 @@ slows down or warms up slows or warms every case alike. Knows nothing about what
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median, quantiles
 from typing import TypeVar
 
 Measured = TypeVar("Measured")
 
 HEAD = ("", "ORE", "beside", "it takes", "ratio", "same again", "wanted")
-_UNITS = {"ms": 1e3, "s": 1.0, "MB": 1e-6, "/s": 1.0, "tokens": 1.0}
+_UNITS = {"ms": 1e3, "s": 1.0, "MB": 1e-6, "/s": 1.0}
 """What a unit makes of seconds, bytes, or things a second."""
 
 
@@ -24,8 +24,7 @@ class Comparison:
 
     Attributes:
         what: What was done.
-        unit: How the figures are shown: ``ms`` or ``s`` (of seconds), ``MB`` (of bytes), ``/s`` or
-            ``tokens``.
+        unit: How the figures are shown: ``ms`` or ``s`` (of seconds), ``MB`` (of bytes), ``/s``.
         ours: ORE's seconds, bytes, or things a second.
         beside: The name of the other.
         theirs: The same of the other.
@@ -98,16 +97,11 @@ def warmed(cases: dict[str, Callable[[], Measured]], runs: int) -> dict[str, lis
     return interleaved(cases, runs)
 
 
-def median(values: Sequence[float]) -> float:
-    """Return the middle of the values."""
-    return statistics.median(values)
-
-
 def spread(values: Sequence[float]) -> float:
     """Return half the distance between the quartiles, as a share of the median."""
     if len(values) < 2:
         return 0.0
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    low, _, high = quantiles(values, n=4, method="inclusive")
     return (high - low) / 2 / median(values) if median(values) else 0.0
 
 

@@ -103,7 +103,7 @@ def place(disk: Path, runs: int, is_quick: bool) -> Iterator[Place]:
 
 
 def install(folder: Path, requirements: str) -> Path:
-    """Make a virtual environment with packages in it, unless it is there; return its programs.
+    """Make a virtual environment, unless it is there, with packages in it; return its programs.
 
     Args:
         requirements: The file that names the packages, in the repository.
@@ -115,9 +115,9 @@ def install(folder: Path, requirements: str) -> Path:
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     if not programs.is_dir():
         venv.create(folder, with_pip=True)
-        command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
-        command += ["--disable-pip-version-check", "-r", str(ROOT / requirements)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [str(programs / "python"), "-m", "pip", "install", "--quiet"]
+    command += ["--disable-pip-version-check", "-r", str(ROOT / requirements)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
     return programs
 
 

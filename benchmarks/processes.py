@@ -34,13 +34,11 @@ class Finished:
         seconds: From its start to its end.
         first: Seconds from its start to the first byte of its stdout.
         last: Seconds from its start to the last byte of its stdout.
-        output: All of its stdout.
     """
 
     seconds: float
     first: float
     last: float
-    output: bytes
 
 
 def finish(command: Sequence[str], environ: dict[str, str]) -> Finished:
@@ -58,19 +56,17 @@ def finish(command: Sequence[str], environ: dict[str, str]) -> Finished:
         stderr=subprocess.PIPE,
     )
     assert process.stdout is not None and process.stderr is not None
-    pieces: list[bytes] = []
     first = last = 0.0
     with _ended(process):
-        while piece := os.read(process.stdout.fileno(), _PIECE):
+        while os.read(process.stdout.fileno(), _PIECE):
             last = time.perf_counter() - started
             first = first or last
-            pieces.append(piece)
         told = process.stderr.read()
         code = process.wait()
         seconds = time.perf_counter() - started
     if code:
         raise RuntimeError(f"{' '.join(command)} ended with {code}: {told.decode()[-500:]}")
-    return Finished(seconds, first, last, b"".join(pieces))
+    return Finished(seconds, first, last)
 
 
 @contextmanager
