@@ -13,6 +13,10 @@ folder=${2:?usage: map.sh PROMPTS FOLDER [WORKERS]}
 workers=${3:-2}
 ORE=${ORE:-ore}
 export ORE
+[ -f "$prompts" ] && [ -r "$prompts" ] || {
+    echo "map.sh: $prompts is no file that can be read" >&2
+    exit 1
+}
 mkdir -p "$folder" || exit 1
 
 # Write "PATH\0PROMPT\0" for every prompt without an artifact. The name holds the line's number and its
