@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ore.store import FileSessionStore
 from tests.harness import run_ore
 from tests.skill_files import write_skill
 
@@ -114,6 +115,18 @@ def folder(tmp_path, monkeypatch) -> Path:
 def writing(home):
     """The skill ``writing`` in the home folder; its instructions are ``Be brief.``"""
     write_skill(home / ".ore/skills", "writing", "name: writing\ndescription: d", "Be brief.")
+
+
+@pytest.fixture
+def reported() -> list[str]:
+    """The sentences that ``store`` reported."""
+    return []
+
+
+@pytest.fixture
+def store(tmp_path, reported) -> FileSessionStore:
+    """A store of its own, whose folder is not made yet."""
+    return FileSessionStore(tmp_path / "sessions", report=reported.append)
 
 
 @pytest.fixture

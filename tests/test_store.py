@@ -32,17 +32,6 @@ from tests.sessions import plain, turn
 from tests.test_sessions_text import SESSIONS
 
 
-@pytest.fixture
-def reported():
-    """The sentences that the store reported."""
-    return []
-
-
-@pytest.fixture
-def store(tmp_path, reported):
-    return FileSessionStore(tmp_path / "sessions", report=reported.append)
-
-
 def file_of(store: FileSessionStore, name: str):
     return store.root / f"{name}.json"
 

@@ -19,17 +19,6 @@ from tests.sessions import SPECIAL, make_special, plain, turn
 from tests.test_sessions_text import BAD
 
 
-@pytest.fixture
-def reported():
-    """The sentences that the store reported."""
-    return []
-
-
-@pytest.fixture
-def store(tmp_path, reported):
-    return FileSessionStore(tmp_path / "sessions", report=reported.append)
-
-
 def save_at(store: FileSessionStore, name: str, seconds: int, *texts: str) -> Session:
     """Save a session of turns, and date its file."""
     session = Session([message for text in texts for message in turn(text)])

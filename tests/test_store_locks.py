@@ -12,6 +12,7 @@ from ore.errors import SessionInUseError, SessionNotSavedError
 from ore.store import FileSessionStore
 from ore.types import Session
 from tests.faults import Intercepted, in_child
+from tests.process import until
 from tests.sessions import turn
 
 
@@ -106,21 +107,16 @@ def test_waiting_gets_the_lock_as_soon_as_it_is_free(store, tmp_path):
     if pid == 0:
         with FileSessionStore(store.root).lock("talk"):
             locked.touch()
-            wait_for(end)
+            until(end.exists)
             time.sleep(0.1)
         os._exit(0)
-    wait_for(locked)
+    until(locked.exists)
     with pytest.raises(SessionInUseError), store.lock("talk", wait=0.01):
         pass
     end.touch()
     with store.lock("talk", wait=60):
         pass
     assert os.waitpid(pid, 0)[1] == 0
-
-
-def wait_for(path) -> None:
-    while not path.exists():
-        time.sleep(0.005)
 
 
 def test_a_lock_leaves_no_file_where_no_session_was_made(store):

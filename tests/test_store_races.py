@@ -17,12 +17,6 @@ from ore.types import Session
 from tests.faults import Intercepted, failing
 from tests.sessions import plain, turn
 
-
-@pytest.fixture
-def store(tmp_path):
-    return FileSessionStore(tmp_path / "sessions")
-
-
 # Calls that fail
 
 USES = {
