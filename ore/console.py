@@ -214,13 +214,13 @@ class Console(Streams):
         self._tell(text, label="[Metadata]: ")
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is, in bytes: a bar on a terminal, a line per step elsewhere."""
+        """Show how far something is, in bytes: a bar where one can be drawn, else a line a step."""
         if self.quiet:
             return
         if self._progress is None:
             from ore.terminal.progress import Progress
 
-            self._progress = Progress(self._tell, self.stderr_is_terminal)
+            self._progress = Progress(self._tell, self._can_redraw)
         self._progress.show(what, done, total)
 
     def end_progress(self) -> None:

@@ -12,13 +12,13 @@ import pytest
 from ore.console import Console
 from ore.errors import OutputError, ReaderGoneError, ReasonerContractError, UsageError
 from tests.artifacts import nested
-from tests.harness import Terminal, TypedInput
+from tests.harness import XTERM, Terminal, TypedInput
 
 HOSTILE = "a\x1b]52;c;aGk=\x07\u202eb"
 
 
 def console(out=None, err=None, stdin=None) -> Console:
-    return Console(stdin, out or io.StringIO(), err or io.StringIO())
+    return Console(stdin, out or io.StringIO(), err or io.StringIO(), XTERM)
 
 
 def say(target: Console, *chunks: str) -> str:
@@ -166,14 +166,15 @@ def test_the_prompt_goes_where_a_person_types(terminals, out, err):
     assert (target.stdout.getvalue(), target.stderr.getvalue()) == (out, err)
 
 
-def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_in_a_pipe():
+def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_where_none_can_be_drawn():
     terminal, piped = console(err=Terminal()), console()
-    for target in (terminal, piped):
+    dumb = Console(None, None, Terminal(), {"TERM": "dumb"})
+    for target in (terminal, piped, dumb):
         target.progress("reading", 1_000_000, 2_000_000)
         target.progress("reading", 1_500_000, 2_000_000)
         target.progress("checking", 0, 0)
         target.end_progress()
-    assert piped.stderr.getvalue() == "reading\nchecking\n"
+    assert piped.stderr.getvalue() == dumb.stderr.getvalue() == "reading\nchecking\n"
     shown = terminal.stderr.getvalue()
     assert "50% of 2.0 MB" in shown and shown.endswith("\r") and "\n" not in shown
 

@@ -11,7 +11,7 @@ from ore.console import Console
 from ore.errors import BackendError
 from ore.store import FileSessionStore
 from ore.types import Message, Session
-from tests.harness import Terminal
+from tests.harness import XTERM, Terminal
 from tests.sequences import CONTROLS, FORMATS, SEQUENCES, obeyed
 
 TERMINAL = {"terminal": "in out err"}
@@ -19,7 +19,7 @@ ALL = " ".join(SEQUENCES) + CONTROLS + FORMATS
 
 
 def console() -> Console:
-    return Console(io.BytesIO(), Terminal(), Terminal())
+    return Console(io.BytesIO(), Terminal(), Terminal(), XTERM)
 
 
 def answer(target: Console, text: str) -> None:

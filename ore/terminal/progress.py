@@ -1,4 +1,4 @@
-"""How far something is, in bytes: a bar that is drawn over itself on a terminal, else a line a step.
+"""How far something is, in bytes: a bar that is drawn over itself where that can be, else lines.
 
 Writes through the function it is given. Knows nothing about streams.
 """
@@ -18,12 +18,12 @@ class Progress:
 
     Args:
         tell: Writes a text and its end.
-        is_terminal: Whether a line can be drawn again.
+        can_redraw: Whether a line can be drawn again.
     """
 
-    def __init__(self, tell: Callable[[str, str], None], is_terminal: bool) -> None:
+    def __init__(self, tell: Callable[[str, str], None], can_redraw: bool) -> None:
         self._tell = tell
-        self._is_terminal = is_terminal
+        self._can_redraw = can_redraw
         self._step = ""
         self._drawn_at = 0.0
         self._width = 0
@@ -31,10 +31,10 @@ class Progress:
     def show(self, what: str, done: int, total: int) -> None:
         """Show that ``done`` of ``total`` bytes of a step are there; a total of 0 is not known."""
         now = time.monotonic()
-        if what == self._step and (not self._is_terminal or now - self._drawn_at < _TICK):
+        if what == self._step and (not self._can_redraw or now - self._drawn_at < _TICK):
             return
         self._step, self._drawn_at = what, now
-        if not self._is_terminal:
+        if not self._can_redraw:
             self._tell(what, "\n")
             return
         line = f"{what}: {amount(done, total)}"
