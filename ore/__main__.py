@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 
 INTERRUPTED = 130
 
@@ -62,7 +61,7 @@ def _read(path: str) -> dict[str, str | None]:
     return {line.key: line.value for line in lines if line.key is not None}
 
 
-def _set_all(values: Mapping[str, str | None]) -> list[str]:
+def _set_all(values: dict[str, str | None]) -> list[str]:
     """Set each variable that is not set yet, or none of them; return the names of those that were.
 
     Raises:

@@ -40,6 +40,20 @@ import_ollama()
 late.join()
 assert len(found) == 1
 """
+INTERRUPTED = """
+import signal, sys
+from ore.ollama.importing import import_ollama
+def press(event, args):
+    if event == "import" and args[0] == "ollama._types":
+        signal.raise_signal(signal.SIGINT)
+sys.addaudithook(press)
+try:
+    import_ollama()
+except KeyboardInterrupt:
+    assert sys.modules["ollama"].Client
+else:
+    raise AssertionError("the signal was lost")
+"""
 
 
 class Prepared(ScriptedBackend):
@@ -87,7 +101,9 @@ def test_what_fails_while_preparing_is_left_to_the_turn_to_say(error, capfd):
     assert type(error).__name__ not in result.err + capfd.readouterr().err
 
 
-@pytest.mark.parametrize("script", [AUDITED, IN_THE_MIDDLE], ids=["environment", "threads"])
-def test_importing_in_threads_leaves_the_environment_alone_and_the_package_whole(script):
+@pytest.mark.parametrize(
+    "script", [AUDITED, IN_THE_MIDDLE, INTERRUPTED], ids=["environment", "threads", "Ctrl-C"]
+)
+def test_importing_leaves_the_environment_alone_and_the_package_whole(script):
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from ore.errors import BackendError, ExtraNotInstalledError
 from ore.extras import install_command
+from ore.interrupts import deferred_signals
 from ore.net.environment import environment_without
 
 _READ_ON_IMPORT = re.compile(
@@ -63,8 +64,9 @@ def import_ollama() -> ModuleType:
         import ollama  # waits where another thread is in the middle of it
 
         return ollama
+    # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
     # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
-    with environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
+    with deferred_signals(), environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
         try:
             import ollama
         except ModuleNotFoundError as exc:
