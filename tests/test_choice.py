@@ -125,9 +125,22 @@ def test_a_gguf_file_means_the_embedded_backend(tmp_path):
             opened(options, environ)
 
 
-def test_a_gguf_file_that_is_not_there_is_named():
+def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tmp_path):
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(b"GGUF")
+    environ = {"ORE_MODEL": str(path)}
+    assert opened(Options(), environ)[0].name == "embedded"
+    for options in (Options(backend="ollama"), Options(host="127.0.0.1:9")):
+        assert opened(options, environ)[0].name == "ollama"
+
+
+@pytest.mark.parametrize(
+    "options, environ",
+    [(Options(model="none.gguf"), {}), (Options(), {"ORE_MODEL": "none.gguf"})],
+)
+def test_a_gguf_file_that_is_not_there_is_named(options, environ):
     with pytest.raises(ModelNotFoundError, match="no file none.gguf"):
-        opened(Options(model="none.gguf"))
+        opened(options, environ)
 
 
 def test_the_embedded_backend_has_no_host():

@@ -44,10 +44,13 @@ def open_backend(
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
     if name == "openai":
         return _openai(options, environ, env_files, notice)
-    if _is_gguf_file(options.model, name, options.host):
+    model = options.model
+    if name == "auto" and options.host is None:
+        model = model or _model(environ)
+    if _is_gguf_file(model, name, options.host):
         if name == "ollama" or options.host is not None:
             raise UsageError(
-                f"{options.model} is a file, which only the embedded backend runs: use --backend "
+                f"{model} is a file, which only the embedded backend runs: use --backend "
                 f"embedded, and no --host."
             )
         name = "embedded"
