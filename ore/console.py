@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ore.errors import ReasonerContractError, UsageError
 from ore.neutral import neutralise
 from ore.terminal import style
-from ore.terminal.streams import Streams, wait_on
+from ore.terminal.streams import Streams, lead_nowhere, wait_on
 
 TYPE_CHECKING = False  # not typing's, which would cost every start
 if TYPE_CHECKING:  # imported when they are needed
@@ -168,12 +168,7 @@ class Console(Streams):
     def abandon_stdout(self) -> None:
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""
         if self.stdout is not None and self.stdout is sys.stdout:
-            try:
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self.stdout.fileno())
-                os.close(nowhere)
-            except (OSError, ValueError):
-                pass  # it is no file, so nothing is flushed to one
+            lead_nowhere(self.stdout)
         self.stdout = None
 
     # Everything else

@@ -157,6 +157,13 @@ def test_a_full_disk_and_a_closed_stdout_are_1(server):
     assert shell.returncode == 1 and "stdout is closed" in shell.stderr
 
 
+def test_a_full_disk_under_stderr_changes_neither_answer_nor_exit_code(server):
+    with open("/dev/full", "w") as full:
+        result = run("Hi", "-v", stderr=full)
+        assert (result.code, result.out) == (0, "Paris.\n")
+        assert run("--resume-session", "none", "Hi", stderr=full).code == 1
+
+
 @pytest.mark.parametrize(
     "line, shown",
     [("Hi 2>&- <&-", "Paris.\n"), ("--version 2>&-", "ore "), ("Hi --dry-run <&-", "{")],

@@ -176,7 +176,19 @@ class Streams:
             self.stderr.write(text)
             self.stderr.flush()
         except (OSError, ValueError):
+            lead_nowhere(self.stderr)
             self.stderr = None  # nobody can be told that nobody can be told
+
+
+def lead_nowhere(stream: io.TextIOBase) -> None:
+    """Have what was not written yet end in no file, so that the interpreter's last flush can't fail."""
+    try:
+        descriptor = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass  # it is no file, so nothing is flushed to one
 
 
 def wait_on(*streams: object) -> None:
