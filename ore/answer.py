@@ -15,6 +15,11 @@ OnThinking = Callable[[str], None]
 """Called with each part of a model's thinking, as it arrives."""
 
 
+def count(value: object) -> int:
+    """Return a number of tokens or nanoseconds that a server gave, or 0 where it is none."""
+    return value if type(value) is int and 0 <= value < 1 << 53 else 0  # else no JSON keeps it
+
+
 class Answer:
     """Collects the parts of one answer.
 

@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from ore import images, window
-from ore.answer import Answer, OnThinking
+from ore.answer import Answer, OnThinking, count
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -257,7 +257,7 @@ class AyaReasoner(Reasoner):
         messages: list[Message],
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
-        metadata = {name: getattr(last, name) or 0 for name in _COUNTS}
+        metadata = {name: count(getattr(last, name)) for name in _COUNTS}
         also = {name: getattr(last, name) for name in _ALSO}
         metadata.update({name: value for name, value in also.items() if value is not None})
         also = {"thinking": answer.thinking, "images": images.hashes(messages)}

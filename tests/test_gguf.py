@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ore.backends.engine import Engine
 from ore.backends.gguf import check_kind, context_length
-from ore.errors import FileAccessError
+from ore.errors import BackendError, FileAccessError
 
 
 def text(value: str) -> bytes:
@@ -78,6 +79,17 @@ def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     length = context_length(path)
     assert length is None or length > 0
+
+
+@pytest.mark.parametrize("window", [1, 15, 1 << 31])
+def test_an_engine_is_not_started_on_a_model_of_an_absurd_window(tmp_path, window):
+    path = tmp_path / "m.gguf"
+    absurd = key("llama.context_length", 10, struct.pack("<Q", window))
+    path.write_bytes(head(ARCHITECTURE, absurd))
+    with pytest.raises(BackendError) as caught:
+        Engine(path)
+    said = f"it says that the model's context window has {window} tokens"
+    assert str(caught.value) == f"{path} can't be loaded: {said}."
 
 
 def test_a_gguf_file_passes(tmp_path):

@@ -125,6 +125,16 @@ def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
     assert (caught.value.partial, caught.value.exit_code) == ("Yes.", 3)
 
 
+@both_ways
+@pytest.mark.parametrize("given", [-7, 1 << 53, 10**400], ids=["less", "more", "much more"])
+def test_a_count_that_is_no_number_of_anything_is_0(streams, given):
+    last = body("Yes.", done=True, prompt_eval_count=given, eval_count=given, eval_duration=given)
+    with FakeOllama(scenario="body", body=last) as server:
+        metadata = answer(AyaReasoner("llama3.2", server.url), HELLO, streams).metadata
+    assert [metadata[f"{name}_count"] for name in ("prompt_eval", "eval")] == [0, 0]
+    assert metadata["eval_duration"] == 0
+
+
 # What it says that it is doing
 
 

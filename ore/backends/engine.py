@@ -30,6 +30,8 @@ from ore.interrupts import deferred_signals
 
 WINDOW = 4096
 """The usual context window, in tokens."""
+_LEAST, _BOUND = 16, 1 << 31
+"""What a model may say of its own: the engine counts in 32 bits."""
 
 _READ_BYTES = 1 << 16
 _ERROR_BYTES = 1 << 16
@@ -59,8 +61,7 @@ class Engine:
 
     def __init__(self, path: Path, *, window: int | None = None) -> None:
         started = time.monotonic_ns()
-        window = window or WINDOW
-        window = min(window, context_length(path) or window)
+        window = min(window or WINDOW, _made_for(path))
         self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
         self._server: Any = None
@@ -253,6 +254,18 @@ def _parsed(response: Any, wait: _Wait) -> Generator[dict[str, Any]]:
                 if field == b"error" or "error" in event:
                     raise _refusal(value)
                 yield event
+
+
+def _made_for(path: Path) -> int:
+    """Return how large a window the model allows; the engine would abort over an absurd one."""
+    window = context_length(path)
+    if window is None:
+        return _BOUND
+    if not _LEAST <= window < _BOUND:
+        raise BackendError(
+            f"{path} can't be loaded: it says that the model's context window has {window} tokens."
+        )
+    return window
 
 
 def _refusal(body: bytes) -> BackendError:

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from ore import images, window
-from ore.answer import Answer
+from ore.answer import Answer, count
 from ore.backends import Backend, Progress, Settings, StreamingReasoner, openai_errors
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
@@ -247,11 +247,11 @@ class _Last:
             total: How long the turn took.
         """
         details = getattr(self._usage, "prompt_tokens_details", None)
-        cached = _count(getattr(details, "cached_tokens", None))
+        cached = count(getattr(details, "cached_tokens", None))
         timings = self._timings if isinstance(self._timings, dict) else {}
         return {
-            "eval_count": _count(getattr(self._usage, "completion_tokens", None)),
-            "prompt_eval_count": _count(getattr(self._usage, "prompt_tokens", None)),
+            "eval_count": count(getattr(self._usage, "completion_tokens", None)),
+            "prompt_eval_count": count(getattr(self._usage, "prompt_tokens", None)),
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
@@ -270,10 +270,6 @@ def _listed(host: Host, key: str | None, seconds: float) -> list[Any]:
 def _word(value: Any) -> str:
     """Return a name that the server gave, or nothing where it is none that can be kept."""
     return value if isinstance(value, str) and value.isprintable() and len(value) <= 100 else ""
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < 1 << 53 else 0
 
 
 def _nanoseconds(milliseconds: Any) -> int:
