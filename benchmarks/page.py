@@ -10,7 +10,7 @@ from benchmarks.place import Topic
 HOW = """\
 # What ORE costs
 
-This page is written by `python -m benchmarks`, which takes some ten minutes on a quiet machine.
+This page is written by `python -m benchmarks`, which takes about twenty minutes on a quiet machine.
 It needs the packages of `requirements-dev.txt`; what can't be measured is said, with its reason.
 
 Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
