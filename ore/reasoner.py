@@ -257,7 +257,7 @@ class AyaReasoner(Reasoner):
         messages: list[Message],
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
-        metadata = {name: count(getattr(last, name)) for name in _COUNTS}
+        metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in _COUNTS}
         also = {name: getattr(last, name) for name in _ALSO}
         metadata.update({name: value for name, value in also.items() if value is not None})
         also = {"thinking": answer.thinking, "images": images.hashes(messages)}
