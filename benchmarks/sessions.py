@@ -38,7 +38,7 @@ the same bytes. Messages of 200 characters, but where it is said.
 
 Before each save, and before the calls beside it, nothing is done for 20 milliseconds, for in use a
 save follows a model's answer, and the processor and the disk have rested. "At once" is without that
-pause: the calls then take half as long, and what is ORE's own about half a millisecond, whatever the
+pause: on a quiet disk the calls then take half as long, and what is ORE's own about half a millisecond, whatever the
 disk: half of it before the first byte is written (the folder and its lock, whether every message is the
 one that was written, the text of the new ones), a tenth after the last, and the rest in the same calls."""
 
