@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError(f"--require-embedded: {reason}")
     for item in items:
         if item.get_closest_marker("embedded"):
-            item.add_marker(pytest.mark.skip(reason=reason))
+            item.add_marker(pytest.mark.skip(reason=reason))  # no engine, or no model: it says
 
 
 def _skip_slow(config, items):

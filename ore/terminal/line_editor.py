@@ -17,7 +17,7 @@ from ore.terminal.typing_ahead import on_ctrl_z
 try:
     import readline
     import termios
-except ImportError:  # pragma: no cover  # Windows, or a Python that was built without it
+except ImportError:  # pragma: no cover  # not tested: Windows, a Python built without it
     readline = termios = None  # type: ignore[assignment]  # IS_AVAILABLE is asked first
 
 _WITH_PASTE = 0x0801  # GNU readline 8.1
@@ -48,7 +48,7 @@ class LineEditor:
             _offer(entry)
         readline.set_completer_delims(" ")
         readline.set_completer(self._completion)
-        if "libedit" in (readline.__doc__ or ""):  # pragma: no cover  # macOS
+        if "libedit" in (readline.__doc__ or ""):  # pragma: no cover  # not tested: macOS has it
             readline.parse_and_bind("bind ^I rl_complete")
             return
         readline.parse_and_bind("tab: complete")
@@ -128,7 +128,7 @@ def _leave_the_line(*_: object) -> None:
 
 def forget_typed(stdin: io.BufferedIOBase) -> None:
     """Throw away what was typed and not read yet, where stdin is a terminal."""
-    if termios is None:  # pragma: no cover  # Windows
+    if termios is None:  # pragma: no cover  # not tested: Windows has none
         return
     try:
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)

@@ -28,7 +28,7 @@ def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
 
 def obeys(environ: Mapping[str, str]) -> bool:
     """Return whether a terminal obeys sequences, as far as the environment says what it is."""
-    if os.name == "nt" and "TERM" not in environ:  # pragma: no cover  # Windows
+    if os.name == "nt" and "TERM" not in environ:  # pragma: no cover  # not tested: Windows only
         return "WT_SESSION" in environ
     return environ.get("TERM", "dumb") != "dumb"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 try:
     import termios
-except ImportError:  # pragma: no cover  # Windows
+except ImportError:  # pragma: no cover  # not tested: Windows has none
     termios = None  # type: ignore[assignment]  # asked for before it is used
 
 _PASTE_ON = "\x1b[?2004h"
