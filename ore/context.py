@@ -161,9 +161,9 @@ class ContextSource:
             skills.append(name)
 
     def _activate(self, name: str) -> str:
-        from ore.skills import activate_skill
+        from ore.skills import skill_text
 
-        return f"[Skill:{name}]\n{activate_skill(self._skills[name], self._notice)}"
+        return skill_text(self._skills[name], self._notice)
 
 
 def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "build_skill_registry",
     "build_targets_from_skill_registry",
     "find_skill",
+    "skill_text",
     "load_skill_frontmatter",
     "load_skill_instructions",
     "load_skill_metadata",
@@ -116,6 +117,14 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
 def shown_folder() -> str:
     """Return the folder of skills as it is named to a person."""
     return one_line(os.path.join(os.environ.get("ORE_HOME", "~/.ore"), "skills"))
+
+
+def skill_text(skill: SkillMetadata, report: Report | None = None) -> str:
+    """Return what a model is given of ``skill``: ``[Skill:name]``, and below it the activated text.
+
+    ``report`` and what is raised are those of ``activate_skill``.
+    """
+    return f"[Skill:{skill.name}]\n{activate_skill(skill, report)}"
 
 
 def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:

@@ -110,12 +110,10 @@ def _system_prompt(provenance: dict[str, Any]) -> tuple[str, str]:
 def _skill_texts(names: list[str], notice: Callable[[str], None]) -> list[str]:
     if not names:
         return []
-    from ore.skills import activate_skill, build_skill_registry, find_skill
+    from ore.skills import build_skill_registry, find_skill, skill_text
 
     registry = build_skill_registry(report=notice)
-    return [
-        f"[Skill:{name}]\n{activate_skill(find_skill(registry, name), notice)}" for name in names
-    ]
+    return [skill_text(find_skill(registry, name), notice) for name in names]
 
 
 def _prompt_source(provenance: dict[str, Any]) -> str:
