@@ -130,7 +130,7 @@ class FakeOllama:
         self._server.drop_connections()
         self._server = None
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> bool:
         """Wait for something that another thread brings about; whether it came in time."""
         end = time.monotonic() + seconds
         while not condition() and time.monotonic() < end:

@@ -73,7 +73,7 @@ class OnTerminal:
         time.sleep(0.15)
         self.type(key)
 
-    def wait_for(self, text: str | bytes, seconds: float = 10.0) -> bytes:
+    def wait_for(self, text: str | bytes, seconds: float = PATIENCE) -> bytes:
         """Read until something is shown that was not returned before; return all up to its end."""
         wanted = text.encode() if isinstance(text, str) else text
         limit = time.monotonic() + seconds

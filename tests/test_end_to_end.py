@@ -123,7 +123,7 @@ def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flag
     process.send_signal(sign)
     result = end(process)
     assert result.code == code and "Traceback" not in result.err
-    until(lambda: server.chats[0].disconnected_at, 2)
+    until(lambda: server.chats[0].disconnected_at)
 
 
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
@@ -134,7 +134,7 @@ def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     process.stdout = None
     result = end(process)
     assert (result.code, result.err) == (141, "")
-    until(lambda: server.chats[0].disconnected_at, 2)
+    until(lambda: server.chats[0].disconnected_at)
     assert not (home / ".ore/sessions/s.json").exists()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fake_ollama import FakeOllama
 from tests.fake_ollama_rules import count_tokens, fit
+from tests.process import PATIENCE
 
 ASK = [{"role": "user", "content": "hi"}]
 DATE = rb"Date: [A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT\r\n"
@@ -20,7 +21,7 @@ STAMP = rb'"created_at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z"'
 
 def connect(fake: FakeOllama) -> http.client.HTTPConnection:
     """A connection that no test waits on for long; closed by the test."""
-    return http.client.HTTPConnection("127.0.0.1", fake.port, timeout=10)
+    return http.client.HTTPConnection("127.0.0.1", fake.port, timeout=PATIENCE)
 
 
 def ask(connection: http.client.HTTPConnection, **request) -> http.client.HTTPResponse:
@@ -49,7 +50,7 @@ def chat(fake: FakeOllama, messages=ASK, **request) -> list[dict]:
 
 def exchange(fake: FakeOllama, request: bytes) -> bytes:
     """Return every byte that comes back until the server closes."""
-    with socket.create_connection(("127.0.0.1", fake.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", fake.port), timeout=PATIENCE) as raw:
         raw.sendall(request)
         return b"".join(iter(lambda: raw.recv(65536), b""))
 

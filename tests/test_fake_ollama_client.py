@@ -12,6 +12,7 @@ import json
 import pytest
 
 from tests.fake_ollama import FakeOllama
+from tests.process import PATIENCE
 
 REPLY = "The capital is Paris."
 FIRST = "The"
@@ -88,7 +89,7 @@ def fake():
 def client(fake):
     import ollama
 
-    with ollama.Client(fake.url, trust_env=False, verify=False, timeout=10) as client:
+    with ollama.Client(fake.url, trust_env=False, verify=False, timeout=PATIENCE) as client:
         yield client
 
 

@@ -19,7 +19,7 @@ from tests.fake_ollama import SCENARIOS, FakeOllama
 from tests.test_fake_ollama import ASK, ask, chat, connect, exchange, fetch, post
 
 ROOT = Path(__file__).parent.parent
-WORST_NOTICE = 0.1
+WORST_NOTICE = 10.0
 
 
 def test_requests_are_recorded_in_order_with_their_connection():

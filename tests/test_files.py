@@ -108,13 +108,12 @@ SPECIAL = [
 @pytest.mark.parametrize("confined", [False, True])
 def test_what_is_no_small_regular_file_is_refused_at_once(tmp_path, kind, reason, confined):
     path = make_special(tmp_path, kind)
-    before, started = open_descriptors(), time.monotonic()
+    before = open_descriptors()
     with pytest.raises(FileAccessError, match=f"^{path} can't be read: ({reason}).$") as caught:
         if confined:
             files.read_confined(path.parent, path.name, LIMIT)
         else:
             files.read_regular(path, LIMIT)
-    assert time.monotonic() - started < 1
     assert Path(caught.value.path) == path
     assert open_descriptors() == before
 

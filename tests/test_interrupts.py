@@ -13,13 +13,14 @@ import pytest
 
 from ore.interrupts import deferred_signals
 from tests.faults import in_child
+from tests.process import PATIENCE
 
 
 @pytest.fixture(params=["alone", "beside a thread"], autouse=True)
 def threads(request) -> Iterator[None]:
     """Whether the thread that defers is the only one, for that is done in two ways."""
     if request.param == "alone":
-        limit = time.monotonic() + 5  # a server of an earlier test may still be ending
+        limit = time.monotonic() + PATIENCE  # a server of an earlier test may still be ending
         while threading.active_count() > 1 and time.monotonic() < limit:
             time.sleep(0.01)
         assert threading.active_count() == 1

@@ -38,7 +38,7 @@ def test_the_watchdog_wakes_a_blocked_read():
         watchdog.watch(ours)
         started = time.monotonic()
         assert ours.recv(1) == b""
-        assert 0.05 < time.monotonic() - started < 1
+        assert time.monotonic() - started > 0.05
         assert watchdog.fired
 
 

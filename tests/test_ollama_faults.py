@@ -12,6 +12,7 @@ import pytest
 from ore.errors import BackendError, IncompleteAnswerError, OreError
 from ore.reasoner import AyaReasoner
 from tests.fake_ollama import FakeOllama
+from tests.process import PATIENCE
 from tests.fuzz_ndjson import fuzz
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer
 
@@ -123,7 +124,7 @@ def test_what_has_no_end_costs_less_than_32_mib(scenario, way):
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.stderr == ""
     ended, grown = done.stdout.split()

