@@ -45,13 +45,13 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """ORE's median as a multiple of the other's."""
-        return median(self.ours) / median(self.theirs)
+        """ORE as a multiple of the other: the median of the rounds."""
+        return _of_rounds(self.ours, self.theirs)
 
     @property
     def control(self) -> float | None:
-        """The other's median as a multiple of its own."""
-        return median(self.again) / median(self.theirs) if self.again else None
+        """The other as a multiple of itself: the median of the rounds."""
+        return _of_rounds(self.again, self.theirs) if self.again else None
 
     @property
     def is_kept(self) -> bool:
@@ -110,6 +110,11 @@ def shown(values: Sequence[float], unit: str) -> str:
     value = median(values) * _UNITS[unit]
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit} ± {spread(values):.0%}".replace(" /s", "/s")
+
+
+def _of_rounds(values: Sequence[float], others: Sequence[float]) -> float:
+    # What was measured within one round met the same machine, however that changes between rounds.
+    return median(value / other for value, other in zip(values, others, strict=True))
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:

@@ -23,8 +23,9 @@ its plugin for Ollama, from one run:
   own; both are installed for the run and taken away after it.
 - The server is a stand-in in a process of its own that answers at once, the same for all.
 - Shown are medians, and after ± half the distance between the quartiles.
-- *ratio* is ORE's median as a multiple of the other's; *same again* is the other's as a multiple of its
-  own from a second set of runs: what it differs from 1 by, this machine can't tell apart.
+- *ratio* is ORE's figure as a multiple of the other's from the same round, the median of all rounds, so
+  that it is not quite the ratio of the two medians shown; *same again* is the other's as a multiple of
+  its own from a second run in each round: what it differs from 1 by, this machine can't tell apart.
 - *wanted* is what ORE sets itself, and whether this run kept it. Nothing fails where it did not.
 """
 

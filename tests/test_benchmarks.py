@@ -27,14 +27,15 @@ def test_cases_take_turns_in_an_order_that_is_reversed_every_other_round():
 @pytest.mark.parametrize(
     "ours, theirs, again, limits, cells",
     [
-        ([0.03, 0.02, 0.04], [0.02], [0.03], {"most": 1.5}, ("1.50", "1.50", "≤ 1.5: kept")),
+        ([0.03], [0.02], [0.03], {"most": 1.5}, ("1.50", "1.50", "≤ 1.5: kept")),
+        ([3.0, 9.0, 4.0], [2.0, 9.0, 1.0], [2.0, 8.1, 0.8], {}, ("1.50", "0.90", "")),
         ([0.031], [0.02], [], {"most": 1.5}, ("1.55", "", "≤ 1.5: MISSED")),
         ([9.0], [10.0], [10.0], {"least": 0.9}, ("0.90", "1.00", "≥ 0.9: kept")),
         ([8.9], [10.0], [10.0], {"least": 0.9}, ("0.89", "1.00", "≥ 0.9: MISSED")),
         ([1.0], [2.0], [], {}, ("0.50", "", "")),
     ],
 )
-def test_a_ratio_is_of_medians_beside_the_same_again_and_what_is_wanted(
+def test_a_ratio_is_the_median_round_s_beside_the_same_again_and_what_is_wanted(
     ours, theirs, again, limits, cells
 ):
     assert Comparison("it", "s", ours, "that", theirs, again, **limits).cells()[4:] == cells
