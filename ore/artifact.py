@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 
 from ore import strictjson
@@ -151,9 +152,9 @@ def _descriptor(path: Path | str) -> int | None:
     text = os.fspath(path)
     found = _DESCRIPTOR.fullmatch(text)
     number = int(found[1]) if found else _STREAMS.get(text)
-    if number is None:
+    if number is None or sys.platform == "win32":
         return None
-    import fcntl  # where there is a /dev/fd, there is fcntl
+    import fcntl
 
     try:
         writable = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

@@ -27,6 +27,7 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
 
     Raises:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
+        KeyboardInterrupt: It was interrupted; of a turn whose artifact is written, the text says so.
     """
     console = run.console
     console.begin_waiting(run.engine.reasoner.phase)
@@ -44,6 +45,12 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
         elif run.conversation.name is not None and isinstance(exc, OutputError):
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
+    except KeyboardInterrupt:
+        if run.options.artifact_out in (None, "-") or not_kept is not None:
+            raise
+        raise KeyboardInterrupt(
+            "Stopped: the turn was answered already, and its artifact is written."
+        ) from None
     _tell_limits(run, response)
     if run.options.verbose:
         said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
@@ -164,8 +171,8 @@ def run_once(run: Run, prompt: str, context: Context) -> None:
     before = run.conversation.length
     try:
         turn = take_turn(run, prompt, context)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(outcome_of_stop(run, before)) from None
+    except KeyboardInterrupt as exc:
+        raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
     if turn.not_kept is not None:
         raise turn.not_kept
 

@@ -7,6 +7,7 @@ neither the environment nor any file.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from ore.errors import UsageError
@@ -97,8 +98,12 @@ class Parser(argparse.ArgumentParser):
             UsageError: They break the grammar; one sentence that says where.
             Answered: They ask for a text.
         """
-        found, rest = self.parse_known_args(args)
-        flags = [each.partition("=")[0] for each in rest if each.startswith("-") and each != "--"]
+        given = sys.argv[1:] if args is None else list(args)
+        found, rest = self.parse_known_args(given)
+        words = given[given.index("--") :] if "--" in given else []  # what follows it is no flag
+        flags = [
+            each.partition("=")[0] for each in rest if each.startswith("-") and each not in words
+        ]
         if flags:
             raise UsageError(f"There is no flag {flags[0]}: --help lists them.")
         if rest:

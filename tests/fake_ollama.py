@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -129,13 +128,6 @@ class FakeOllama:
         self._server.server_close()
         self._server.drop_connections()
         self._server = None
-
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 120.0) -> bool:
-        """Wait for something that another thread brings about; whether it came in time."""
-        end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
-            time.sleep(0.001)
-        return bool(condition())
 
     def __enter__(self) -> FakeOllama:
         return self

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_ollama import SCENARIOS, FakeOllama
+from tests.process import until
 from tests.test_fake_ollama import ASK, ask, chat, connect, exchange, fetch, post
 
 ROOT = Path(__file__).parent.parent
@@ -61,12 +62,12 @@ def test_client_that_goes_away_is_noticed_at_once(scenario, options, reset):
     with FakeOllama(scenario=scenario, **options) as fake:
         with socket.create_connection(("127.0.0.1", fake.port)) as raw:
             raw.sendall(post(json.dumps({"model": "mistral", "messages": ASK}).encode()))
-            assert fake.wait_until(lambda: fake.chats)
+            until(lambda: fake.chats)
             if reset:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             left_at = time.monotonic()
         (seen,) = fake.chats
-        assert fake.wait_until(lambda: seen.disconnected_at)
+        until(lambda: seen.disconnected_at)
         assert 0 <= seen.disconnected_at - left_at < WORST_NOTICE
         assert not seen.answered
 
@@ -75,9 +76,9 @@ def test_load_that_is_left_loads_nothing():
     with FakeOllama(scenario="loading", seconds=60) as fake:
         connection = connect(fake)
         connection.request("POST", "/api/chat", json.dumps({"model": "mistral", "messages": []}))
-        assert fake.wait_until(lambda: fake.chats)
+        until(lambda: fake.chats)
         connection.close()
-        assert fake.wait_until(lambda: fake.chats[0].disconnected_at)
+        until(lambda: fake.chats[0].disconnected_at)
         assert json.loads(fetch(fake, "/api/ps", "GET")[2]) == {"models": []}
 
 
@@ -85,7 +86,7 @@ def test_ps_waits_for_a_load():
     with FakeOllama(scenario="loading", seconds=0.3) as fake:
         loader = threading.Thread(target=chat, args=(fake,))
         loader.start()
-        assert fake.wait_until(lambda: fake.chats)
+        until(lambda: fake.chats)
         began = time.monotonic()
         (model,) = json.loads(fetch(fake, "/api/ps", "GET")[2])["models"]
         loader.join()
@@ -106,7 +107,7 @@ def test_body_can_be_cut_at_every_byte():
                 complete = True
             connection.close()
             assert (got, complete) == (b'{"a":1}\n\xc3\xa9\n'[:size], size > 11)
-            assert fake.wait_until(lambda: fake.chats[-1].answered == complete)
+            until(lambda: fake.chats[-1].answered == complete)
 
 
 def test_whole_body_can_be_cut_too():

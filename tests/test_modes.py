@@ -256,6 +256,25 @@ def test_an_answer_that_ctrl_c_met_and_that_is_not_saved_is_said_to_be_lost(home
     assert err.getvalue().endswith("answered already, and is not saved.\n")
 
 
+@pytest.mark.parametrize(
+    "folder, said",
+    [(".", "answered already, and its artifact is written"), ("gone", "dropped")],
+)
+def test_an_answer_that_ctrl_c_met_is_said_to_be_in_its_artifact(tmp_path, folder, said):
+    path, err = tmp_path / folder / "run.json", Terminal()
+    (tmp_path / "gone").mkdir()
+
+    def answer(_):
+        (tmp_path / "gone").rmdir()
+        return "Paris."
+
+    console = Console(None, Interrupting(), err)
+    arguments = ["hi", "--artifact-out", str(path)]
+    assert main(arguments, console, lambda *_: ScriptedBackend([answer])) == 130
+    assert err.getvalue().endswith(f"Stopped: the turn was {said}.\n")
+    assert path.exists() == (folder == ".")
+
+
 @pytest.mark.parametrize("flags, said", [([], "Stopped.\n"), (["-q"], "")])
 def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flags, said):
     err = Terminal()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import subprocess
+import sys
 import time
 from urllib.parse import urlsplit
 
@@ -184,3 +186,23 @@ def _still_answers(url: str, key: str) -> None:
     connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
     assert connection.getresponse().status == 200
     connection.close()
+
+
+IMPORTING = """
+import signal, sys
+from ore.backends.openai_client import _packages
+def press(event, args):
+    if event == "import" and args[0] == "openai._models":
+        signal.raise_signal(signal.SIGINT)
+sys.addaudithook(press)
+try:
+    _packages()
+except KeyboardInterrupt:
+    assert sys.modules["openai"].OpenAI
+else:
+    raise AssertionError("the signal was lost")
+"""
+
+
+def test_an_interrupt_waits_for_the_import_of_the_package():
+    subprocess.run([sys.executable, "-c", IMPORTING], cwd=process.ROOT, check=True)

@@ -43,6 +43,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--route=yes"], "--route takes no value: leave 'yes' out."),
         (["--modle=x", "hi"], "There is no flag --modle: --help lists them."),
         (["hi", "-x"], "There is no flag -x: --help lists them."),
+        (["-x", "--", "hi"], "There is no flag -x: --help lists them."),
         (["--save"], "There is no flag --save: --help lists them."),
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
     ],
@@ -53,9 +54,10 @@ def test_what_is_wrong_is_said_in_our_words(argv, said):
     assert str(raised.value) == said
 
 
-def test_several_words_without_quotes_are_told_about_quotes():
+@pytest.mark.parametrize("argv", [["why", "is", "it"], ["--", "why", "-x"]])
+def test_several_words_without_quotes_are_told_about_quotes(argv):
     with pytest.raises(UsageError, match="put quotes around a prompt"):
-        build_parser().parse_args(["why", "is", "it"])
+        build_parser().parse_args(argv)
 
 
 @pytest.mark.parametrize("argv", [["-h"], ["--help"], ["--version"], ["-i", "-c", "--help"]])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ore.backends import openai_errors
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.extras import install_command
+from ore.interrupts import deferred_signals
 from ore.net import errors as net_errors
 from ore.net.environment import environment_without
 from ore.net.host import Host, is_loopback
@@ -242,7 +243,8 @@ def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
 def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     try:
-        with environment_without(_OWN_VARIABLES):
+        # A signal waits: what a handler raises in the middle of this import can be lost.
+        with deferred_signals(), environment_without(_OWN_VARIABLES):
             import httpx2
             import openai
     except ImportError as exc:
