@@ -38,7 +38,7 @@ the same bytes. Messages of 200 characters, but where it is said.
 
 Before each save there is another one, and before the calls beside it the same calls, so that both find
 what they just left; then nothing is done for 20 milliseconds, for in use a save follows a model's answer,
-and processor and disk have rested. "At once" is without that pause, as no conversation is saved: the
+and processor and disk have rested. "At once" is without that pause, which is no conversation's way: the
 calls then take half as long, and what is ORE's own (the folder and its lock, whether each message is the
 one that was written, the text of the new ones), about 0.3 ms, is a larger part of it. No limit is set for
 these two rows."""
@@ -63,6 +63,7 @@ def saves(root: Path, messages: int, runs: int, is_held: bool, pause: float = PA
     """Measure saves that bring a session to about that many messages, each beside the floor."""
     store, written = FileSessionStore(root), root / "talk.json"
     is_new = messages < NEW_BELOW
+    runs = min(runs, QUICK // 4)
     session = session_of(messages - 2 if is_new else messages - 2 * runs)
     turns = iter([session_of(2).messages for _ in range(2 * runs)])
 

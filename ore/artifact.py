@@ -15,7 +15,13 @@ import sys
 from pathlib import Path
 
 from ore import strictjson
-from ore.errors import ArtifactError, FileAccessError, InvalidArtifactError, ReaderGoneError
+from ore.errors import (
+    ArtifactError,
+    FileAccessError,
+    InvalidArtifactError,
+    OreError,
+    ReaderGoneError,
+)
 from ore.files import read_regular, reason, replace_file
 from ore.neutral import one_line
 from ore.types import ExecutionArtifact
@@ -120,6 +126,15 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
         raise ReaderGoneError(f"Nobody reads {_shown(path)} any more.") from exc
     except OSError as exc:
         raise _unwritable(path, reason(exc)) from exc
+
+
+def is_artifact_of(execution_id: str, path: Path | str) -> bool:
+    """Return whether a regular file holds the artifact of that run; what can't be read does not."""
+    try:
+        data = read_regular(Path(path), MAX_BYTES)
+        return parse_artifact(data, str(path)).execution_id == execution_id
+    except OreError:
+        return False
 
 
 def _read_stdin(stdin: io.BufferedIOBase | None) -> bytes:

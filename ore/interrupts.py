@@ -19,8 +19,8 @@ _HAS_MASK = hasattr(signal, "pthread_sigmask")
 def deferred_signals() -> AbstractContextManager[object]:
     """Return a context whose SIGINT or SIGTERM is delivered when the block has ended.
 
-    Keep the block to milliseconds. In another thread than the main one it does nothing, for Python
-    runs the handlers in the main thread only.
+    Keep the block to milliseconds, or to the import of a package. In another thread than the main
+    one it does nothing, for Python runs the handlers in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():
         return nullcontext()

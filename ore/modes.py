@@ -18,6 +18,8 @@ from ore.types import Response
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
+_DROPPED = "Stopped: the turn was dropped."
+
 SAID_APART = ("format", "thinking")
 """What ``--verbose`` does not repeat of the metadata: it is long, and the user has seen it."""
 
@@ -27,7 +29,7 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
 
     Raises:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
-        KeyboardInterrupt: It was interrupted; of a turn whose artifact is written, the text says so.
+        KeyboardInterrupt: It was interrupted; where its artifact is written, the text says so.
     """
     console = run.console
     console.begin_waiting(run.engine.reasoner.phase)
@@ -36,9 +38,11 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     finally:
         console.end_waiting()
         console.end_thinking()
-    not_kept = _keep(run, prompt, context, response)
+    not_kept: OreError | None = None
     try:
+        not_kept = _keep(run, prompt, context, response)
         _show(run, prompt, context, response)
+        _tell(run, response)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
             console.error(str(not_kept))
@@ -46,15 +50,9 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
     except KeyboardInterrupt:
-        if run.options.artifact_out in (None, "-") or not_kept is not None:
+        if run.options.artifact_out in (None, "-"):
             raise
-        raise KeyboardInterrupt(
-            "Stopped: the turn was answered already, and its artifact is written."
-        ) from None
-    _tell_limits(run, response)
-    if run.options.verbose:
-        said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
-        console.metadata(response.id, response.model_id, said)
+        raise KeyboardInterrupt(_outcome_of_artifact(run, response, not_kept)) from None
     return Turn(response, not_kept)
 
 
@@ -98,6 +96,24 @@ def _shown(run: Run, response: Response) -> str:
     from ore.schema import as_document
 
     return as_document(response.content)
+
+
+def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None) -> str:
+    from ore.artifact import is_artifact_of
+
+    path = run.options.artifact_out
+    if not_kept is not None:
+        run.console.error(str(not_kept))
+    elif path is not None and is_artifact_of(response.id, path):
+        return "Stopped: the turn was answered already, and its artifact is written."
+    return _DROPPED
+
+
+def _tell(run: Run, response: Response) -> None:
+    _tell_limits(run, response)
+    if run.options.verbose:
+        said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
+        run.console.metadata(response.id, response.model_id, said)
 
 
 def _tell_limits(run: Run, response: Response) -> None:
@@ -184,7 +200,7 @@ def outcome_of_stop(run: Run, before: int) -> str:
         before: How many messages the session had before the turn.
     """
     if run.conversation.length == before:
-        return "Stopped: the turn was dropped."
+        return _DROPPED
     error = run.conversation.keep()
     if error is None:
         return "Stopped: the turn was answered already, and is part of the session."

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 MAIN = str(ROOT / "main.py")
 PATIENCE = 120.0
-"""Seconds after which what should have come about is a failure; a busy machine needs many of them."""
+"""Seconds after which what should have come about is a failure; a busy machine needs many."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -233,10 +232,8 @@ def test_a_turn_that_is_dropped_leaves_the_next_one_as_it_is(kept):
 )
 def test_a_turn_that_takes_too_long_is_an_error_and_the_next_one_works(model_dir, settings):
     with closing(EmbeddedReasoner(MODEL, settings)) as reasoner:
-        started = time.process_time()
         with pytest.raises(BackendTimeoutError):
             reasoner.reason([Message("user", "word " * 3500)])
-        assert time.process_time() - started < 10
 
 
 @pytest.mark.embedded

@@ -68,16 +68,19 @@ def test_three_runs_are_chained_by_artifacts():
 )
 @pytest.mark.parametrize("sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_the_model_at_once_and_the_process_ends_cleanly(prompt, sign, code):
-    process = start(prompt, "--stream", stdin=subprocess.DEVNULL)
-    if prompt.startswith("Write"):
-        process.stdout.read(1)
-    else:
-        time.sleep(2.0)
-    sent = time.monotonic()
-    process.send_signal(sign)
-    result = end(process)
-    assert result.code == code and "Traceback" not in result.err
-    assert time.monotonic() - sent < 30
+    taken: list[float] = []
+    while not taken or min(taken) > 5 and len(taken) < 3:  # once more on a busy machine
+        process = start(prompt, "--stream", stdin=subprocess.DEVNULL)
+        if prompt.startswith("Write"):
+            process.stdout.read(1)
+        else:
+            time.sleep(2.0)
+        sent = time.monotonic()
+        process.send_signal(sign)
+        result = end(process)
+        assert result.code == code and "Traceback" not in result.err
+        taken.append(time.monotonic() - sent)
+    assert min(taken) <= 5
 
 
 def test_a_prompt_that_is_too_long_is_an_error_and_never_a_cut():

@@ -138,10 +138,8 @@ def test_what_the_engine_refuses_is_said_in_its_words(engine):
 def test_silence_and_deadline_end_a_turn(engine):
     with pytest.raises(BackendTimeoutError, match="silent for 0.001 seconds"):
         list(events(engine, LONG, silence=0.001))
-    started = time.process_time()
     with pytest.raises(BackendTimeoutError, match="deadline"):
         list(events(engine, ENDLESS, silence=30, end=time.monotonic() + 1.0))
-    assert time.process_time() - started < 10
 
 
 def test_a_deadline_that_has_passed_sends_nothing(engine):

@@ -20,7 +20,7 @@ STAMP = rb'"created_at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z"'
 
 
 def connect(fake: FakeOllama) -> http.client.HTTPConnection:
-    """A connection that no test waits on for long; closed by the test."""
+    """A connection that no test waits on for ever; closed by the test."""
     return http.client.HTTPConnection("127.0.0.1", fake.port, timeout=PATIENCE)
 
 

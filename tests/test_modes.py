@@ -10,6 +10,7 @@ import pytest
 from ore.cli import main
 from ore.console import Console
 from ore.errors import BackendError, IncompleteAnswerError
+from tests.faults import Intercepted, in_child
 from tests.harness import XTERM, ScriptedBackend, Terminal, TypedInput
 from tests.sessions import blocking
 
@@ -273,6 +274,33 @@ def test_an_answer_that_ctrl_c_met_is_said_to_be_in_its_artifact(tmp_path, folde
     assert main(arguments, console, lambda *_: ScriptedBackend([answer])) == 130
     assert err.getvalue().endswith(f"Stopped: the turn was {said}.\n")
     assert path.exists() == (folder == ".")
+    assert ("can't be written" in err.getvalue()) == (folder == "gone")
+
+
+def interrupt_after(name, real, args, kwargs):
+    try:
+        real(*args, **kwargs)
+    finally:
+        raise KeyboardInterrupt
+
+
+def test_whenever_ctrl_c_comes_an_artifact_is_said_to_be_written_if_it_is(tmp_path):
+    def turn(at: int) -> tuple[bool, int, str]:
+        err, backend = Terminal(), ScriptedBackend(["Paris."])
+        console = Console(None, io.StringIO(), err)
+        with Intercepted(at, interrupt_after) as calls:
+            code = main(["hi", "--artifact-out", f"{tmp_path}/{at}"], console, lambda *_: backend)
+        return calls.has_acted, code, err.getvalue()
+
+    written, at, has_acted = [], 1, True
+    while has_acted:
+        has_acted, code, err = in_child(lambda: turn(at)).value
+        assert code == (130 if has_acted else 0)
+        is_written = (tmp_path / str(at)).exists()
+        assert ("its artifact is written" in err) == (is_written and has_acted)
+        written.append(is_written)
+        at += 1
+    assert not written[0] and written.count(True) > 2  # one of them is the whole turn
 
 
 @pytest.mark.parametrize("flags, said", [([], "Stopped.\n"), (["-q"], "")])

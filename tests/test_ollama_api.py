@@ -179,13 +179,13 @@ def test_a_body_without_an_end_is_bounded():
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n{"])
 def test_a_question_has_an_end_even_if_the_server_stops_within_its_answer(data):
     with one_answer(data, ends=False) as (host, _):
-        with pytest.raises(BackendTimeoutError):
+        with pytest.raises(BackendTimeoutError, match=r"within 0\.2 s"):
             ollama_api.ps(host, seconds=0.2)
 
 
 def test_a_byte_now_and_then_does_not_stretch_the_time():
     with FakeOllama(scenario="drip", on="/api/ps") as server:
-        with pytest.raises(BackendTimeoutError):
+        with pytest.raises(BackendTimeoutError, match=r"within 0\.3 s"):
             ollama_api.ps(host_of(server), seconds=0.3)
 
 

@@ -12,8 +12,8 @@ import pytest
 from ore.errors import BackendError, IncompleteAnswerError, OreError
 from ore.reasoner import AyaReasoner
 from tests.fake_ollama import FakeOllama
-from tests.process import PATIENCE
 from tests.fuzz_ndjson import fuzz
+from tests.process import PATIENCE
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer
 
 pytestmark = pytest.mark.slow

@@ -192,17 +192,19 @@ IMPORTING = """
 import signal, sys
 from ore.backends.openai_client import _packages
 def press(event, args):
-    if event == "import" and args[0] == "openai._models":
+    if event == "import" and args[0] == sys.argv[1]:
         signal.raise_signal(signal.SIGINT)
 sys.addaudithook(press)
 try:
     _packages()
 except KeyboardInterrupt:
-    assert sys.modules["openai"].OpenAI
+    assert sys.modules["openai.resources.models"]
 else:
     raise AssertionError("the signal was lost")
 """
 
 
-def test_an_interrupt_waits_for_the_import_of_the_package():
-    subprocess.run([sys.executable, "-c", IMPORTING], cwd=process.ROOT, check=True)
+@pytest.mark.parametrize("module", ["openai._models", "openai.resources.chat.completions"])
+def test_an_interrupt_waits_for_the_import_of_the_package(module):
+    command = [sys.executable, "-c", IMPORTING, module]
+    subprocess.run(command, cwd=process.ROOT, check=True, timeout=process.PATIENCE)

@@ -85,7 +85,7 @@ from ore.reasoner import AyaReasoner
 from ore.types import Message
 
 reasoner = AyaReasoner("llama3.2", sys.argv[1])
-for way in ("streamed", "whole") * 3:
+for way in ("streamed", "whole") * 6:
     try:
         if way == "streamed":
             for chunk in reasoner.stream_reason([Message("user", "Hello?")]):
@@ -99,7 +99,7 @@ for way in ("streamed", "whole") * 3:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
-    scenarios = [name for name in ("silent", "stall", "drip") for _ in ("streamed", "whole")]
+    scenarios = [name for name in ("silent", "stall", "drip") for _ in ("streamed", "whole")] * 2
     taken = []
     with FakeOllama(scenario=scenarios) as server:
         command = [sys.executable, "-W", "error", "-c", INTERRUPTED, server.url]
@@ -117,7 +117,8 @@ def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
             finally:
                 child.kill()
         assert child.returncode == 0
-    assert min(taken) < 0.1  # the others may have met a busy machine
+    # Of the two times of each, one may have met a busy machine.
+    assert all(min(pair) < 0.1 for pair in zip(taken[:6], taken[6:]))
 
 
 @pytest.mark.parametrize("left_by", [None, KeyboardInterrupt, RuntimeError])

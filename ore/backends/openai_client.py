@@ -247,6 +247,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         with deferred_signals(), environment_without(_OWN_VARIABLES):
             import httpx2
             import openai
+            import openai.resources.chat.completions  # else imported when it is first used
+            import openai.resources.models
     except ImportError as exc:
         raise ExtraNotInstalledError(
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}.",
