@@ -17,7 +17,7 @@ from ore.backends.choice import open_backend
 from tests.artifacts import GOOD
 from tests.fake_ollama import FakeOllama
 from tests.harness import run_ore
-from tests.process import MAIN, end, environment, run, running, start, until
+from tests.process import MAIN, ROOT, end, environment, run, running, start, until
 
 
 def here(*args, **more):
@@ -274,3 +274,19 @@ class TestEnvFiles:
         )
         assert load_env_files() == {str(env_file): ""}
         assert {"ORE_MODEL", "ORE_BACKEND", "ORE_X"}.isdisjoint(os.environ)
+
+
+ENDING = """
+import atexit, gc, sys
+from ore.__main__ import start
+atexit.register(lambda: print(gc.get_freeze_count() > 1000))
+sys.argv = ["ore", *sys.argv[1:]]
+start()
+"""
+
+
+@pytest.mark.parametrize("flag, code", [("--version", 0), ("--bogus", 2)])
+def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
+    command = [sys.executable, "-c", ENDING, flag]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
