@@ -36,12 +36,12 @@ sync the folder. "Locked" is a session that the process holds, as a REPL does. A
 per process, and the whole file is written each time. A load, with every check, is beside `json.loads` of
 the same bytes. Messages of 200 characters, but where it is said.
 
-Before each save there is another one, and before the calls beside it the same calls, so that both find
-what they just left; then nothing is done for 20 milliseconds, for in use a save follows a model's answer,
-and processor and disk have rested. "At once" is without that pause, which is no conversation's way: the
-calls then take half as long, and what is ORE's own (the folder and its lock, whether each message is the
-one that was written, the text of the new ones), about 0.3 ms, is a larger part of it. No limit is set for
-these two rows."""
+Each save comes after another save, and the calls beside it after the same calls, so that both find what
+they have just left. Between the two nothing is done for 20 milliseconds: in use a save follows a model's
+answer, and processor and disk have rested. "At once" is without that pause, as no conversation does it.
+The calls then take less time, and what is ORE's own, 0.3 to 0.5 ms (the folder and its lock, whether each
+message is the one that was written, the text of the new ones), is a larger part of the whole; no limit is
+set for these two rows."""
 
 
 def measure(place: Place) -> list[Comparison]:
