@@ -39,7 +39,7 @@ the same bytes. Messages of 200 characters, but where it is said.
 Each save comes after another save, and the calls beside it after the same calls, so that both find what
 they have just left. Between the two nothing is done for 20 milliseconds: in use a save follows a model's
 answer, and processor and disk have rested. "At once" is without that pause, as no conversation does it.
-The calls then take less time, and what is ORE's own, 0.3 to 0.5 ms (the folder and its lock, whether each
+The calls then take less time, and what is ORE's own, 0.2 to 0.5 ms (the folder and its lock, whether each
 message is the one that was written, the text of the new ones), is a larger part of the whole; no limit is
 set for these two rows."""
 
