@@ -133,6 +133,7 @@ def test_a_schema_is_sent_and_checked(reply, code, out):
     assert fake.chats[0].json["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["silent", "endless"])
 def test_an_interrupt_ends_the_request_at_once(scenario):
     flags = ("--backend", "openai", "--model", "small", "-s", "hi")
@@ -204,6 +205,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["openai._models", "openai.resources.chat.completions"])
 def test_an_interrupt_waits_for_the_import_of_the_package(module):
     command = [sys.executable, "-c", IMPORTING, module]
