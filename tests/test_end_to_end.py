@@ -17,7 +17,7 @@ from ore.backends.choice import open_backend
 from tests.artifacts import GOOD
 from tests.fake_ollama import FakeOllama
 from tests.harness import run_ore
-from tests.process import MAIN, ROOT, end, environment, run, running, start, until
+from tests.process import MAIN, PATIENCE, ROOT, end, environment, run, running, start, until
 
 
 def here(*args, **more):
@@ -288,5 +288,5 @@ start()
 @pytest.mark.parametrize("flag, code", [("--version", 0), ("--bogus", 2)])
 def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
     command = [sys.executable, "-c", ENDING, flag]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
