@@ -27,8 +27,6 @@ NEW_BELOW = 1_000
 """A session with fewer messages is begun anew for each save, for by growing it would be another."""
 MORE_RUNS_TO = 1_000
 """A session of so many messages at most is saved more often: its save is short, its disk is not."""
-PAUSE = 0.02
-"""Before a save, in seconds: in use, one follows a model's answer and never another save."""
 WORDS = "a prompt becomes an answer with naïve words, “quotes” and\nlines of text".split(" ")
 TEXT = """\
 A save is beside the fewest calls that leave the same bytes on disk: make a file, write, sync, rename,
@@ -36,12 +34,8 @@ sync the folder. "Locked" is a session that the process holds, as a REPL does. A
 per process, and the whole file is written each time. A load, with every check, is beside `json.loads` of
 the same bytes. Messages of 200 characters, but where it is said.
 
-Each save comes after another save, and the calls beside it after the same calls, so that both find what
-they have just left. Between the two nothing is done for 20 milliseconds: in use a save follows a model's
-answer, and processor and disk have rested. "At once" is without that pause, as no conversation does it.
-The calls then take less time, and what is ORE's own, 0.2 to 0.5 ms (the folder and its lock, whether each
-message is the one that was written, the text of the new ones), is a larger part of the whole; no limit is
-set for these two rows."""
+Each save comes right after another save, and the calls beside it right after the same calls, so that both
+find what they have just left."""
 
 
 def measure(place: Place) -> list[Comparison]:
@@ -50,16 +44,15 @@ def measure(place: Place) -> list[Comparison]:
     root = place.folder / "sessions"
     largest = QUICK if place.is_quick else SIZES[-1]
     rows = [
-        saves(root, messages, place.runs * (4 if messages <= MORE_RUNS_TO else 1), is_held)
+        saves(root, messages, place.runs * (8 if messages <= MORE_RUNS_TO else 1), is_held)
         for messages in SIZES
         if messages <= largest
         for is_held in (True, False)
     ]
-    rows += [saves(root, QUICK, place.runs * 4, is_held, pause=0) for is_held in (True, False)]
     return rows + [loads(root, *size, place.runs) for size in LOADED if size[0] <= largest]
 
 
-def saves(root: Path, messages: int, runs: int, is_held: bool, pause: float = PAUSE) -> Comparison:
+def saves(root: Path, messages: int, runs: int, is_held: bool) -> Comparison:
     """Measure saves that bring a session to about that many messages, each beside the floor."""
     store, written = FileSessionStore(root), root / "talk.json"
     is_new = messages < NEW_BELOW
@@ -76,25 +69,24 @@ def saves(root: Path, messages: int, runs: int, is_held: bool, pause: float = PA
             session.messages += next(turns)
         store.save(session, "talk")
         session.messages += next(turns)
-        return after(pause, lambda: store.save(session, "talk"))
+        return seconds(lambda: store.save(session, "talk"))
 
     def least() -> float:
         data = written.read_bytes()
         floor(root, data)
-        return after(pause, lambda: floor(root, data))
+        return seconds(lambda: floor(root, data))
 
     with store.lock("talk") if is_held else nullcontext():
         times = interleaved({"ore": save, "floor": least, "again": least}, runs)
     store.delete("talk")
-    how = f"{', locked' if is_held else ''}{'' if pause else ', at once'}"
     return Comparison(
-        f"save, {messages:,} messages{how}",
+        f"save, {messages:,} messages{', locked' if is_held else ''}",
         "ms",
         times["ore"],
         "the fewest calls",
         times["floor"],
         times["again"],
-        most=None if not pause else 2.0 if is_new else 1.3,
+        most=2.0 if is_new else 1.3,
     )
 
 
@@ -133,13 +125,6 @@ def message(number: int, characters: int = CHARACTERS) -> Message:
     """Return one message; even numbers are the user's."""
     words = " ".join(random.choices(WORDS, k=characters // 4))[:characters]
     return Message("user" if number % 2 == 0 else "assistant", words)
-
-
-def after(pause: float, action: Callable[[], object]) -> float:
-    """Return how long an action took after a pause, both in seconds."""
-    if pause:
-        time.sleep(pause)
-    return seconds(action)
 
 
 def seconds(action: Callable[[], object]) -> float:

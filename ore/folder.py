@@ -10,8 +10,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
@@ -32,11 +32,52 @@ _FULL_SYNC = None if sys.platform == "win32" else getattr(fcntl, "F_FULLFSYNC", 
 
 
 class Folder:
-    """An open folder. Every method but ``close`` raises the ``OSError`` of the step that failed."""
+    """A folder that belongs to this user and that nobody else can write to, open in a ``with`` block.
 
-    def __init__(self, path: Path, descriptor: int | None) -> None:
+    Every method raises the ``OSError`` of the step that failed.
+
+    Args:
+        path: The folder; its last component may not be a link.
+        make: Whether entering the block makes it, and what is missing above it, for this user only.
+    """
+
+    def __init__(self, path: Path, *, make: bool = False) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self._may_make = make
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> Folder:
+        """Open the folder.
+
+        Raises:
+            FileNotFoundError: It is not there, and was not to be made.
+            FileAccessError: It is a link, no folder, or open to others.
+            OSError: The system's reason.
+        """
+        if not _HAS_DIR_FD:
+            if self._may_make:
+                _make(self.path)
+            return self
+        try:
+            self._descriptor = _open(self.path)
+        except FileNotFoundError:
+            if not self._may_make:
+                raise
+            _make(self.path)
+            self._descriptor = _open(self.path)
+        try:
+            _require_private(self.path, os.fstat(self._descriptor))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            try:
+                os.close(self._descriptor)
+            except OSError:  # nothing was written through it
+                pass
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Return a descriptor of a file of the folder; never through a link, never waiting."""
@@ -143,39 +184,6 @@ class Folder:
 
     def _path(self, name: str) -> str | Path:
         return name if self._descriptor is not None else self.path / name
-
-
-@contextmanager
-def open_folder(path: Path, *, make: bool = False) -> Iterator[Folder]:
-    """Yield a folder that belongs to this user and that nobody else can write to.
-
-    Args:
-        path: The folder; its last component may not be a link.
-        make: Whether to make it, and what is missing above it, for this user only.
-
-    Raises:
-        FileNotFoundError: It is not there, and was not to be made.
-        FileAccessError: It is a link, no folder, or open to others.
-        OSError: The system's reason.
-    """
-    if not _HAS_DIR_FD:
-        if make:
-            _make(path)
-        yield Folder(path, None)
-        return
-    try:
-        descriptor = _open(path)
-    except FileNotFoundError:
-        if not make:
-            raise
-        _make(path)
-        descriptor = _open(path)
-    try:
-        _require_private(path, os.fstat(descriptor))
-        yield Folder(path, descriptor)
-    finally:
-        with suppress(OSError):  # nothing was written through it
-            os.close(descriptor)
 
 
 def _open(path: Path) -> int:

@@ -32,20 +32,22 @@ class Lock:
         self.name = name
         self.pid = os.getpid()
         self._descriptor = descriptor
+        self._status: os.stat_result
 
     def take(self) -> bool:
         """Lock the file and write this process's id into it; return False when it is taken."""
-        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+        self._status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(self._status.st_mode):
             raise OSError(errno.EINVAL, f"{self.name} is no regular file")
         if not _lock(self._descriptor):
             return False
-        _sign(self._descriptor)
+        _sign(self._descriptor, self.pid)
         return True
 
     def is_current(self, folder: Folder) -> bool:
         """Return whether the locked file is still the one that others find in the folder."""
         try:
-            return os.path.samestat(folder.stat(self.name), os.fstat(self._descriptor))
+            return os.path.samestat(folder.stat(self.name), self._status)
         except FileNotFoundError:
             return False
 
@@ -62,8 +64,10 @@ class Lock:
         Closed, not unlocked: unlocking would take it from a parent process that shares it. That
         closing fails, which it can on a network, changes nothing for what the lock guarded.
         """
-        with suppress(OSError):
+        try:
             os.close(self._descriptor)
+        except OSError:
+            pass
 
 
 def try_lock(folder: Folder, name: str) -> Lock | None:
@@ -106,6 +110,7 @@ def _lock(descriptor: int) -> bool:
         if sys.platform == "win32":
             os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:
@@ -115,9 +120,9 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _sign(descriptor: int) -> None:
+def _sign(descriptor: int, pid: int) -> None:
     # Never truncated: a file system may then write the file out at once, which takes its time.
-    signature = f"{os.getpid():{_SIGNATURE_BYTES - 1}}\n".encode()
+    signature = f"{pid:{_SIGNATURE_BYTES - 1}}\n".encode()
     if _signature(descriptor) != signature:
         with suppress(OSError):  # a courtesy to who has to wait: a full disk must not cost the lock
             os.lseek(descriptor, 0, os.SEEK_SET)
@@ -125,8 +130,8 @@ def _sign(descriptor: int) -> None:
 
 
 def _signature(descriptor: int) -> bytes:
+    """Return what an open file begins with, of which nothing was read yet."""
     try:
-        os.lseek(descriptor, 0, os.SEEK_SET)
         return os.read(descriptor, _SIGNATURE_BYTES)
     except OSError:
         return b""

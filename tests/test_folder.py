@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from ore.errors import FileAccessError
-from ore.folder import open_folder
+from ore.folder import Folder
 from tests.faults import Intercepted, failing
 from tests.sessions import SPECIAL, make_special
 
@@ -18,7 +18,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissi
 
 @pytest.fixture
 def folder(tmp_path):
-    with open_folder(tmp_path / "private", make=True) as folder:
+    with Folder(tmp_path / "private", make=True) as folder:
         yield folder
 
 
@@ -31,7 +31,7 @@ def mode_of(path) -> int:
 def test_folders_and_files_are_made_for_their_owner_only(tmp_path, umask):
     before = os.umask(umask)
     try:
-        with open_folder(tmp_path / "a" / "b", make=True) as folder:
+        with Folder(tmp_path / "a" / "b", make=True) as folder:
             folder.replace("file", ".tmp", [b"x"], 0o600)
     finally:
         os.umask(before)
@@ -40,7 +40,7 @@ def test_folders_and_files_are_made_for_their_owner_only(tmp_path, umask):
 
 
 def test_a_folder_that_is_not_there_is_made_only_when_asked(tmp_path):
-    with pytest.raises(FileNotFoundError), open_folder(tmp_path / "a"):
+    with pytest.raises(FileNotFoundError), Folder(tmp_path / "a"):
         pass
     assert not (tmp_path / "a").exists()
 
@@ -49,7 +49,7 @@ def test_a_folder_that_is_not_there_is_made_only_when_asked(tmp_path):
 def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
     def make(name: str, at: int = 0) -> list[str]:
         path = tmp_path / name
-        with Intercepted(at, failing(errno.EINVAL)) as calls, open_folder(path, make=True):
+        with Intercepted(at, failing(errno.EINVAL)) as calls, Folder(path, make=True):
             assert path.is_dir()
         return calls.names
 
@@ -61,7 +61,7 @@ def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(FileAccessError, match="Others can write to .*: run chmod 700 on it."):
-        with open_folder(tmp_path):
+        with Folder(tmp_path):
             pass
 
 
@@ -69,7 +69,7 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
 def test_a_folder_of_another_user_is_refused(tmp_path):
     os.chown(tmp_path, 12345, -1)
-    with pytest.raises(FileAccessError, match="belongs to another user"), open_folder(tmp_path):
+    with pytest.raises(FileAccessError, match="belongs to another user"), Folder(tmp_path):
         pass
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
     else:
         path.symlink_to(target)
     with pytest.raises(FileAccessError, match="is a symbolic link or no folder"):
-        with open_folder(path, make=True):
+        with Folder(path, make=True):
             pass
     assert kind == "link" or not target.exists()
 

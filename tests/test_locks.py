@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ore.folder import open_folder
+from ore.folder import Folder
 from ore.locks import holder, try_lock
 from tests.faults import in_child
 from tests.sessions import SPECIAL, make_special
@@ -18,7 +18,7 @@ NAME = ".talk.lock"
 
 @pytest.fixture
 def folder(tmp_path):
-    with open_folder(tmp_path / "private", make=True) as folder:
+    with Folder(tmp_path / "private", make=True) as folder:
         yield folder
 
 

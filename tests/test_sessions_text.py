@@ -68,20 +68,24 @@ def test_a_session_that_grows_is_written_like_one_that_is_written_at_once(sessio
     assert [text.beginning(count).messages for count in range(len(text) + 1)] == [
         session.messages[:count] for count in range(len(session.messages) + 1)
     ]
-    assert not session.messages or not text.grows_into(other)
+    assert not text.grows_into(other) or is_continuation(other, session)
 
 
-def test_a_text_grows_only_into_the_same_objects_of_the_same_session():
+def test_a_text_grows_only_into_the_same_messages_of_the_same_session():
     first, second = Message("user", "x", "1", 1), Message("user", "y", "2", 2)
     text = SessionText(Session([], "s", 1))
     text.extend(Session([first], "s", 1))
     assert text.grows_into(Session([first], "s", 1))
     assert text.grows_into(Session([first, second], "s", 1))
+    assert text.grows_into(Session([Message("user", "x", "1", 1.0), second], "s", 1))
     for messages, id, created_at in (
         ([], "s", 1),
         ([second, first], "s", 1),
-        ([Message("user", "x", "1", 1)], "s", 1),
-        ([Message("user", "x", "1", 1.0)], "s", 1),
+        ([Message("assistant", "x", "1", 1)], "s", 1),
+        ([Message("user", "z", "1", 1), second], "s", 1),
+        ([Message("user", "x", "2", 1)], "s", 1),
+        ([Message("user", "x", "1", 1.5)], "s", 1),
+        ([{"role": "user", "content": "x", "id": "1", "timestamp": 1}], "s", 1),
         ([first], "t", 1),
         ([first], "s", 1.0),
         ([first], "s", None),

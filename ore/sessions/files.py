@@ -21,7 +21,7 @@ from ore.errors import (
     SessionNotSavedError,
 )
 from ore.files import reason
-from ore.folder import Folder, open_folder
+from ore.folder import Folder
 from ore.interrupts import deferred_signals
 from ore.sessions.names import check_name
 from ore.sessions.text import MAX_BYTES, SessionText, decode, is_continuation
@@ -60,7 +60,7 @@ class SessionFiles:
             FileAccessError: The folder can't be trusted.
         """
         try:
-            with open_folder(self._root) as folder:
+            with Folder(self._root) as folder:
                 yield folder
         except SessionError:  # some of them are also an OSError
             raise
@@ -78,7 +78,7 @@ class SessionFiles:
     def names(self, report: Callable[[str], None]) -> list[str]:
         """Return the names of the session files, sorted; report files that no name can reach."""
         try:
-            with open_folder(self._root) as folder:
+            with Folder(self._root) as folder:
                 files = sorted(folder.names())
         except FileNotFoundError:
             return []
@@ -148,8 +148,11 @@ class SessionFiles:
         file, mode = f"{name}.json", 0o600
         known = self._recall(name)
         is_grown = known.text is not None and known.text.grows_into(session)
-        with suppress(FileNotFoundError):
+        try:
             status = folder.stat(file)
+        except FileNotFoundError:
+            pass
+        else:
             if known.fingerprint != _fingerprint(status):
                 known.loaded, status = self.read(folder, name, "was not saved, for its file is bad")
                 known.fingerprint = _fingerprint(status)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import operator
+from collections.abc import Callable
 from typing import Any
 
 from ore.strictjson import refuse_constant
@@ -42,9 +42,11 @@ class SessionText:
         self._text = bytearray(_head(session.id, session.created_at) + _END_OF_NONE)
 
     def grows_into(self, session: Session) -> bool:
-        """Return whether the session is this one, with the same objects first.
+        """Return whether the session is this one, with the same messages first.
 
-        Equal messages are not enough: they may be spelled in another way, as 1 and 1.0 are.
+        The same objects are told by their addresses alone, as lists compare them, so that this takes
+        next to nothing. Other objects may stand in their place if they are equal: they say the
+        same, and only a number may be spelled in another way, as 1 and 1.0 are.
         """
         if len(session.messages) < len(self._messages):
             return False
@@ -53,7 +55,7 @@ class SessionText:
             return False
         if type(session.created_at) is not type(created_at):
             return False
-        return all(map(operator.is_, session.messages, self._messages))
+        return session.messages[: len(self._messages)] == self._messages
 
     def extend(self, session: Session) -> bytearray:
         """Return the text of a session that this one grows into.
@@ -214,27 +216,30 @@ def read_json(text: str) -> Any:
 
 
 def _head(id: str, created_at: float) -> bytes:
-    text = f'{{\n  "id": %s,\n  "created_at": {_number_text(created_at)},\n  "messages": ['
-    return _bytes(text, id)
+    def spelled(quoted: Callable[[str], str]) -> str:
+        time = _number_text(created_at)
+        return f'{{\n  "id": {quoted(id)},\n  "created_at": {time},\n  "messages": ['
+
+    return _in_utf8(spelled)
 
 
 def _message_text(message: Message) -> bytes:
-    text = (
-        '    {\n      "role": %s,\n      "content": %s,\n      "id": %s,\n      "timestamp": '
-        f"{_number_text(message.timestamp)}\n    }}"
-    )
-    return _bytes(text, message.role, message.content, message.id)
+    def spelled(quoted: Callable[[str], str]) -> str:
+        return (
+            f'    {{\n      "role": {quoted(message.role)},\n      "content": '
+            f'{quoted(message.content)},\n      "id": {quoted(message.id)},\n      "timestamp": '
+            f"{_number_text(message.timestamp)}\n    }}"
+        )
+
+    return _in_utf8(spelled)
 
 
-_plain = json.encoder.encode_basestring
-_ascii = json.encoder.encode_basestring_ascii
-
-
-def _bytes(text: str, *values: str) -> bytes:
+def _in_utf8(spelled: Callable[[Callable[[str], str]], str]) -> bytes:
+    """Return the text in UTF-8, its strings escaped to ASCII only where that is not possible."""
     try:
-        return (text % tuple(map(_plain, values))).encode()
+        return spelled(json.encoder.encode_basestring).encode()
     except UnicodeEncodeError:  # a lone surrogate
-        return (text % tuple(map(_ascii, values))).encode()
+        return spelled(json.encoder.encode_basestring_ascii).encode()
 
 
 def _number_text(value: float) -> str:

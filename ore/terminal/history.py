@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ore.errors import OreError
-from ore.folder import Folder, open_folder
+from ore.folder import Folder
 from ore.home import ore_home
 
 MOST_ENTRIES = 1000
@@ -42,7 +42,7 @@ class History:
         if self._path is None:
             return []
         try:
-            with open_folder(self._path) as folder:
+            with Folder(self._path) as folder:
                 data, _ = folder.read(_NAME, _LIMIT)
                 lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
                 if len(lines) > MOST_ENTRIES:
@@ -58,7 +58,7 @@ class History:
         if self._path is None or len(line) > MOST_BYTES:
             return
         try:
-            with open_folder(self._path, make=True) as folder:
+            with Folder(self._path, make=True) as folder:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
                 descriptor = folder.open(_NAME, flags, 0o600)
                 try:
