@@ -131,8 +131,7 @@ def _export(name: str, console: Console, store: FileSessionStore, as_json: bool)
 def _salvage(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
     salvaged = store.salvage(name)
     console.notice(
-        f"{_turns(salvaged.turns)} of '{name}' are in '{salvaged.name}'; the file of '{name}' is "
-        f"as it was."
+        f"'{salvaged.name}' has {_turns(salvaged.turns)} of '{name}', whose file is as it was."
     )
     if as_json:
         console.json(asdict(salvaged))

@@ -42,12 +42,17 @@ def parse(data: bytes, *, limit: int) -> Any:
             text, object_pairs_hook=_object, parse_constant=refuse_constant, parse_int=_integer
         )
     except json.JSONDecodeError as exc:
-        what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
-        raise ValueError(f"it is not JSON: {what} at line {exc.lineno}") from exc
+        raise ValueError(syntax_problem(exc)) from exc
     except RecursionError as exc:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from exc
     check(value)
     return value
+
+
+def syntax_problem(exc: json.JSONDecodeError) -> str:
+    """Return what is wrong with a text that is no JSON, and where, as the end of a sentence."""
+    what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
+    return f"it is not JSON: {what} at line {exc.lineno}, column {exc.colno}"
 
 
 def check(value: Any) -> None:

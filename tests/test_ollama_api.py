@@ -115,7 +115,7 @@ def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer():
     "body, why",
     [
         (b"", "it is empty"),
-        (b"<html>", "it is not JSON: expecting value at line 1"),
+        (b"<html>", "it is not JSON: expecting value at line 1, column 1"),
         (b"[]", "its JSON is no object"),
         (b"null", "its JSON is no object"),
         (b'{"models":{}}', "it gives no list of models"),

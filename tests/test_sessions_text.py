@@ -204,7 +204,11 @@ BAD = [
     (text_of(WHOLE).replace(b'"q"', b'"\xed\xa0\x80"'), "it is not UTF-8 at byte 73"),
     (text_of(WHOLE)[:100], "it is not JSON: expecting value at line 1, column 101"),
     (text_of(WHOLE) + b"}", "it is not JSON: extra data at line 1, column 174"),
-    (text_of(WHOLE).replace(b'"q"', b'"\n"'), "it is not JSON: invalid control character at"),
+    (
+        text_of(WHOLE).replace(b'"q"', b'"\n"'),
+        "it is not JSON: invalid control character at line 1",
+    ),
+    (text_of(WHOLE)[:56], "it is not JSON: unterminated string starting at line 1, column 54"),
     (b"[" * 100_000, "it is nested too deep for a session"),
     (b'{"a":' * 100_000, "it is nested too deep for a session"),
     (b"[]", "it is no session: its top level is no object"),

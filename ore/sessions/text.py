@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ore.strictjson import refuse_constant
+from ore.strictjson import refuse_constant, syntax_problem
 from ore.types import Message, Session
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -192,8 +192,7 @@ def _parse(data: bytes) -> Any:
     try:
         return read_json(text)
     except json.JSONDecodeError as exc:
-        where = f"line {exc.lineno}, column {exc.colno}"
-        raise ValueError(f"it is not JSON: {exc.msg.lower()} at {where}") from exc
+        raise ValueError(syntax_problem(exc)) from exc
     except RecursionError as exc:
         raise ValueError("it is nested too deep for a session") from exc
 
