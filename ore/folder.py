@@ -34,7 +34,7 @@ _FULL_SYNC = None if sys.platform == "win32" else getattr(fcntl, "F_FULLFSYNC", 
 class Folder:
     """A folder that belongs to this user and that nobody else can write to, open in a ``with`` block.
 
-    Every method raises the ``OSError`` of the step that failed.
+    Every method raises the ``OSError`` of the step that failed; leaving the block raises nothing.
 
     Args:
         path: The folder; its last component may not be a link.
@@ -43,8 +43,8 @@ class Folder:
 
     def __init__(self, path: Path, *, make: bool = False) -> None:
         self.path = path
-        self._may_make = make
-        self._descriptor: int | None = None
+        self._make_missing = make
+        self._descriptor: int | None  # there is none outside the block, and on Windows it is None
 
     def __enter__(self) -> Folder:
         """Open the folder.
@@ -55,13 +55,14 @@ class Folder:
             OSError: The system's reason.
         """
         if not _HAS_DIR_FD:
-            if self._may_make:
+            if self._make_missing:
                 _make(self.path)
+            self._descriptor = None
             return self
         try:
             self._descriptor = _open(self.path)
         except FileNotFoundError:
-            if not self._may_make:
+            if not self._make_missing:
                 raise
             _make(self.path)
             self._descriptor = _open(self.path)

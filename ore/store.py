@@ -194,12 +194,12 @@ class FileSessionStore(SessionStore):
         old, new = check_name(old), check_name(new)
         with self._files.folder(old) as folder:
             _require_regular(folder, old)
-            with self._locks.taken(folder, old, 0.0):
+            with self._locks.locked(folder, old, 0.0):
                 if old == new:
                     raise _taken(new)
                 # Where the file system takes both names for one, there is one lock, and it is held.
                 is_respelled = _is_same(folder, f".{old}.lock", f".{new}.lock")
-                with nullcontext() if is_respelled else self._locks.taken(folder, new, 0.0):
+                with nullcontext() if is_respelled else self._locks.locked(folder, new, 0.0):
                     if not is_respelled and folder.has(f"{new}.json"):
                         raise _taken(new)
                     folder.rename(f"{old}.json", f"{new}.json")
@@ -217,7 +217,7 @@ class FileSessionStore(SessionStore):
         name = check_name(name)
         with self._files.folder(name) as folder:
             _require_regular(folder, name)
-            with self._locks.taken(folder, name, 0.0):
+            with self._locks.locked(folder, name, 0.0):
                 folder.remove(f"{name}.json")
                 with suppress(FileNotFoundError):
                     folder.remove(f".{name}.tmp")
@@ -260,7 +260,7 @@ class FileSessionStore(SessionStore):
     def _write(self, session: Session, name: str, *, is_new: bool) -> None:
         name = check_name(name)
         with Saving(name), Folder(self.root, make=True) as folder:
-            with self._locks.taken(folder, name, self._wait, is_saved=True):
+            with self._locks.locked(folder, name, self._wait, is_saved=True):
                 if is_new and folder.has(f"{name}.json"):
                     raise _taken(name)
                 is_confirmed = self._files.write(folder, session, name)

@@ -66,6 +66,23 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
 
 
 @posix
+def test_a_folder_is_closed_when_its_block_ends_and_when_it_is_refused(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    with Folder(tmp_path):
+        assert len(os.listdir("/dev/fd")) == before + 1
+    assert len(os.listdir("/dev/fd")) == before
+    tmp_path.chmod(0o777)
+    with pytest.raises(FileAccessError), Folder(tmp_path):
+        pass
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_folder_that_was_not_opened_is_of_no_use(tmp_path):
+    with pytest.raises(AttributeError):
+        Folder(tmp_path).names()
+
+
+@posix
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
 def test_a_folder_of_another_user_is_refused(tmp_path):
     os.chown(tmp_path, 12345, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -69,6 +70,10 @@ def test_a_session_that_grows_is_written_like_one_that_is_written_at_once(sessio
         session.messages[:count] for count in range(len(session.messages) + 1)
     ]
     assert not text.grows_into(other) or is_continuation(other, session)
+    for number, message in enumerate(session.messages):
+        changed = Session(list(session.messages), session.id, session.created_at)
+        changed.messages[number] = replace(message, content=message.content + ".")
+        assert not text.grows_into(changed)
 
 
 def test_a_text_grows_only_into_the_same_messages_of_the_same_session():

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from ore.errors import SessionInUseError, SessionNotSavedError
+from ore.errors import InvalidSessionError, SessionInUseError, SessionNotSavedError
 from ore.store import FileSessionStore
-from ore.types import Session
+from ore.types import Message, Session
 from tests.faults import Intercepted, in_child
 from tests.process import until
 from tests.sessions import turn
@@ -120,6 +120,9 @@ def test_waiting_gets_the_lock_as_soon_as_it_is_free(store, tmp_path):
 def test_a_lock_leaves_no_file_where_no_session_was_made(store):
     with store.lock("talk"):
         assert os.listdir(store.root) == [".talk.lock"]
+    assert os.listdir(store.root) == []
+    with pytest.raises(InvalidSessionError):
+        store.save(Session([Message("system", "x")]), "talk")
     assert os.listdir(store.root) == []
     store.save(Session(), "talk")
     assert set(os.listdir(store.root)) == {"talk.json", ".talk.lock"}

@@ -89,6 +89,25 @@ def test_a_session_that_is_removed_while_it_is_listed_is_left_out(tmp_path, use)
     assert gone >= 3 and found == [["b"]] * gone + [both] * (len(found) - gone)
 
 
+def test_a_session_whose_file_is_removed_while_it_is_saved_is_saved(tmp_path):
+    for at in itertools.count(1):
+        session = Session(turn())
+        FileSessionStore(tmp_path / f"root{at}").save(session, "talk")
+        store = FileSessionStore(tmp_path / f"root{at}")
+        session.messages += turn("later")
+
+        def removing(name, real, args, kwargs):
+            os.remove(store.root / "talk.json")
+            return real(*args, **kwargs)
+
+        with Intercepted(at, removing) as calls:
+            store.save(session, "talk")
+        if "replace" not in calls.names[: at - 1]:
+            assert store.load("talk") == session
+        if not calls.has_acted:
+            break
+
+
 def spoil(path: Path, session: Session) -> Session:
     """Change a session's text in its file, of which the system says what it said before."""
     status = path.stat()

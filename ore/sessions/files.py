@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,14 +150,13 @@ class SessionFiles:
         is_grown = known.text is not None and known.text.grows_into(session)
         try:
             status = folder.stat(file)
-        except FileNotFoundError:
-            pass
-        else:
             if known.fingerprint != _fingerprint(status):
                 known.loaded, status = self.read(folder, name, "was not saved, for its file is bad")
                 known.fingerprint = _fingerprint(status)
             _require_continuation(session, known, is_grown, name)
             mode &= status.st_mode
+        except FileNotFoundError:  # it was not there, or was removed meanwhile
+            pass
         try:
             text, data = _encoded(session, known.text if is_grown else None, name)
         except BaseException:  # an interrupt may have left the text half grown

@@ -29,7 +29,7 @@ class SessionLocks:
 
     @contextmanager
     def hold(self, name: str, wait: float) -> Iterator[None]:
-        """Hold the session's lock while the block runs; ``taken`` in the block does not wait.
+        """Hold the session's lock while the block runs; ``locked`` in the block does not wait.
 
         Raises:
             SessionInUseError: Another process, or this object, has it, for ``wait`` seconds.
@@ -43,7 +43,7 @@ class SessionLocks:
         finally:
             self._let_go(self._held.pop(name), name)
 
-    def taken(
+    def locked(
         self, folder: Folder, name: str, wait: float, *, is_saved: bool = False
     ) -> AbstractContextManager[None]:
         """Return a context in which the session's lock is held, as it is in a block of ``hold``.
@@ -61,9 +61,9 @@ class SessionLocks:
             SessionInUseError: On entering: another process has it, for ``wait`` seconds.
             OSError: On entering: the system's reason.
         """
-        return _Taken(self, folder, name, wait, is_saved)
+        return _Locked(self, folder, name, wait, is_saved)
 
-    def take(self, folder: Folder, name: str, wait: float) -> Lock | None:
+    def acquire(self, folder: Folder, name: str, wait: float) -> Lock | None:
         """Return the session's lock, or None where a block of ``hold`` has it and will release it.
 
         Raises:
@@ -86,8 +86,8 @@ class SessionLocks:
             lock.release()
 
 
-class _Taken(AbstractContextManager[None]):
-    """No generator: one takes 20 microseconds more, for each save, where the caches are cold."""
+class _Locked(AbstractContextManager[None]):
+    """What ``SessionLocks.locked`` returns; a class, for a generator costs each save more time."""
 
     def __init__(
         self, locks: SessionLocks, folder: Folder, name: str, wait: float, is_saved: bool
@@ -99,7 +99,7 @@ class _Taken(AbstractContextManager[None]):
         self._is_saved = is_saved
 
     def __enter__(self) -> None:
-        self._lock = self._locks.take(self._folder, self._name, self._wait)
+        self._lock = self._locks.acquire(self._folder, self._name, self._wait)
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self._lock is None:

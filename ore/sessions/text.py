@@ -27,8 +27,9 @@ _END_OF_NONE = b"]\n}"
 class SessionText:
     """The text of one session that grows: a message that was encoded is not encoded again.
 
-    The text is byte for byte ``json.dumps(..., indent=2, ensure_ascii=False)`` of the session, but
-    that a message with a lone surrogate, which UTF-8 can't write, is escaped to ASCII.
+    The text is byte for byte ``json.dumps(..., indent=2, ensure_ascii=False)`` of the session with
+    its messages as they were first given, but that a message with a lone surrogate, which UTF-8
+    can't write, is escaped to ASCII.
 
     Raises:
         ValueError: The session has no identity; the reason, as the end of a sentence.
@@ -45,11 +46,9 @@ class SessionText:
         """Return whether the session is this one, with the same messages first.
 
         The same objects are told by their addresses alone, as lists compare them, so that this takes
-        next to nothing. Other objects may stand in their place if they are equal: they say the
-        same, and only a number may be spelled in another way, as 1 and 1.0 are.
+        next to nothing. Others may stand in their place if they are equal, as 1 and 1.0 are: what
+        was written for the first ones stays.
         """
-        if len(session.messages) < len(self._messages):
-            return False
         id, created_at = self._identity
         if (session.id, session.created_at) != (id, created_at):
             return False
@@ -214,31 +213,29 @@ def read_json(text: str) -> Any:
     )
 
 
-def _head(id: str, created_at: float) -> bytes:
-    def spelled(quoted: Callable[[str], str]) -> str:
-        time = _number_text(created_at)
-        return f'{{\n  "id": {quoted(id)},\n  "created_at": {time},\n  "messages": ['
-
-    return _in_utf8(spelled)
+_plain = json.encoder.encode_basestring
+_ascii = json.encoder.encode_basestring_ascii
 
 
-def _message_text(message: Message) -> bytes:
-    def spelled(quoted: Callable[[str], str]) -> str:
-        return (
-            f'    {{\n      "role": {quoted(message.role)},\n      "content": '
-            f'{quoted(message.content)},\n      "id": {quoted(message.id)},\n      "timestamp": '
-            f"{_number_text(message.timestamp)}\n    }}"
-        )
-
-    return _in_utf8(spelled)
-
-
-def _in_utf8(spelled: Callable[[Callable[[str], str]], str]) -> bytes:
-    """Return the text in UTF-8, its strings escaped to ASCII only where that is not possible."""
+def _head(id: str, created_at: float, quoted: Callable[[str], str] = _plain) -> bytes:
+    time = _number_text(created_at)
+    text = f'{{\n  "id": {quoted(id)},\n  "created_at": {time},\n  "messages": ['
     try:
-        return spelled(json.encoder.encode_basestring).encode()
+        return text.encode()
     except UnicodeEncodeError:  # a lone surrogate
-        return spelled(json.encoder.encode_basestring_ascii).encode()
+        return _head(id, created_at, _ascii)
+
+
+def _message_text(message: Message, quoted: Callable[[str], str] = _plain) -> bytes:
+    text = (
+        f'    {{\n      "role": {quoted(message.role)},\n      "content": '
+        f'{quoted(message.content)},\n      "id": {quoted(message.id)},\n      "timestamp": '
+        f"{_number_text(message.timestamp)}\n    }}"
+    )
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return _message_text(message, _ascii)
 
 
 def _number_text(value: float) -> str:
