@@ -198,6 +198,7 @@ def test_a_missing_home_is_no_obstacle_to_a_plain_turn(server, monkeypatch):
     assert (result.code, result.out) == (1, "") and "HOME" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args, text", [([], "Hi"), (["-c"], "Hi\n"), (["--artifact-in", "-"], json.dumps(GOOD))]
 )
@@ -213,6 +214,7 @@ def test_a_pipe_whose_reads_do_not_wait_is_waited_for(server, args, text):
     assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
 
 
+@pytest.mark.slow
 def test_a_full_pipe_whose_writes_do_not_wait_is_waited_for():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

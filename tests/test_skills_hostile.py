@@ -153,6 +153,7 @@ def test_no_reference_whatever_reads_outside_the_folder(tmp_path, pieces):
     assert text in inside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frontmatter",
     ["a: " + "[" * 65_000, "- " * 32_000, "? " * 32_000, "a: '" + "\n" * 65_000, "#" * 65_000]
