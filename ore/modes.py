@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from ore.console import Console
 from ore.context import Context
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.turn import Run, Turn

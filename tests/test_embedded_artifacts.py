@@ -29,7 +29,7 @@ def folder(model_dir, home, tmp_path, monkeypatch):
 
 def test_a_pipeline_of_three_stages_verifies_and_a_change_anywhere_is_named(folder):
     shell = (
-        f'ore "Name a colour." -o num_predict=8 --artifact-out | tee a.json'
+        'ore "Name a colour." -o num_predict=8 --artifact-out | tee a.json'
         " | ore --artifact-in - --artifact-out | tee b.json"
         " | ore --artifact-in - --artifact-out c.json"
     ).replace("ore ", f"{sys.executable} {MAIN} ")

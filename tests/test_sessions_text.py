@@ -106,6 +106,11 @@ def test_a_message_with_a_lone_surrogate_is_escaped_and_the_others_are_not(conte
     assert decode(data) == session
 
 
+def test_an_id_with_a_lone_surrogate_is_escaped_too():
+    session = Session([Message("user", "é", "\ud800")], "\udc80", 1.0)
+    assert decode(encoded(session)) == session
+
+
 def test_surrogates_that_make_a_pair_come_back_as_the_character_and_still_continue():
     session = Session([Message("user", "\ud83d\ude00")])
     stored = decode(encoded(session))

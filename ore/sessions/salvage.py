@@ -6,7 +6,6 @@ turn with anything between its two messages, is left out. Knows nothing about fi
 
 from __future__ import annotations
 
-import json
 import re
 
 from ore.sessions.text import read_json
