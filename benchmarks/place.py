@@ -126,9 +126,9 @@ def server(*options: str) -> Iterator[str]:
     """A stand-in for Ollama in a process of its own; yields its address.
 
     Args:
-        options: Of ``tests.fake_ollama``.
+        options: Of ``tests.support.fake_ollama``.
     """
-    command = [PYTHON, "-m", "tests.fake_ollama", *options]
+    command = [PYTHON, "-m", "tests.support.fake_ollama", *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

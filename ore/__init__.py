@@ -4,89 +4,101 @@ Everything public is found here and loaded when it is first used, so that ``impo
 next to nothing and needs no package but Python's own.
 """
 
-from importlib import import_module
+__version__ = "1.0.0"
 
-from ore._version import __version__
+# The public names, written once: type checkers read these lines as they stand, and ``__getattr__``
+# below finds in them the module of a name that is used for the first time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ore.cli import main as main
+    from ore.cli import run as run
+    from ore.core import ORE as ORE
+    from ore.errors import ArtifactError as ArtifactError
+    from ore.errors import BackendError as BackendError
+    from ore.errors import BackendTimeoutError as BackendTimeoutError
+    from ore.errors import CapabilityError as CapabilityError
+    from ore.errors import CheckFailedError as CheckFailedError
+    from ore.errors import ContextTruncatedError as ContextTruncatedError
+    from ore.errors import ExtraNotInstalledError as ExtraNotInstalledError
+    from ore.errors import FileAccessError as FileAccessError
+    from ore.errors import GateError as GateError
+    from ore.errors import HomeError as HomeError
+    from ore.errors import IncompleteAnswerError as IncompleteAnswerError
+    from ore.errors import InvalidArtifactError as InvalidArtifactError
+    from ore.errors import InvalidSessionError as InvalidSessionError
+    from ore.errors import InvalidSkillError as InvalidSkillError
+    from ore.errors import ModelNotFoundError as ModelNotFoundError
+    from ore.errors import OreError as OreError
+    from ore.errors import OutputError as OutputError
+    from ore.errors import PersonaError as PersonaError
+    from ore.errors import ReaderGoneError as ReaderGoneError
+    from ore.errors import ReasonerContractError as ReasonerContractError
+    from ore.errors import SchemaMismatchError as SchemaMismatchError
+    from ore.errors import ServerUnreachableError as ServerUnreachableError
+    from ore.errors import SessionChangedError as SessionChangedError
+    from ore.errors import SessionError as SessionError
+    from ore.errors import SessionExistsError as SessionExistsError
+    from ore.errors import SessionInUseError as SessionInUseError
+    from ore.errors import SessionNameError as SessionNameError
+    from ore.errors import SessionNotFoundError as SessionNotFoundError
+    from ore.errors import SessionNotSavedError as SessionNotSavedError
+    from ore.errors import SkillError as SkillError
+    from ore.errors import SkillNotFoundError as SkillNotFoundError
+    from ore.errors import SkillResourceNotFoundError as SkillResourceNotFoundError
+    from ore.errors import ToolError as ToolError
+    from ore.errors import ToolFailedError as ToolFailedError
+    from ore.errors import UnknownToolError as UnknownToolError
+    from ore.errors import UsageError as UsageError
+    from ore.gate import Gate as Gate
+    from ore.models import default_model as default_model
+    from ore.models import fetch_models as fetch_models
+    from ore.reasoner import AyaReasoner as AyaReasoner
+    from ore.reasoner import Reasoner as Reasoner
+    from ore.router import TEST_ROUTING_TARGET as TEST_ROUTING_TARGET
+    from ore.router import Router as Router
+    from ore.router import RuleRouter as RuleRouter
+    from ore.router import build_targets_from_registry as build_targets_from_registry
+    from ore.skills import build_skill_registry as build_skill_registry
+    from ore.skills import build_targets_from_skill_registry as build_targets_from_skill_registry
+    from ore.skills import load_skill_instructions as load_skill_instructions
+    from ore.skills import load_skill_metadata as load_skill_metadata
+    from ore.skills import load_skill_resource as load_skill_resource
+    from ore.store import FileSessionStore as FileSessionStore
+    from ore.store import SessionStore as SessionStore
+    from ore.tools import TOOL_REGISTRY as TOOL_REGISTRY
+    from ore.tools import Permission as Permission
+    from ore.tools import Tool as Tool
+    from ore.types import ARTIFACT_VERSION as ARTIFACT_VERSION
+    from ore.types import ExecutionArtifact as ExecutionArtifact
+    from ore.types import Message as Message
+    from ore.types import Response as Response
+    from ore.types import RoutingDecision as RoutingDecision
+    from ore.types import RoutingTarget as RoutingTarget
+    from ore.types import Session as Session
+    from ore.types import SkillMetadata as SkillMetadata
+    from ore.types import ToolResult as ToolResult
 
-_EXPORTS = {
-    "ore.cli": ("main", "run"),
-    "ore.core": ("ORE",),
-    "ore.reasoner": ("AyaReasoner", "Reasoner"),
-    "ore.models": ("default_model", "fetch_models"),
-    "ore.store": ("FileSessionStore", "SessionStore"),
-    "ore.tools": ("TOOL_REGISTRY", "Permission", "Tool"),
-    "ore.gate": ("Gate",),
-    "ore.router": ("TEST_ROUTING_TARGET", "Router", "RuleRouter", "build_targets_from_registry"),
-    "ore.skills": (
-        "build_skill_registry",
-        "build_targets_from_skill_registry",
-        "load_skill_instructions",
-        "load_skill_metadata",
-        "load_skill_resource",
-    ),
-    "ore.types": (
-        "ARTIFACT_VERSION",
-        "ExecutionArtifact",
-        "Message",
-        "Response",
-        "RoutingDecision",
-        "RoutingTarget",
-        "Session",
-        "SkillMetadata",
-        "ToolResult",
-    ),
-    "ore.errors": (
-        "ArtifactError",
-        "BackendError",
-        "BackendTimeoutError",
-        "CapabilityError",
-        "CheckFailedError",
-        "ContextTruncatedError",
-        "ExtraNotInstalledError",
-        "FileAccessError",
-        "GateError",
-        "HomeError",
-        "IncompleteAnswerError",
-        "InvalidArtifactError",
-        "InvalidSessionError",
-        "InvalidSkillError",
-        "ModelNotFoundError",
-        "OreError",
-        "OutputError",
-        "PersonaError",
-        "ReaderGoneError",
-        "ReasonerContractError",
-        "SchemaMismatchError",
-        "ServerUnreachableError",
-        "SessionChangedError",
-        "SessionError",
-        "SessionExistsError",
-        "SessionInUseError",
-        "SessionNameError",
-        "SessionNotFoundError",
-        "SessionNotSavedError",
-        "SkillError",
-        "SkillNotFoundError",
-        "SkillResourceNotFoundError",
-        "ToolError",
-        "ToolFailedError",
-        "UnknownToolError",
-        "UsageError",
-    ),
-}
-_HOME_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
-__all__ = sorted([*_HOME_OF, "__version__"])
+def _modules() -> dict[str, str]:
+    """Return the module that each public name comes from, as the lines above say it."""
+    with open(__file__, encoding="utf-8") as source:
+        imports = [line.split() for line in source if line.startswith("    from ore.")]
+    return {words[3]: words[1] for words in imports}
 
 
 def __getattr__(name: str) -> object:
-    module = _HOME_OF.get(name)
-    if module is None:
+    from importlib import import_module
+
+    modules = {} if name.startswith("__") and name != "__all__" else _modules()
+    if name == "__all__":
+        value: object = __dir__()
+    elif name in modules:
+        value = getattr(import_module(modules[name]), name)
+    else:
         raise AttributeError(f"module 'ore' has no attribute {name!r}")
-    value = getattr(import_module(module), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*_modules(), "__version__"])

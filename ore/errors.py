@@ -9,46 +9,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = [
-    "ArtifactError",
-    "BackendError",
-    "BackendTimeoutError",
-    "CapabilityError",
-    "CheckFailedError",
-    "ContextTruncatedError",
-    "ExtraNotInstalledError",
-    "FileAccessError",
-    "GateError",
-    "HomeError",
-    "IncompleteAnswerError",
-    "InvalidArtifactError",
-    "InvalidSessionError",
-    "InvalidSkillError",
-    "ModelNotFoundError",
-    "OreError",
-    "OutputError",
-    "PersonaError",
-    "ReaderGoneError",
-    "ReasonerContractError",
-    "SchemaMismatchError",
-    "ServerUnreachableError",
-    "SessionChangedError",
-    "SessionError",
-    "SessionExistsError",
-    "SessionInUseError",
-    "SessionNameError",
-    "SessionNotFoundError",
-    "SessionNotSavedError",
-    "SkillError",
-    "SkillNotFoundError",
-    "SkillResourceNotFoundError",
-    "Terminated",
-    "ToolError",
-    "ToolFailedError",
-    "UnknownToolError",
-    "UsageError",
-]
-
 
 class OreError(Exception):
     """Base of every error that ORE raises on purpose.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ore.errors import FileAccessError, UnknownToolError, UsageError
 from ore.files import decode_text, read_confined
-from ore.prompt_path import find_path
+from ore.files.prompt_path import find_path
 from ore.types import ToolResult
 
 MAX_FILE_BYTES = 1 << 20

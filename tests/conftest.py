@@ -13,11 +13,11 @@ import pytest
 from hypothesis import settings
 
 from ore.store import FileSessionStore
-from tests.harness import run_ore
-from tests.skill_files import write_skill
+from tests.support.harness import run_ore
+from tests.support.skill_files import write_skill
 
 # Enough to find what breaks, few enough for a suite that is run often; the long runs are
-# ``python -m tests.sweeps`` and ``python -m tests.fuzz_ndjson``.
+# ``python -m tests.by_hand.sweeps`` and ``python -m tests.by_hand.fuzz_ndjson``.
 settings.register_profile("suite", max_examples=40, deadline=None)
 settings.load_profile("suite")
 

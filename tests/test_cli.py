@@ -13,7 +13,7 @@ import pytest
 import ore as package
 from ore.cli import main, run
 from ore.errors import OreError
-from tests.process import ROOT, environment
+from tests.support.process import ROOT, environment
 
 
 class TestModeValidation:

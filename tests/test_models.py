@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.backends import Settings
+from ore.backends.address import Host
 from ore.backends.ollama import OllamaBackend
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
-from ore.net.host import Host
-from tests.fake_ollama import FakeOllama
+from tests.support.fake_ollama import FakeOllama
 
 
 @pytest.mark.parametrize(

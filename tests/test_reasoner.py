@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ore.backends import Settings
+from ore.backends.address import Host
 from ore.backends.ollama import OllamaBackend
 from ore.errors import (
     BackendError,
@@ -19,10 +20,9 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
-from ore.net.host import Host
 from ore.reasoner import AyaReasoner, Reasoner
 from ore.types import Message, Response
-from tests.fake_ollama import FakeOllama
+from tests.support.fake_ollama import FakeOllama
 
 HELLO = [Message("system", "You are Aya."), Message("user", "Capital of France?")]
 STREAMED, WHOLE = True, False

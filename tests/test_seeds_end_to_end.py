@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ore.backends.choice import open_backend
-from tests.fake_ollama import FakeOllama
-from tests.process import run
+from tests.support.fake_ollama import FakeOllama
+from tests.support.process import run
 
 SKILL = "---\nname: rhyme\ndescription: Rhymes.\n---\nWrite in rhyme.\n"
 

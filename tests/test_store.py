@@ -25,11 +25,11 @@ from ore.errors import (
     SessionNotFoundError,
     SessionNotSavedError,
 )
-from ore.sessions import text as text_module
 from ore.store import FileSessionStore, SessionStore
+from ore.store import session_text as text_module
 from ore.types import Message, Session
-from tests.sessions import plain, turn
-from tests.test_sessions_text import SESSIONS
+from tests.store.test_session_text import SESSIONS
+from tests.support.sessions import plain, turn
 
 
 def file_of(store: FileSessionStore, name: str):

@@ -152,7 +152,7 @@ def test_every_public_name_is_a_contract_and_is_exported():
 
 def test_the_contracts_load_nothing_that_opens_a_file_or_a_socket():
     script = "import sys; sys.path.insert(0, sys.argv[1]); import ore.types; print(*sys.modules)"
-    root = str(Path(types.__file__).parent.parent)
+    root = str(Path(types.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, root],
         capture_output=True,

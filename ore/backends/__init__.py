@@ -29,7 +29,7 @@ class Settings:
         deadline: The longest a whole turn may take, in seconds; None waits.
         strict_context: A prompt that does not fit the context window is an error.
         conversation: Turns of one conversation follow each other, so a prompt cache pays.
-        options: The model's options as Ollama names them: see ``ore.model_options``.
+        options: The model's options as Ollama names them: see ``ore.backends.model_options``.
         think: Whether, or how much (``"low"``, ``"medium"``, ``"high"``), the model thinks first;
             None leaves it to the model.
         format: A JSON schema for the answer.

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ore.backends import Backend
+from ore.cli.options import Options
 from ore.errors import ModelNotFoundError, UsageError
-from ore.extras import install_command
-from ore.options import Options
+from ore.files.extras import install_command
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
+    from ore.backends.address import Host
     from ore.backends.embedded import EmbeddedBackend
-    from ore.net.host import Host
 
 NAMES = ("auto", "ollama", "embedded", "openai")
 
@@ -93,7 +93,7 @@ def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str],
     """Return the host with the file that named it, if one did; say so where it is remote."""
     from dataclasses import replace
 
-    from ore.net.host import is_loopback
+    from ore.backends.address import is_loopback
 
     file = env_files.get(host.source)
     if not file:
@@ -125,7 +125,7 @@ def _ollama(
     is_auto: bool,
 ) -> Backend:
     from ore.backends.ollama import OllamaBackend
-    from ore.ollama.host import resolve_host
+    from ore.backends.ollama_host import resolve_host
 
     host = _with_file(resolve_host(options.host, environ), env_files, notice)
     backend = OllamaBackend(host, _model(environ), seconds=_patience(options))

@@ -10,24 +10,12 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.answer import Answer
-from ore.backends import (
-    Backend,
-    Progress,
-    Settings,
-    StreamingReasoner,
-    embedded_request,
-    weights,
-)
+from ore.backends import Backend, Progress, Settings, StreamingReasoner, embedded_request, weights
+from ore.backends.answer import Answer
 from ore.backends.engine import Engine
+from ore.backends.http import TooLarge
 from ore.backends.loading import check_installed, engine_version
-from ore.errors import (
-    BackendError,
-    ContextTruncatedError,
-    IncompleteAnswerError,
-    OreError,
-)
-from ore.net.wire import TooLarge
+from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError, OreError
 from ore.types import Message, Response
 
 PINNED_ANSWER_TOKENS = 1024

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ore.backends import Settings
+from ore.backends.messages import encoded
 from ore.errors import CapabilityError, UsageError
-from ore.messages import encoded
 from ore.types import Message
 
 ROLES = ("system", "user", "assistant")

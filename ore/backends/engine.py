@@ -26,7 +26,7 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
 )
-from ore.interrupts import deferred_signals
+from ore.files.signals import deferred_signals
 
 WINDOW = 4096
 """The usual context window, in tokens."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ore.backends import hardware
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
-from ore.extras import install_command
+from ore.files.extras import install_command
 
 _PACKAGE = "xllamacpp"
 _BATCH_TOKENS = 64

@@ -5,17 +5,19 @@ Knows nothing about flags, sessions or terminals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ore.backends import Backend, Progress, Settings
+from ore.backends.address import Host
+from ore.backends.ollama_host import as_host
+from ore.backends.ollama_reasoner import AyaReasoner
 from ore.errors import OreError
-from ore.models import choose_default
-from ore.net.host import Host
-from ore.ollama.host import as_host
-from ore.reasoner import AyaReasoner, Reasoner
+from ore.reasoner import Reasoner
 
 _LOOK_UP_SECONDS = 2.0
+
+PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
 
 
 class OllamaBackend(Backend):
@@ -46,12 +48,12 @@ class OllamaBackend(Backend):
 
     def answers(self) -> bool:
         """Tell whether an Ollama server answers at the address."""
-        from ore.ollama import api as ollama_api
+        from ore.backends import ollama_api
 
         return ollama_api.answers(self.address)
 
     def models(self) -> list[str]:
-        from ore.ollama import api as ollama_api
+        from ore.backends import ollama_api
 
         most = ollama_api.ANSWER_SECONDS
         return ollama_api.names(self.address, seconds=min(self._seconds or most, most))
@@ -61,20 +63,20 @@ class OllamaBackend(Backend):
         return self._model or choose_default(self.models())
 
     def pull(self, name: str, progress: Progress) -> None:
-        from ore.ollama import api as ollama_api
+        from ore.backends import ollama_api
 
         ollama_api.pull(self.address, name, progress)
 
     def prepare(self) -> None:
         """Import what the client is made of, which is most of what its import costs."""
-        from ore.ollama.importing import import_parts
+        from ore.backends.ollama_importing import import_parts
 
         import_parts()
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        from ore.ollama import api as ollama_api
-        from ore.ollama.context import find_model
+        from ore.backends import ollama_api
+        from ore.backends.ollama_context import find_model
 
         version = _asked(ollama_api.version, self.address)
         tags = _asked(ollama_api.tags, self.address) or []
@@ -101,8 +103,25 @@ class OllamaBackend(Backend):
 
 
 def _asked(question: Callable[..., Any], address: Host) -> Any:
-    """Return the answer to a question of ``ore.ollama.api``, or None where there is none."""
+    """Return the answer to a question of ``ore.backends.ollama_api``, or None where there is none."""
     try:
         return question(address, seconds=_LOOK_UP_SECONDS)
     except OreError:
         return None
+
+
+def choose_default(names: Iterable[str]) -> str | None:
+    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first name, else None.
+
+    A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
+    """
+    names = list(names)
+    for preferred in PREFERRED_MODELS:
+        tagged: dict[str, str] = {}
+        for name in names:
+            base, _, tag = name.partition(":")
+            if base == preferred:
+                tagged.setdefault(tag or "latest", name)
+        if tagged:
+            return tagged.get("latest") or next(iter(tagged.values()))
+    return names[0] if names else None

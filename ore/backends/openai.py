@@ -11,16 +11,16 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore import images, window
-from ore.answer import Answer, count
-from ore.backends import Backend, Progress, Settings, StreamingReasoner, openai_errors
+from ore.backends import Backend, Progress, Settings, StreamingReasoner
+from ore.backends import failures as net_errors
+from ore.backends import images, openai_errors, window
+from ore.backends.address import Host
+from ore.backends.answer import Answer, count
+from ore.backends.http import TooLarge
+from ore.backends.messages import encoded
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
-from ore.messages import encoded
-from ore.net import errors as net_errors
-from ore.net.host import Host
-from ore.net.wire import TooLarge
 from ore.types import Message, Response
 
 _LOOK_UP_SECONDS = 10.0

@@ -11,14 +11,11 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from ore.backends import failures as net_errors
 from ore.backends import openai_errors
-from ore.errors import ExtraNotInstalledError, OreError, UsageError
-from ore.extras import install_command
-from ore.interrupts import deferred_signals
-from ore.net import errors as net_errors
-from ore.net.environment import environment_without
-from ore.net.host import Host, is_loopback
-from ore.net.wire import (
+from ore.backends.address import Host, is_loopback
+from ore.backends.environment import environment_without
+from ore.backends.http import (
     CONNECT_SECONDS,
     LINE_LIMIT,
     TooLarge,
@@ -27,6 +24,9 @@ from ore.net.wire import (
     tls_context,
     whole_body,
 )
+from ore.errors import ExtraNotInstalledError, OreError, UsageError
+from ore.files.extras import install_command
+from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
     import httpx2

@@ -9,6 +9,8 @@ import json
 import re
 from typing import Any
 
+from ore.backends.address import Host
+from ore.backends.failures import shorten
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -16,8 +18,6 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-from ore.net.errors import shorten
-from ore.net.host import Host
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceeds? the (available |model'?s )?"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ore.backends import Settings
+from ore.backends.images import media_type
 from ore.errors import CapabilityError
-from ore.images import media_type
 from ore.types import Message
 
 _NAMES = {

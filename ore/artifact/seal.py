@@ -1,0 +1,80 @@
+"""The hashes that an artifact carries about itself: put on when it is written, looked at afterwards.
+
+They show accident, not forgery: whoever changes an artifact on purpose can compute them anew.
+Works on the artifact as parsed JSON. Knows nothing about files, or about what the values mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ore.artifact.canonical import digest
+
+SELF = "self_sha256"
+VALUES = "values_sha256"
+
+_SECTIONS = ("input", "output", "continuation", "provenance")
+_VALUE_DIGITS = 16
+"""Enough of a SHA-256 to tell which value was changed; that one was is told by the whole one."""
+
+
+def seal(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an artifact with both hashes in its ``provenance``, which must be there.
+
+    ``values_sha256`` has the beginning of the hash of every value, ``self_sha256`` is over the
+    canonical JSON of the whole artifact without this key; null where there is no canonical JSON.
+    """
+    provenance = {**document["provenance"], VALUES: None, SELF: None}
+    document = {**document, "provenance": provenance}
+    try:
+        provenance[VALUES] = dict(_values(document))
+        provenance[SELF] = digest(_without_self(document))
+    except ValueError:
+        provenance[VALUES] = None
+    return document
+
+
+def breaks(document: dict[str, Any]) -> list[str]:
+    """Return what does not fit the hashes of a sealed artifact, in a few words each.
+
+    Args:
+        document: An artifact that has the fields of one, with an object as its ``provenance``.
+    """
+    provenance = document["provenance"]
+    if SELF not in provenance:
+        return [f"provenance.{SELF} is missing"]
+    try:
+        found = digest(_without_self(document))
+        values = dict(_values(document))
+    except ValueError as exc:
+        return [] if provenance[SELF] is None else [f"it has no canonical JSON: {exc}"]
+    if provenance[SELF] == found:
+        return []
+    named = _changed(provenance.get(VALUES), values)
+    return named or [f"provenance.{SELF} is not the hash of the artifact"]
+
+
+def _changed(kept: Any, values: dict[str, str]) -> list[str]:
+    if not isinstance(kept, dict):
+        return [f"provenance.{VALUES} was changed"]
+    named = [f"{name} was added" for name in values if name not in kept]
+    named += [f"{name} is missing" for name in kept if name not in values]
+    differing = (name for name in values if name in kept and kept[name] != values[name])
+    return sorted(named) + [f"{name} does not fit its hash" for name in differing]
+
+
+def _values(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name of every value, those in a section one by one, and the hash's beginning."""
+    for key, value in document.items():
+        if key not in _SECTIONS:
+            yield key, digest(value)[:_VALUE_DIGITS]
+            continue
+        for name, part in value.items():
+            if (key, name) not in (("provenance", SELF), ("provenance", VALUES)):
+                yield f"{key}.{name}", digest(part)[:_VALUE_DIGITS]
+
+
+def _without_self(document: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in document["provenance"].items() if key != SELF}
+    return {**document, "provenance": kept}

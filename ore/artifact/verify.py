@@ -1,0 +1,169 @@
+"""``--verify``: whether artifacts are what they were when they were written, and belong together.
+
+Shows accident, not forgery: who changes an artifact on purpose can compute its hashes anew. Knows
+nothing about models or flags.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ore.artifact import MAX_BYTES, read_bytes
+from ore.artifact.canonical import digest
+from ore.artifact.seal import SELF, breaks
+from ore.cli.terminal.console import Console
+from ore.errors import ArtifactError, CheckFailedError
+from ore.types import ExecutionArtifact, strictjson
+
+
+@dataclass
+class Checked:
+    """One artifact that was looked at.
+
+    Attributes:
+        path: What was named on the command line.
+        artifact: None where there is none, or what is there is no artifact.
+        sha256: Of the bytes that were read; None where nothing could be.
+        problems: What does not hold, or why nothing could be read; empty where all holds.
+        notes: What could not be checked, and whose child it is.
+    """
+
+    path: str
+    artifact: ExecutionArtifact | None = None
+    sha256: str | None = None
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        """``"holds"``, ``"broken"`` or, where there was nothing to check, ``"not read"``."""
+        if self.sha256 is None:
+            return "not read"
+        return "broken" if self.problems else "holds"
+
+
+def run_verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
+    """Check the artifacts at ``paths`` and their chain, and write a line for each.
+
+    Raises:
+        CheckFailedError: Something does not hold.
+        ArtifactError: All that was read holds, and something is not there or can't be read.
+    """
+    found = verify(paths, console.stdin)
+    if as_json:
+        console.json([_document(each) for each in found])
+    else:
+        console.rows([_row(each) for each in found])
+    states = [each.state for each in found]
+    if broken := states.count("broken"):
+        raise CheckFailedError(
+            f"{broken} of {len(found)} artifacts are broken: their lines say what does not hold."
+        )
+    if unread := states.count("not read"):
+        raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
+
+
+def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list[Checked]:
+    """Return what is found of each artifact, in the order of ``paths``; ``-`` is stdin."""
+    found = [_look_at(path, stdin) for path in paths]
+    artifacts = [(each, each.artifact) for each in found if each.artifact is not None]
+    _check_ids([pair for pair in artifacts if not pair[0].problems])
+    for child, artifact in artifacts:
+        _check_parent(child, artifact, artifacts)
+    return found
+
+
+def _check_ids(whole: Iterable[tuple[Checked, ExecutionArtifact]]) -> None:
+    """Find two runs of one id; a copy of a run, however it is laid out, is none."""
+    by_id: dict[str, tuple[Checked, ExecutionArtifact]] = {}
+    for checked, artifact in whole:
+        first, original = by_id.setdefault(artifact.execution_id, (checked, artifact))
+        if original != artifact:
+            checked.problems.append(
+                f"it has the execution_id of {first.path}, and says other things"
+            )
+
+
+def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
+    try:
+        data = read_bytes(path, stdin)
+    except ArtifactError as exc:
+        return Checked(path, problems=[str(exc)])
+    sha256 = hashlib.sha256(data).hexdigest()
+    try:
+        document = strictjson.parse(data, limit=MAX_BYTES)
+        artifact = ExecutionArtifact.from_dict(document)
+    except ValueError as exc:
+        problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"
+        return Checked(path, sha256=sha256, problems=[problem])
+    checked = Checked(path, artifact, sha256)
+    provenance = artifact.provenance
+    if provenance is None:
+        checked.notes.append("it has no provenance: its fields were checked, and nothing else")
+        return checked
+    checked.problems += [*breaks(document), *_message_problems(artifact.input.prompt, provenance)]
+    if provenance.get(SELF, "") is None:
+        checked.notes.append(f"its {SELF} is null: a value in it has no canonical JSON")
+    return checked
+
+
+def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
+    messages = provenance.get("messages")
+    if messages is None:
+        return
+    try:
+        sent = [{"role": each["role"], "content": each["content"]} for each in messages]
+        found = digest(sent)
+    except (KeyError, TypeError, ValueError):
+        yield "provenance.messages is no list of messages"
+        return
+    if found != provenance.get("messages_sha256"):
+        yield "provenance.messages does not fit provenance.messages_sha256"
+    if not sent or sent[-1]["content"] != prompt:
+        yield "input.prompt is not the last of provenance.messages"
+
+
+def _check_parent(
+    child: Checked,
+    artifact: ExecutionArtifact,
+    all_of_them: Iterable[tuple[Checked, ExecutionArtifact]],
+) -> None:
+    parent = (artifact.provenance or {}).get("parent")
+    if parent is None:
+        return
+    if not isinstance(parent, dict):
+        child.problems.append("provenance.parent is no object")
+        return
+    name, sha256 = parent.get("execution_id"), parent.get("sha256")
+    by_id = [(each, other) for each, other in all_of_them if other.execution_id == name]
+    same = next(((each, other) for each, other in by_id if each.sha256 == sha256), None)
+    if same is not None:
+        found, original = same
+        if original.input.prompt == artifact.input.prompt:
+            child.notes.append(f"child of {found.path}")
+        else:
+            child.problems.append(f"its prompt is not that of its parent {found.path}")
+    elif by_id:
+        path = by_id[0][0].path
+        child.problems.append(f"its parent {path} is not the one that it was made from")
+    else:
+        child.notes.append(f"its parent {name} is not among these")
+
+
+def _row(checked: Checked) -> tuple[str, str, str]:
+    return checked.path, checked.state, "; ".join(checked.problems or checked.notes)
+
+
+def _document(checked: Checked) -> dict[str, Any]:
+    return {
+        "path": checked.path,
+        "holds": checked.state == "holds",
+        "execution_id": checked.artifact.execution_id if checked.artifact else None,
+        "sha256": checked.sha256,
+        "problems": checked.problems,
+        "notes": checked.notes,
+    }

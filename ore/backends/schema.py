@@ -1,0 +1,217 @@
+"""Answers that have to be JSON of a shape: the schema is read, the answer parsed and validated.
+
+Knows nothing about how a backend makes a model keep to a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ore.backends.http import REPLY_LIMIT
+from ore.errors import ExtraNotInstalledError, FileAccessError, SchemaMismatchError, UsageError
+from ore.files import read_regular
+from ore.files.extras import install_command
+from ore.reasoner import Reasoner
+from ore.types import Message, Response, strictjson
+
+LARGEST = 1 << 20
+"""The most bytes of a schema."""
+
+_MOST_SHOWN = 400
+
+
+def read_schema(text: str) -> dict[str, Any]:
+    """Return the JSON Schema that ``text`` is, or that the file of that name holds.
+
+    What begins with ``{`` is the schema itself. Nothing is fetched: every ``$ref`` must lead to a
+    place in the schema, or to a published meta-schema.
+
+    Raises:
+        ExtraNotInstalledError: The package ``jsonschema`` is missing.
+        FileAccessError: The file can't be read.
+        UsageError: It is no JSON object, no schema, or one that can't be applied to anything.
+    """
+    jsonschema = _import_jsonschema()
+    if text.lstrip().startswith("{"):
+        source, data = "--schema", text.encode("utf-8")
+    else:
+        source, data = text, _read(text)
+    try:
+        schema = strictjson.parse(data, limit=LARGEST)
+        if not isinstance(schema, dict):
+            raise ValueError("it is no JSON object")
+        if not isinstance(schema.get("$schema", ""), str):
+            raise ValueError("its $schema is no text")
+        _validator_class(schema).check_schema(schema)
+        _check_references(schema)
+        _violation(None, schema)
+    except jsonschema.exceptions.SchemaError as exc:
+        raise UsageError(
+            f"The schema in {source} is no JSON Schema: at {exc.json_path}, {_short(exc.message)}."
+        ) from exc
+    except ValueError as exc:
+        raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
+    return schema
+
+
+def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
+    """Return the JSON value that an answer is, if it is one and fits ``schema``.
+
+    Raises:
+        SchemaMismatchError: The answer was cut off by a limit, is no JSON, or does not fit.
+    """
+    if response.metadata.get("done_reason") == "length":
+        raise _mismatch("it was cut off by a limit", response.content)
+    try:
+        value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
+        violation = _violation(value, schema)
+    except ValueError as exc:
+        raise _mismatch(str(exc), response.content) from exc
+    if violation:
+        raise _mismatch(violation, response.content)
+    return value
+
+
+def as_document(text: str) -> str:
+    """Return JSON text as ORE prints JSON: ASCII, indented."""
+    return json.dumps(json.loads(text.removeprefix("\ufeff")), indent=2, ensure_ascii=True)
+
+
+class SchemaReasoner(Reasoner):
+    """Asks another reasoner, and lets only an answer through that fits a schema.
+
+    The answer is passed on verbatim. It is never streamed: it is right as a whole, or not at all.
+
+    Args:
+        inner: The reasoner that answers; it is closed with this one.
+        schema: A schema that ``read_schema`` has returned.
+    """
+
+    def __init__(self, inner: Reasoner, schema: Mapping[str, Any]) -> None:
+        self.inner = inner
+        self.schema = schema
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one call of the inner reasoner.
+
+        Raises:
+            SchemaMismatchError: The answer does not fit.
+            BackendError: The inner reasoner could not answer.
+        """
+        response = self.inner.reason(messages)
+        if isinstance(response, Response):
+            parse_answer(response, self.schema)
+        return response
+
+    def phase(self) -> str:
+        """Return what the inner reasoner is doing."""
+        return self.inner.phase()
+
+    def close(self) -> None:
+        """Close the inner reasoner."""
+        self.inner.close()
+
+
+def _read(path: str) -> bytes:
+    try:
+        return read_regular(path, LARGEST)
+    except FileAccessError as exc:
+        try:
+            strictjson.parse(path.encode("utf-8"), limit=LARGEST)
+        except ValueError:
+            raise exc from None
+        raise UsageError(
+            f"--schema takes a schema that is a JSON object, or the file that holds one, and "
+            f"{_short(path)} is neither."
+        ) from exc
+
+
+def _check_references(schema: Mapping[str, Any]) -> None:
+    """Look up every reference of a schema, and of what it leads to, as applying it would.
+
+    Raises:
+        ValueError: One leads to nothing that is known, or to no schema; the end of a sentence.
+    """
+    from referencing.jsonschema import specification_with
+
+    draft = specification_with(_validator_class(schema).META_SCHEMA["$schema"])
+    root = draft.create_resource(schema)
+    places = [(root, _registry().resolver_with_root(root))]
+    seen: set[int] = set()
+    while places:
+        place, resolver = places.pop()
+        if id(place.contents) in seen or not isinstance(place.contents, Mapping):
+            continue
+        seen.add(id(place.contents))
+        problem = "it has a part that is no schema"
+        try:
+            for reference in _references(place.contents):
+                problem = (
+                    f"it refers to {_short(reference)}, which is no schema in it; none is fetched"
+                )
+                found = resolver.lookup(reference)
+                if not isinstance(found.contents, (bool, Mapping)):
+                    raise TypeError(reference)
+                places.append((draft.create_resource(found.contents), found.resolver))
+            places += [(each, resolver.in_subresource(each)) for each in place.subresources()]
+        except Exception as exc:  # whatever is met where no meta-schema has judged
+            raise ValueError(problem) from exc
+
+
+def _references(place: Mapping[str, Any]) -> list[str]:
+    found = [place.get(keyword) for keyword in ("$ref", "$dynamicRef")]
+    return [reference for reference in found if isinstance(reference, str)]
+
+
+def _violation(value: Any, schema: Mapping[str, Any]) -> str:
+    """Return what of a value does not fit a schema, or ``""``.
+
+    Raises:
+        ValueError: The schema can't be applied to it; a few words that say why.
+    """
+    jsonschema = _import_jsonschema()
+    validator = _validator_class(schema)(schema, registry=_registry())
+    try:
+        found = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    except Exception as exc:  # whatever is met where no meta-schema has judged
+        why = "it has no end" if isinstance(exc, RecursionError) else _short(str(exc))
+        raise ValueError(f"the schema can't be applied: {why}") from exc
+    return f"at {found.json_path}, {_short(found.message)}" if found else ""
+
+
+def _registry() -> Any:
+    """Return the published meta-schemas, and no way to fetch anything else."""
+    from jsonschema_specifications import REGISTRY
+
+    return REGISTRY
+
+
+def _mismatch(reason: str, text: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, or "
+        f"change the schema. The answer was:\n{text}",
+        text=text,
+    )
+
+
+def _validator_class(schema: Mapping[str, Any]) -> Any:
+    jsonschema = _import_jsonschema()
+    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+
+
+def _import_jsonschema() -> Any:
+    try:
+        import jsonschema
+    except ImportError as exc:
+        raise ExtraNotInstalledError(
+            f"--schema needs the package 'jsonschema': {install_command('schema')}.",
+            "schema",
+        ) from exc
+    return jsonschema
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * _MOST_SHOWN].split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"

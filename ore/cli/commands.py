@@ -1,0 +1,249 @@
+"""The commands of a REPL: one table, from which help, completion and ``docs/repl.md`` follow.
+
+A command is never sent to the model. Knows nothing about how lines are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ore.cli.turn import Run
+from ore.core import ORE
+from ore.errors import ModelNotFoundError, OreError, UsageError
+from ore.files.neutral import one_line
+from ore.types import Response
+
+
+@dataclass
+class Talk:
+    """What a REPL's commands look at and change.
+
+    Attributes:
+        run: What the next turn works with.
+        asked: The last prompt, whatever became of it.
+        answered: The last response.
+        turns: How many turns held.
+        is_over: Whether the REPL is to be left.
+    """
+
+    run: Run
+    asked: str | None = None
+    answered: Response | None = None
+    turns: int = 0
+    is_over: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: How it is written, with its slash.
+        argument: What may follow, as a person reads it.
+        help: What it does.
+        act: Does it; returns the prompt to ask next, or None.
+        also: Other ways to write it.
+    """
+
+    name: str
+    argument: str
+    help: str
+    act: Callable[[Talk, str], str | None]
+    also: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """The name and the argument."""
+        return f"{self.name} {self.argument}".rstrip()
+
+
+def perform(talk: Talk, line: str) -> str | None:
+    """Do what a line that begins with ``/`` says; return the prompt to ask next, or None.
+
+    A line that begins with ``//`` is the prompt without the first slash.
+
+    Raises:
+        OreError: There is no such command, or it could not be done.
+    """
+    if line.startswith("//"):
+        return line[1:]
+    name, _, argument = line.partition(" ")
+    for command in COMMANDS:
+        if name in (command.name, *command.also):
+            if argument.strip() and not command.argument:
+                raise UsageError(f"{one_line(name)} takes nothing after it.")
+            return command.act(talk, argument.strip())
+    shown = one_line(name[:40])
+    instead = ELSEWHERE.get(name, f"/help lists the commands; to send this, write /{shown}")
+    raise UsageError(f"There is no command {shown}: {instead}.")
+
+
+def complete(talk: Talk, line: str) -> list[str]:
+    """Return the words that can end a line that is being typed: commands, and models."""
+    name, space, word = line.partition(" ")
+    if not space:
+        names = [command.name for command in COMMANDS] if line.startswith("/") else []
+        return [known for known in names if known.startswith(line)]
+    if name != "/model":
+        return []
+    try:
+        models = talk.run.backend.models()
+    except OreError:
+        return []
+    plain = [model for model in models if model.isprintable() and " " not in model]
+    return [model for model in plain if model.startswith(word)]
+
+
+def _help(talk: Talk, argument: str) -> None:
+    commands = [(command.usage, command.help) for command in COMMANDS]
+    width = max(len(what) for what, _ in commands)
+    lines = [[f"{what.ljust(width)}  {does}" for what, does in rows] for rows in (commands, KEYS)]
+    talk.run.console.reply("\n".join([*lines[0], "", *lines[1]]))
+
+
+def _leave(talk: Talk, argument: str) -> None:
+    talk.is_over = True
+
+
+def _model(talk: Talk, name: str) -> None:
+    run = talk.run
+    models = run.backend.models()
+    if not name:
+        here = (run.model_id, f"{run.model_id}:latest")
+        lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
+        run.console.reply("\n".join(lines) or "No model is installed: fetch one with --pull NAME.")
+        return
+    if name not in models and f"{name}:latest" in models:
+        name = f"{name}:latest"
+    if name not in models and models and not name.lower().endswith(".gguf"):
+        gone = run.model_id == name
+        goes_on = "choose one" if gone else f"this goes on with {run.model_id}"
+        raise ModelNotFoundError(
+            f"There is no model '{name}'{' any more' if gone else ''}: /model lists those there "
+            f"are; {goes_on}.",
+            model=name,
+            available=tuple(models),
+        )
+    reasoner = run.backend.reasoner(name, run.settings)
+    run.engine.reasoner.close()
+    engine = ORE(reasoner, run.engine.system_prompt)
+    talk.run = replace(run, engine=engine, model_id=name)
+    talk.answered = None
+    run.console.reply(f"Model: {name} ({run.backend.name})")
+
+
+def _show(talk: Talk, argument: str) -> None:
+    run = talk.run
+    where = run.backend.name + (f", {run.backend.host}" if run.backend.host else "")
+    rows = {
+        "model": f"{run.model_id} ({where})",
+        "window": _window(run, talk.answered),
+        "session": _session(run),
+        "turns": str(run.conversation.length // 2 if run.conversation.session else talk.turns),
+        "active": _active(run),
+    }
+    run.console.reply("\n".join(f"{name:<8} {one_line(value)}" for name, value in rows.items()))
+
+
+def _window(run: Run, response: Response | None) -> str:
+    context = (response.metadata.get("context") or {}) if response else {}
+    size, used = context.get("window"), context.get("prompt_tokens")
+    size = size or (run.settings.options or {}).get("num_ctx")
+    if not size:
+        return "not known" if response else "known after the first turn"
+    return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")
+
+
+def _session(run: Run) -> str:
+    conversation = run.conversation
+    if conversation.session is None:
+        return "none: every turn on its own"
+    if conversation.name is None:
+        return "in memory, not saved"
+    return f"{conversation.name}, saved after each turn"
+
+
+def _active(run: Run) -> str:
+    """The flags that shape every turn, as they would be written."""
+    words = []
+    for flag in run.options.given:
+        value = getattr(run.options, flag[2:].replace("-", "_"), None)
+        if not flag.startswith("--") or flag in _SHOWN_ELSEWHERE or not value:
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        words += [flag if value is True else f"{flag} {each}" for each in values]
+    return " ".join(words) or "nothing"
+
+
+def _verbose(talk: Talk, argument: str) -> None:
+    options = replace(talk.run.options, verbose=not talk.run.options.verbose)
+    talk.run = replace(talk.run, options=options)
+    state = "follows each answer" if options.verbose else "is off"
+    talk.run.console.reply(f"The [Metadata] line {state}.")
+
+
+def _retry(talk: Talk, argument: str) -> str:
+    asked, session = talk.asked, talk.run.conversation.session
+    if asked is None and session is not None:
+        users = [message for message in session.messages if message.role == "user"]
+        asked = users[-1].content if users else None
+    if asked is None:
+        raise UsageError("Nothing was asked yet: there is nothing to ask again.")
+    talk.run.console.reply(f"Asking again: {asked}")
+    return asked
+
+
+def _edit(talk: Talk, argument: str) -> str | None:
+    from ore.cli.terminal.editor import write_in_editor
+
+    text = write_in_editor(argument, os.environ)
+    if not text.strip():
+        talk.run.console.reply("Nothing was written, so nothing is sent.")
+        return None
+    talk.run.console.reply(f"Sending:\n{text}")
+    talk.run.console.remember(text)
+    return text
+
+
+COMMANDS = (
+    Command("/help", "", "list the commands and keys", _help, also=("/?",)),
+    Command("/bye", "", "leave, as quit, exit and Ctrl-D do", _leave, also=("/exit", "/quit")),
+    Command("/model", "[NAME]", "list the models, or go on with another one", _model),
+    Command("/show", "", "show the model, the session and what is active", _show),
+    Command("/verbose", "", "switch the [Metadata] line on or off", _verbose),
+    Command("/retry", "", "ask the last prompt again, as a new turn", _retry),
+    Command("/edit", "[TEXT]", "write the prompt in $VISUAL or $EDITOR", _edit),
+)
+
+KEYS = (
+    ('"""', "begins and ends a text of several lines; a paste is kept whole"),
+    ("//TEXT", "sends /TEXT"),
+    ("Ctrl-C", "stops an answer, or clears the line"),
+    ("Ctrl-D", "leaves, on an empty line"),
+    ("Tab", "completes commands and models"),
+    ("Up, Ctrl-R", "bring back what was typed"),
+)
+"""What is typed besides commands, and what it does."""
+
+ELSEWHERE = {
+    "/set": "options are flags, so that a run can be repeated: see --help",
+    "/load": "/model goes on with another model, and --resume-session with a conversation",
+    "/save": "leave, and begin with --session NAME; then every turn is saved",
+    "/clear": "what was said stays; leave, and begin another conversation",
+    "/list": "/model lists the models",
+}
+"""What to do instead of the commands that people know from ``ollama run``."""
+
+_SHOWN_ELSEWHERE = (
+    "--model",
+    "--backend",
+    "--host",
+    "--interactive",
+    "--conversational",
+    "--save-session",
+    "--resume-session",
+    "--session",
+    "--continue",
+)

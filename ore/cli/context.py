@@ -1,0 +1,192 @@
+"""What a turn is given besides its prompt: skills, tool results, and how they were chosen.
+
+Everything here lasts one turn. Knows nothing about models, sessions or streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ore.cli.options import Options
+from ore.errors import GateError, ToolFailedError, UsageError
+from ore.types import RoutingDecision, SkillMetadata, ToolResult
+
+if TYPE_CHECKING:  # a turn without tools loads neither
+    from ore.gate import Gate
+    from ore.tools import Tool
+
+Notice = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What one turn is given; None where nothing was asked for.
+
+    Attributes:
+        skill_context: One text per skill, prefixed ``[Skill:name]``.
+        tool_results: One result per tool that ran.
+        decision: What the router chose.
+        skills: The names of the skills.
+    """
+
+    skill_context: list[str] | None = None
+    tool_results: list[ToolResult] | None = None
+    decision: RoutingDecision | None = None
+    skills: list[str] | None = None
+
+    @property
+    def tools(self) -> list[str] | None:
+        """The names of the tools that ran."""
+        return [result.tool_name for result in self.tool_results] if self.tool_results else None
+
+
+class ContextSource:
+    """Makes the context of each turn as the flags say.
+
+    What can be wrong whatever the prompt is found out on construction.
+
+    Raises:
+        FileAccessError: A file that is named can't be read.
+        UsageError: An unknown permission, or an argument without ``=``.
+        UnknownToolError, SkillError: There is no such tool or skill.
+    """
+
+    def __init__(self, options: Options, notice: Notice) -> None:
+        self._options = options
+        self._notice = notice
+        self._arguments = parse_arguments(options.tool_arg)
+        self._files = self._read_files()
+        self._skills: dict[str, SkillMetadata] = {}
+        if options.grant:
+            self._gate()  # refuses what is no permission
+        if options.tool:
+            from ore.tools import find_tool
+
+            find_tool(options.tool)
+        if options.skill or options.route:
+            from ore.skills import build_skill_registry, find_skill
+
+            self._skills = build_skill_registry(report=notice)
+            if options.skill:
+                find_skill(self._skills, options.skill)
+
+    def gather(self, prompt: str, typed: str | None = None) -> Context:
+        """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
+
+        A single turn gets the files as they were read on construction, a turn of a REPL as they
+        are now.
+
+        Args:
+            prompt: The whole prompt.
+            typed: The part that may choose a route, where that is not all of it: text that was
+                piped in is data, and no file may pick a tool or a path.
+
+        Raises:
+            FileAccessError: A file can't be read any more.
+            GateError, ToolFailedError: The tool was denied or failed: nothing may be sent.
+            SkillError: The skill can't be read any more.
+        """
+        options = self._options
+        decision = self._route(prompt if typed is None else typed) if options.route else None
+        skills = [options.skill] if options.skill else []
+        results = self._read_files() if options.is_repl else list(self._files)
+        if options.tool:
+            results.append(self._run(options.tool, self._arguments))
+        if decision is not None:
+            self._follow(decision, skills, results)
+        return Context(
+            skill_context=[self._activate(name) for name in skills] or None,
+            tool_results=results or None,
+            decision=decision,
+            skills=skills or None,
+        )
+
+    def _read_files(self) -> list[ToolResult]:
+        """Read the files that are named; naming one is its own grant."""
+        if not self._options.file:
+            return []
+        from ore.cli.named_files import read_named
+
+        return [read_named(path) for path in self._options.file]
+
+    def _gate(self) -> Gate:
+        from ore.gate import Gate
+        from ore.tools import parse_permission
+
+        return Gate(parse_permission(text) for text in self._options.grant)
+
+    def _run(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
+        from ore.tools import find_tool
+
+        result = self._gate().run(find_tool(name), arguments)
+        if result.status != "ok":
+            raise ToolFailedError(
+                f"The tool '{name}' failed, so nothing was sent: {result.output}", name
+            )
+        return result
+
+    def _route(self, prompt: str) -> RoutingDecision:
+        from ore.router import DEFAULT_CONFIDENCE_THRESHOLD, RuleRouter, build_targets_from_registry
+        from ore.skills import build_targets_from_skill_registry
+        from ore.tools import TOOL_REGISTRY, find_tool
+
+        threshold = self._options.route_threshold
+        router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
+        targets = build_targets_from_registry(TOOL_REGISTRY)
+        targets += build_targets_from_skill_registry(self._skills)
+        decision = router.route(prompt, targets)
+        if decision.target is None or decision.target_type != "tool":
+            return decision
+        return replace(decision, args=find_tool(decision.target).extract_args(prompt))
+
+    def _follow(
+        self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
+    ) -> None:
+        """Say what was decided, and add to the turn what it was decided for, where it may be."""
+        from ore.tools import find_tool
+
+        name = decision.target
+        if name is None or decision.target_type == "fallback":
+            self._notice(f"[Route]: No match, using reasoner only. {decision.reasoning}")
+            return
+        is_tool = decision.target_type == "tool"
+        lacking = _lacking(self._gate(), find_tool(name), decision.args) if is_tool else ""
+        choice = f"{name} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
+        self._notice(f"[Route]: {choice}" + (f"; not run: needs {lacking}" if lacking else ""))
+        if is_tool and not lacking:
+            results.append(self._run(name, decision.args))
+        elif not is_tool and name not in skills:
+            skills.append(name)
+
+    def _activate(self, name: str) -> str:
+        from ore.skills import skill_text
+
+        return skill_text(self._skills[name], self._notice)
+
+
+def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:
+    """Return what a tool still needs to run, its grants before its arguments, or ``""``."""
+    try:
+        gate.check(tool)
+    except GateError as exc:
+        return exc.grants
+    return " ".join(f"{name}=…" for name in tool.required_args if name not in arguments)
+
+
+def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return ``KEY=VALUE`` texts as a mapping, each split at its first ``=``.
+
+    Raises:
+        UsageError: A text has no ``=`` or no key, or a key is given twice.
+    """
+    arguments: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--tool-arg takes KEY=VALUE, as in path=notes.txt, not '{pair}'.")
+        if key in arguments:
+            raise UsageError(f"--tool-arg gives '{key}' twice: leave one of them out.")
+        arguments[key] = value
+    return arguments

@@ -1,0 +1,108 @@
+"""The session of a run: where it comes from, where it is kept, and what is not saved yet.
+
+Knows nothing about prompts, models or terminals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from ore.cli.options import Options
+from ore.errors import SessionError, SessionNotFoundError
+from ore.store import FileSessionStore, SessionStore, check_name
+from ore.types import Session
+
+
+@dataclass
+class Conversation:
+    """A session, or none, and the name it is saved under, or none.
+
+    Attributes:
+        session: What the turns of this run share; None where every turn is stateless.
+        name: The name it is saved under after each turn; None where it is not saved.
+        source: The name its messages were loaded from; None where there were none.
+        store: Where it is saved; None where there is no session to save.
+        unsaved: Whether turns were taken that are not on disk.
+    """
+
+    session: Session | None = None
+    name: str | None = None
+    source: str | None = None
+    store: SessionStore | None = None
+    unsaved: bool = False
+
+    @property
+    def length(self) -> int:
+        """How many messages the session has."""
+        return len(self.session.messages) if self.session is not None else 0
+
+    def keep(self) -> SessionError | None:
+        """Save the session where it has a name; return, not raise, what went wrong.
+
+        The answer of a turn that could not be saved still has to reach the user first.
+        """
+        if self.name is None or self.store is None or self.session is None:
+            return None
+        self.unsaved = True
+        try:
+            self.store.save(self.session, self.name)
+        except SessionError as exc:
+            return exc
+        self.unsaved = False
+        return None
+
+
+@contextmanager
+def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterator[Conversation]:
+    """Yield the conversation that the flags ask for; its session is locked while it is open.
+
+    A name for ``--save-session`` must be free; a fork gets an id of its own, its messages keep
+    theirs; ``--resume-session`` alone saves nothing and says so.
+
+    Raises:
+        SessionError: The name is illegal, missing, taken, in use, or the file is no session.
+    """
+    if not options.keeps_session:
+        yield Conversation(Session() if options.has_session else None)
+        return
+    store = FileSessionStore(report=notice)
+    either = _last(store, notice) if options.continue_last else options.session
+    target, source = (
+        check_name(name) if name else None
+        for name in (options.save_session or either, options.resume_session)
+    )
+    with store.lock(target) if target else nullcontext():
+        session = _open(store, source, target, may_exist=either is not None)
+        if target is None:
+            notice(
+                f"New turns are not saved: add --save-session {source} to go on in '{source}', "
+                f"or another name to fork it."
+            )
+        yield Conversation(session, target, source or target, store)
+
+
+def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:
+    name = store.latest()
+    if name is None:
+        raise SessionNotFoundError(
+            "There is no session to continue: begin one with --session NAME.", ""
+        )
+    notice(f"Continuing the session '{name}'.")
+    return name
+
+
+def _open(
+    store: FileSessionStore, source: str | None, target: str | None, *, may_exist: bool
+) -> Session:
+    """Return the session to go on with; ``may_exist`` says whether ``target`` may, unloaded."""
+    if target is not None and target != source:
+        if not may_exist:
+            store.refuse_existing(target)
+        elif store.exists(target):
+            return store.load(target)
+    if source is None:
+        return Session()
+    session = store.load(source)
+    return session if target in (None, source) else Session(messages=list(session.messages))

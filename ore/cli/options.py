@@ -1,0 +1,235 @@
+"""What was asked for, as one frozen dataclass, and every rule on what goes together.
+
+Knows nothing about the parser, files or the environment.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ore.errors import UsageError
+
+SESSION_VERBS = (
+    "--list-sessions",
+    "--show-session",
+    "--search-sessions",
+    "--rename-session",
+    "--delete-session",
+    "--export-session",
+    "--salvage-session",
+)
+ARTIFACT_VERBS = ("--verify", "--replay", "--diff")
+VERBS = (
+    *("--list-models", "--list-tools", "--list-skills", "--pull"),
+    *SESSION_VERBS,
+    *ARTIFACT_VERBS,
+)
+"""Flags that do one thing without a turn of the user's own."""
+
+BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
+BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
+"""What ``--replay`` takes besides: it calls a model."""
+
+NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
+"""How a field is written, where it is not its own name with dashes."""
+
+REPL = "a REPL (-i, -c, or a session flag without a prompt)"
+STDOUT_ARTIFACT = "--artifact-out to stdout"
+
+CONFLICTS = (
+    ("--interactive", "--conversational"),
+    ("--interactive", "--save-session"),
+    ("--interactive", "--resume-session"),
+    ("--interactive", "--session"),
+    ("--interactive", "--continue"),
+    ("--session", "--save-session"),
+    ("--session", "--resume-session"),
+    ("--continue", "--save-session"),
+    ("--continue", "--resume-session"),
+    ("--continue", "--session"),
+    ("--route", "--tool"),
+    ("--json", "--stream"),
+    ("--json", REPL),
+    ("--artifact-in", "a prompt"),
+    ("--artifact-in", "--save-session"),
+    ("--artifact-in", "--resume-session"),
+    ("--artifact-in", "--session"),
+    ("--artifact-in", "--continue"),
+    ("--artifact-in", REPL),
+    ("--artifact-in", "--file"),
+    ("--artifact-in", "--tool"),
+    ("--artifact-in", "--route"),
+    ("--artifact-in", "--skill"),
+    ("--artifact-out", "--stream"),
+    ("--artifact-out", "--save-session"),
+    ("--artifact-out", "--resume-session"),
+    ("--artifact-out", "--session"),
+    ("--artifact-out", "--continue"),
+    ("--artifact-out", REPL),
+    (STDOUT_ARTIFACT, "--json"),
+    ("--render", "--json"),
+    ("--render", STDOUT_ARTIFACT),
+    ("--dry-run", "--artifact-out"),
+    ("--dry-run", REPL),
+    ("--system", "--no-system"),
+    ("--system", "--persona"),
+    ("--no-system", "--persona"),
+    ("--schema", "--stream"),
+    ("--schema", REPL),
+    ("--image", REPL),
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, one field per flag; see ``ore.cli.parser`` for what each means."""
+
+    prompt: str | None = None
+    model: str | None = None
+    backend: str | None = None
+    host: str | None = None
+    timeout: float | None = None
+    deadline: float | None = None
+    strict_context: bool = False
+    list_models: bool = False
+    pull: str | None = None
+    system: str | None = None
+    no_system: bool = False
+    persona: str | None = None
+    option: tuple[str, ...] = ()
+    think: str | None = None
+    schema: str | None = None
+    image: tuple[str, ...] = ()
+    keep_alive: str | None = None
+    interactive: bool = False
+    conversational: bool = False
+    save_session: str | None = None
+    resume_session: str | None = None
+    session: str | None = None
+    continue_last: bool = False
+    list_sessions: bool = False
+    show_session: str | None = None
+    search_sessions: str | None = None
+    rename_session: tuple[str, ...] = ()
+    delete_session: str | None = None
+    yes: bool = False
+    export_session: str | None = None
+    salvage_session: str | None = None
+    stream: bool = False
+    json: bool = False
+    render: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    file: tuple[str, ...] = ()
+    tool: str | None = None
+    tool_arg: tuple[str, ...] = ()
+    list_tools: bool = False
+    grant: tuple[str, ...] = ()
+    skill: str | None = None
+    list_skills: bool = False
+    route: bool = False
+    route_threshold: float | None = None
+    artifact_out: str | None = None
+    artifact_in: str | None = None
+    artifact_full: bool = False
+    dry_run: bool = False
+    verify: tuple[str, ...] = ()
+    replay: tuple[str, ...] = ()
+    diff: tuple[str, ...] = ()
+
+    @classmethod
+    def from_args(cls, args: object) -> Options:
+        """Return the options that a parsed namespace holds, checked against every rule here.
+
+        Args:
+            args: Has an attribute for each field here; lists become tuples.
+
+        Raises:
+            UsageError: Two flags conflict, or a value is illegal; one sentence that names them.
+        """
+        values: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(cls)}
+        values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        options = cls(**values)
+        options._check_values()
+        options._check_verbs()
+        options._check_conflicts()
+        if options.tool_arg and options.tool is None:
+            raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        if options.route_threshold is not None and not options.route:
+            raise UsageError("--route-threshold needs --route: it says when to route.")
+        if options.yes and options.delete_session is None:
+            raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
+        if options.artifact_full and options.artifact_out is None:
+            raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
+        return options
+
+    @property
+    def is_repl(self) -> bool:
+        """Whether the run is a REPL: asked for, or a session flag without a prompt."""
+        if self.interactive or self.conversational:
+            return True
+        return self.keeps_session and self.prompt is None
+
+    @property
+    def keeps_session(self) -> bool:
+        """Whether a session flag was given; it implies a conversation."""
+        return any((self.save_session, self.resume_session, self.session, self.continue_last))
+
+    @property
+    def has_session(self) -> bool:
+        """Whether turns share a session: mode precedence is session flags, then ``-c``."""
+        return self.keeps_session or self.conversational
+
+    @property
+    def verb(self) -> str | None:
+        """The flag that does one thing without a turn, if there is one."""
+        given = self.given
+        return next((flag for flag in VERBS if flag in given), None)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The flags that were given, and what they add up to, by the names in ``CONFLICTS``."""
+        flags = [
+            _written(field.name)
+            for field in fields(self)
+            if not any(getattr(self, field.name) is absent for absent in (None, False, ()))
+        ]
+        if self.is_repl:
+            flags.append(REPL)
+        if self.artifact_out == "-":
+            flags.append(STDOUT_ARTIFACT)
+        return tuple(flags)
+
+    def _check_values(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            texts = value if isinstance(value, tuple) else (value,)
+            if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
+                raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
+        if self.prompt is not None and not self.prompt.strip():
+            raise UsageError("The prompt is blank: say what to ask.")
+        for flag, seconds in (("--timeout", self.timeout), ("--deadline", self.deadline)):
+            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+                raise UsageError(f"{flag} must be a number of seconds above 0, not {seconds}.")
+        threshold = self.route_threshold
+        if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
+            raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
+
+    def _check_verbs(self) -> None:
+        verb = self.verb
+        beside = BESIDE_VERBS + (BESIDE_REPLAY if verb == "--replay" else ())
+        for flag in self.given if verb else ():
+            if flag != verb and flag not in beside:
+                raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
+
+    def _check_conflicts(self) -> None:
+        given = self.given
+        for first, second in CONFLICTS:
+            if first in given and second in given:
+                raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
+
+
+def _written(field: str) -> str:
+    return NAMES.get(field, "--" + field.replace("_", "-"))

@@ -1,0 +1,311 @@
+"""The command line's grammar: every flag, grouped by purpose, with its help.
+
+Says what can be written, not what goes together: cross-flag rules are in ``ore.cli.options``. Reads
+neither the environment nor any file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ore.errors import UsageError
+
+TYPE_CHECKING = False  # not typing's, which would cost every start
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+EXAMPLES = """\
+examples:
+  ore "Why is the sky blue?"
+  cat notes.txt | ore "Summarise this"
+  ore -c                                    talk; nothing is kept
+  ore --session trip "Where should I go?"   one turn of a saved conversation
+  ore -f notes.txt -f plan.txt "What is missing in the plan?"
+  ore --tool echo --tool-arg tone=dry "Tell me a joke"
+  ore --artifact-out run.json "Draft a title"
+  ore --artifact-in run.json --json
+  ore --replay runs/*.json                  ask again; 3 where an answer differs
+
+exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
+3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
+"""
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+NUMBERS = {
+    "--timeout": "a number of seconds above 0",
+    "--deadline": "a number of seconds above 0",
+    "--route-threshold": "a number from 0 to 1",
+}
+"""What the flags that take a number allow."""
+
+
+class Answered(Exception):
+    """The command line asked only for a text, which is the exception's message."""
+
+
+class _Help(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        raise Answered(parser.format_help())
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: object) -> None:
+        from ore import __version__
+
+        raise Answered(f"ore {__version__}\n")
+
+
+class _Completion(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, shell: object, *more: object
+    ) -> None:
+        from ore.cli.completion import completion_script
+
+        raise Answered(completion_script(parser, str(shell)))
+
+
+class _Once(argparse.Action):
+    """Stores one value; a second one would silently take the place of the first."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string and getattr(namespace, self.dest) != self.default:
+            parser.error(f"{option_string} is given twice: leave one of them out")
+        setattr(namespace, self.dest, values)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
+
+    color: bool
+    """Whether Python 3.14 and later paint the help; earlier versions do not look at it."""
+
+    def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """Return what the arguments say.
+
+        Raises:
+            UsageError: They break the grammar; one sentence that says where.
+            Answered: They ask for a text.
+        """
+        given = sys.argv[1:] if args is None else list(args)
+        found, rest = self.parse_known_args(given)
+        words = given[given.index("--") :] if "--" in given else []  # what follows it is no flag
+        flags = [
+            each.partition("=")[0] for each in rest if each.startswith("-") and each not in words
+        ]
+        if flags:
+            raise UsageError(f"There is no flag {flags[0]}: --help lists them.")
+        if rest:
+            raise UsageError(
+                f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
+                f"words."
+            )
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ``UsageError`` for what ``argparse`` found, in our words where a value is wrong."""
+        flag, _, problem = message.removeprefix("argument ").partition(": ")
+        what, _, value = problem.partition(": ")
+        if what.startswith("invalid "):
+            (action,) = (each for each in self._actions if flag in each.option_strings)
+            *most, last = action.choices or (NUMBERS[flag],)
+            allowed = f"{', '.join(most)} or {last}" if most else last
+            value = value.rpartition(" (choose from ")[0] if action.choices else value
+            message = f"{flag} must be {allowed}, not {value}"
+        elif what.startswith("expected "):
+            wanted = what.removeprefix("expected ").replace("argument", "value")
+            message = f"{flag} needs {wanted}: --help says what"
+        elif what.startswith("ignored explicit argument "):
+            value = what.removeprefix("ignored explicit argument ")
+            message = f"{flag} takes no value: leave {value} out"
+        raise UsageError(f"{message}.")
+
+
+def build_parser() -> Parser:
+    """Return the parser of ORE's command line; parsing raises ``UsageError`` or ``Answered``."""
+    parser = Parser(
+        prog="ore",
+        usage="%(prog)s [prompt] [flags]   (--help lists the flags)",
+        description="One prompt, one model call, one answer. stdout carries the answer alone.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    for name in (None, "store"):
+        parser.register("action", name, _Once)
+    parser.color = (
+        False  # what is painted is for ore.cli.terminal.console to decide, which shows no escapes
+    )
+    parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
+    _add_model_flags(parser.add_argument_group("model"))
+    _add_request_flags(parser.add_argument_group("what is asked of the model"))
+    _add_mode_flags(parser.add_argument_group("modes and sessions"))
+    _add_session_verbs(parser.add_argument_group("saved sessions"))
+    _add_output_flags(parser.add_argument_group("output"))
+    _add_context_flags(parser.add_argument_group("files, tools, skills and routes"))
+    _add_artifact_flags(parser.add_argument_group("artifacts"))
+    return parser
+
+
+def _add_model_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
+    add(
+        "--backend",
+        choices=("auto", "ollama", "embedded", "openai"),
+        help="where models run; default: ORE_BACKEND, else auto",
+    )
+    add(
+        "--host",
+        metavar="URL",
+        help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
+    )
+    add("--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none")
+    add("--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none")
+    add(
+        "--strict-context",
+        action="store_true",
+        help="a prompt that does not fit the context window is an error",
+    )
+    add("--list-models", action="store_true", help="list the installed models")
+    add("--pull", metavar="NAME", help="fetch a model, showing how far it is")
+
+
+def _add_request_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--system", metavar="TEXT", help="the system prompt instead of Aya's; @FILE reads a file")
+    add("--no-system", action="store_true", help="send no system prompt")
+    add("--persona", metavar="NAME", help="a system prompt from ~/.ore/personas/NAME.md")
+    add(
+        "-o",
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of the model, as temperature=0; may be given again",
+    )
+    add(
+        "--think",
+        choices=("on", "off", "low", "medium", "high"),
+        help="whether, or how much, the model thinks first; default: its own",
+    )
+    add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
+    add(
+        "--image",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="an image (PNG, JPEG, WebP) for the prompt; may be given again",
+    )
+    add("--keep-alive", metavar="TIME", help="how long a server keeps the model: 5m, 0, -1")
+
+
+def _add_mode_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-i", "--interactive", action="store_true", help="ask again and again, nothing remembered")
+    add("-c", "--conversational", action="store_true", help="a conversation, kept in memory")
+    add("--save-session", metavar="NAME", help="a new conversation, saved after each turn")
+    add("--resume-session", metavar="NAME", help="go on from a saved conversation")
+    add("--session", metavar="NAME", help="resume the conversation, or begin it; saved")
+    add(
+        "-C",
+        "--continue",
+        dest="continue_last",
+        action="store_true",
+        help="resume the conversation that was used last; saved",
+    )
+
+
+def _add_session_verbs(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--list-sessions", action="store_true", help="list them, the last used first")
+    add("--show-session", metavar="NAME", help="show one, or with --json its data")
+    add("--search-sessions", metavar="TEXT", help="list the messages that hold a text")
+    add("--rename-session", metavar=("OLD", "NEW"), nargs=2, default=[], help="rename one")
+    add("--delete-session", metavar="NAME", help="delete one; asks on a terminal")
+    add("--yes", action="store_true", help="delete without asking")
+    add("--export-session", metavar="NAME", help="write one as Markdown to stdout")
+    add("--salvage-session", metavar="NAME", help="save the whole turns of a damaged one")
+
+
+def _add_output_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("-s", "--stream", action="store_true", help="show the answer as it is written")
+    add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
+    add("--render", action="store_true", help="show Markdown on a terminal (needs rich)")
+    add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
+    add("-q", "--quiet", action="store_true", help="nothing but errors on stderr")
+    add("-h", "--help", action=_Help, nargs=0, help="show this help and exit")
+    add(
+        "--print-completion",
+        action=_Completion,
+        choices=SHELLS,
+        help="write a shell's completion script and exit (needs shtab)",
+    )
+    add("--version", action=_Version, nargs=0, help="show the version and exit")
+
+
+def _add_context_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "-f",
+        "--file",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a text file that the model reads first; may be given again",
+    )
+    add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
+    add(
+        "--tool-arg",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an argument for the tool; may be given again",
+    )
+    add("--list-tools", action="store_true", help="list the tools and what they need")
+    add(
+        "--grant",
+        metavar="PERM",
+        action="append",
+        default=[],
+        help="allow filesystem-read, filesystem-write, shell or network; may be given again",
+    )
+    add("--skill", metavar="NAME", help="activate a skill")
+    add("--list-skills", action="store_true", help="list the skills")
+    add("--route", action="store_true", help="choose a tool or a skill by rule, and say which")
+    add(
+        "--route-threshold",
+        metavar="FLOAT",
+        type=float,
+        help="least confidence that routes, 0 to 1; default: 0.5",
+    )
+
+
+def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--artifact-out",
+        metavar="PATH",
+        nargs="?",
+        const="-",
+        help="write the run as one JSON file; bare or - is stdout",
+    )
+    add("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
+    add("--artifact-full", action="store_true", help="put the messages into the artifact, too")
+    add("--dry-run", action="store_true", help="show what would be sent, as JSON, and send nothing")
+    add("--verify", metavar="PATH", nargs="+", default=[], help="check artifacts and their chain")
+    add("--replay", metavar="PATH", nargs="+", default=[], help="run artifacts again and compare")
+    add("--diff", metavar=("A", "B"), nargs=2, default=[], help="compare two artifacts")

@@ -1,0 +1,170 @@
+"""The REPL: reads a prompt, takes a turn, and goes on after a turn that failed or was stopped.
+
+Knows nothing about the parser, or about how a turn is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ore.cli.commands import Talk, complete, perform
+from ore.cli.input import decode_line
+from ore.cli.terminal.console import MORE, Console
+from ore.cli.turn import Run, outcome_of_stop, take_turn
+from ore.errors import OreError, OutputError, ReaderGoneError
+
+LEAVE = ("quit", "exit")
+QUOTES = '"""'
+
+
+def run_repl(run: Run, first: str | None) -> int:
+    """Take turns until the input ends or says so; return the exit code.
+
+    A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
+    if any turn failed. It is 1 wherever turns were never saved. Commands and texts in quotes are
+    for a terminal: a line on a pipe is a prompt as it is.
+    """
+    console, conversation = run.console, run.conversation
+    talk = Talk(run)
+    prepared = _preparing(run) if console.stdin_is_terminal and first is None else _nothing
+    if console.stdin_is_terminal:
+        console.edit_lines(lambda line: _completed(talk, line, prepared))
+    _greet(run)
+    try:
+        failed = first is not None and not _turn(talk, first)
+        while not talk.is_over and (prompt := _next_prompt(talk, prepared)) is not None:
+            if prompt.strip():
+                failed |= not _turn(talk, prompt)
+    finally:
+        talk.run.engine.reasoner.close()
+        if conversation.unsaved and (error := conversation.keep()):
+            console.error(str(error))
+    return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
+
+
+def _preparing(run: Run) -> Callable[[], None]:
+    """Begin to prepare the first turn, while the user types; return what waits for the end of it.
+
+    Nothing else may be done before that: a module that two threads import is half there for one.
+    """
+    from contextlib import suppress
+    from threading import Thread
+
+    def prepare() -> None:
+        with suppress(Exception):  # what is wrong is wrong in the turn too, which says so
+            run.backend.prepare()
+
+    thread = Thread(target=prepare, name="prepare", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system has no thread left
+        return _nothing
+    return thread.join
+
+
+def _nothing() -> None:
+    pass
+
+
+def _completed(talk: Talk, line: str, prepared: Callable[[], None]) -> list[str]:
+    prepared()
+    return complete(talk, line)
+
+
+def _turn(talk: Talk, prompt: str) -> bool:
+    """Take one turn; report a failure, or that it was dropped, and return whether it held."""
+    run = talk.run
+    console, before = run.console, run.conversation.length
+    talk.asked = prompt
+    try:
+        with console.hide_typing():
+            turn = take_turn(run, prompt, run.context.gather(prompt))
+        talk.answered = turn.response
+        talk.turns += 1
+        if turn.not_kept is None:
+            return True
+        console.error(str(turn.not_kept))
+    except (OutputError, ReaderGoneError):
+        raise
+    except OreError as exc:
+        console.error(str(exc))
+    except KeyboardInterrupt:
+        outcome = outcome_of_stop(run, before)
+        if not console.stdin_is_terminal:
+            raise KeyboardInterrupt(outcome) from None
+        console.stopped(outcome)
+    return False
+
+
+def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
+    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so.
+
+    Args:
+        prepared: Waits for what is prepared meanwhile.
+    """
+    console = talk.run.console
+    if not console.stdin_is_terminal:
+        line = console.ask()
+        text = None if line is None else decode_line(line)
+        return None if text is None or _leaves(text) else text
+    try:
+        line = console.ask()
+        prepared()
+        if line is None:
+            return None
+        text = decode_line(line)
+        if text.lstrip().startswith(QUOTES):
+            return _quoted(console, text)
+        if text.strip():
+            console.remember(text)
+        if _leaves(text):
+            return None
+        if text.startswith("/") and "\n" not in text:
+            return perform(talk, text) or ""
+        return text
+    except KeyboardInterrupt:
+        console.end_line()
+        if not console.typed.strip():
+            console.notice("Ctrl-D or /bye leaves.")
+    except (OutputError, ReaderGoneError):
+        raise
+    except OreError as exc:
+        console.error(str(exc))
+    return ""
+
+
+def _leaves(text: str) -> bool:
+    return text.strip().lower() in LEAVE
+
+
+def _quoted(console: Console, text: str) -> str | None:
+    """Read on to the closing quotes; return the text between, or None where the input ends."""
+    text = text.lstrip()
+    while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
+        try:
+            line = console.ask(MORE)
+        except KeyboardInterrupt:
+            console.end_line()
+            console.notice("The text was dropped.")
+            return ""
+        if line is None:  # readline can't go on after the end of the input without a stray line
+            console.error(f"The text was dropped: {QUOTES} was missing at its end.")
+            return None
+        text += "\n" + decode_line(line)
+    console.remember(text)
+    return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")
+
+
+def _greet(run: Run) -> None:
+    if not run.console.stdin_is_terminal:
+        return
+    session = run.conversation.session
+    kind = "a conversation" if session is not None else "every turn on its own"
+    if run.conversation.name:
+        kind = f"session '{run.conversation.name}', saved after each turn"
+    run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
+    if session is not None and session.messages:
+        from ore.cli.sessions import last_exchange
+
+        for label, text in last_exchange(session):
+            run.console.recall(label, text)

@@ -1,0 +1,233 @@
+"""``--replay``: recorded runs run again, each with one model call, and compared with what they said.
+
+Knows nothing about the parser, or about what a backend is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ore.artifact import read_artifact
+from ore.artifact.compare import Difference, differences, not_known, unified
+from ore.backends import Backend, Settings
+from ore.backends.model_options import parse_options
+from ore.cli.asked import model_of
+from ore.cli.options import Options
+from ore.cli.rebuild import messages_of, settings_of
+from ore.cli.record import Sent, facts
+from ore.cli.terminal.console import Console
+from ore.errors import (
+    CapabilityError,
+    CheckFailedError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    OreError,
+    UsageError,
+)
+from ore.files.neutral import one_line
+from ore.reasoner import Reasoner
+from ore.types import ExecutionArtifact, Message
+
+COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
+"""Of what ``ore.artifact.compare`` compares, what a replay does."""
+
+RECORDED_BACKENDS = ("ollama", "embedded")
+"""Backends that an artifact may choose, where the user named none: they are on this machine."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one artifact: ``state`` is ``"same"``, ``"different"`` or ``"not run"``.
+
+    Attributes:
+        messages: ``"embedded"`` or ``"rebuilt"``.
+        on_purpose: What the flags changed, in a few words each.
+        unknown: What could not be compared.
+        reason: Why it was not run.
+    """
+
+    path: str
+    state: str
+    messages: str | None = None
+    differences: list[Difference] = field(default_factory=list)
+    on_purpose: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    reason: str | None = None
+
+
+def run_replay(
+    options: Options,
+    console: Console,
+    open_backend: Callable[[Options], Backend],
+    environ: Mapping[str, str],
+) -> None:
+    """Run the artifacts that ``options.replay`` names again, and write what differs.
+
+    Args:
+        open_backend: Opens the backend that some options choose.
+        environ: A backend that is named here is the user's choice, as one that a flag names.
+
+    Raises:
+        CheckFailedError: A run is not the same, or could not be made again.
+        OreError: The backend failed, or there is none; what was done until then is written.
+    """
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        is_chosen = bool(options.backend or options.host or environ.get("ORE_BACKEND"))
+        replay = _Replay(options, console, open_backend, is_chosen, stack)
+        try:
+            for number, path in enumerate(options.replay, 1):
+                if len(options.replay) > 1:
+                    console.notice(f"{number} of {len(options.replay)}: {one_line(path)}")
+                outcomes.append(replay.once(path))
+        finally:
+            _write(outcomes, console, options.json)
+    states = [each.state for each in outcomes]
+    different, not_run = states.count("different"), states.count("not run")
+    found = [f"{different} of {len(states)} runs are not the same"] if different else []
+    found += [f"{not_run} of {len(states)} runs could not be made again"] if not_run else []
+    if found:
+        raise CheckFailedError(f"{', and '.join(found)}: see above.")
+
+
+class _Replay:
+    """The backends and reasoners of one ``--replay``, kept as long as they can serve the next.
+
+    Args:
+        is_chosen: Whether the user chose the backend; else the artifact may.
+        stack: Closes the last reasoner.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        console: Console,
+        open_backend: Callable[[Options], Backend],
+        is_chosen: bool,
+        stack: ExitStack,
+    ) -> None:
+        self._options = options
+        self._console = console
+        self._open_backend = open_backend
+        self._is_chosen = is_chosen
+        self._stack = stack
+        self._changed = parse_options(options.option)
+        self._backends: dict[str | None, Backend] = {}
+        self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
+
+    def once(self, path: str) -> Outcome:
+        """Run one artifact again; what is no fault of the artifact's is raised."""
+        try:
+            old = read_artifact(path, self._console.stdin)
+            model = model_of(old, "It", self._options.model)
+            settings = settings_of(
+                old,
+                self._changed,
+                timeout=self._options.timeout,
+                deadline=self._options.deadline,
+                strict_context=self._options.strict_context,
+            )
+            how, messages = messages_of(old, self._console.notice)
+        except OreError as exc:
+            return Outcome(path, "not run", reason=str(exc))
+        backend = self._backend(old, model)
+        try:
+            new = self._answered(old, backend, model, settings, messages)
+        except (CapabilityError, ModelNotFoundError) as exc:
+            if self._options.model is not None:
+                raise
+            return Outcome(path, "not run", reason=str(exc))
+        except (ContextTruncatedError, UsageError) as exc:
+            return Outcome(path, "not run", reason=str(exc))
+        return self._compared(path, how, old, new)
+
+    def _backend(self, old: ExecutionArtifact, model: str) -> Backend:
+        """Return the backend that the user chose, else the one that the artifact was made with."""
+        options = replace(self._options, model=model)
+        recorded = (old.provenance or {}).get("backend")
+        may_choose = not self._is_chosen and self._options.model is None
+        if may_choose and recorded in RECORDED_BACKENDS:
+            options = replace(options, backend=recorded)
+        if options.backend not in self._backends:
+            self._backends[options.backend] = self._open_backend(options)
+        return self._backends[options.backend]
+
+    def _answered(
+        self,
+        old: ExecutionArtifact,
+        backend: Backend,
+        model: str,
+        settings: Settings,
+        messages: Sequence[Sent],
+    ) -> ExecutionArtifact:
+        """Ask once, and return the artifact of it, as far as it is compared."""
+        reasoner = self._reasoner(backend, model, settings)
+        self._console.begin_waiting(reasoner.phase)
+        try:
+            response = reasoner.reason([Message(each.role, each.content) for each in messages])
+        finally:
+            self._console.end_waiting()
+        new = ExecutionArtifact.from_response(response, old.input.prompt, model)
+        known = facts(backend, settings, model, messages)
+        return replace(new, provenance=known | {"messages": [asdict(each) for each in messages]})
+
+    def _reasoner(self, backend: Backend, model: str, settings: Settings) -> Reasoner:
+        """Return the last reasoner where it fits, for loading a model may take long."""
+        key = (backend, model, settings)
+        if self._last is None or self._last[0] != key:
+            self._last = None
+            self._stack.close()
+            made = backend.reasoner(model, settings)
+            self._last = (key, self._stack.enter_context(closing(made)))
+        return self._last[1]
+
+    def _compared(
+        self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact
+    ) -> Outcome:
+        on_purpose = {}
+        if self._options.model not in (None, old.input.model_id):
+            model = f"model {old.input.model_id} -> {self._options.model}"
+            on_purpose = {"model_id": model, "model_digest": None}
+        if self._changed:
+            on_purpose["options"] = "options " + " ".join(self._options.option)
+        found = [
+            each
+            for each in differences(old, new)
+            if each.name in COMPARED and each.name not in on_purpose
+        ]
+        return Outcome(
+            path,
+            "different" if found else "same",
+            how,
+            found,
+            [text for text in on_purpose.values() if text],
+            [name for name in not_known(old, new) if name in COMPARED and name not in on_purpose],
+        )
+
+
+def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
+    """Write the differences, then a line for each artifact."""
+    if as_json:
+        console.json([_document(each) for each in outcomes])
+        return
+    for outcome in outcomes:
+        for difference in outcome.differences:
+            console.document(unified(difference, outcome.path, "replay"))
+    console.rows([(each.path, each.state, _details(each)) for each in outcomes])
+
+
+def _details(outcome: Outcome) -> str:
+    if outcome.reason is not None:
+        return outcome.reason
+    parts = [", ".join(each.name for each in outcome.differences)]
+    parts.append(f"messages {outcome.messages}")
+    parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
+    parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []
+    return "; ".join(part for part in parts if part)
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    return vars(outcome) | {"differences": [vars(each) for each in outcome.differences]}

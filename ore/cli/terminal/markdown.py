@@ -1,0 +1,119 @@
+"""Markdown on a terminal, a block at a time, through the optional package ``rich``.
+
+What an answer makes a renderer write is text and colours, never a character or a link that a
+terminal would obey. Knows nothing about streams.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+from ore.cli.terminal.answer_text import laid_out
+from ore.errors import ExtraNotInstalledError
+from ore.files.extras import install_command
+from ore.files.neutral import neutralise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # it is optional, and slow to import
+    from rich.segment import Segment
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
+"""What a line begins with that goes on with a list, a quote or a table after a blank line."""
+
+
+def check_rich() -> None:
+    """Raise ``ExtraNotInstalledError`` where ``rich`` is missing; does not import it."""
+    if importlib.util.find_spec("rich") is None:
+        raise ExtraNotInstalledError(
+            f"--render needs the package rich: {install_command('rich')}.", "rich"
+        )
+
+
+class Markdown:
+    """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
+
+    Args:
+        width: The terminal's columns; may be set at any time.
+        has_colour: Whether colours and weights may be used.
+    """
+
+    def __init__(self, width: int, has_colour: bool) -> None:
+        self.width = width
+        self._has_colour = has_colour
+        self._pending = ""
+        self._lines: list[str] = []
+        self._fence = ""
+
+    def feed(self, text: str) -> str:
+        """Return the blocks that ``text`` has completed, each after a line end."""
+        *lines, self._pending = (self._pending + text).split("\n")
+        return "".join(self._line(line.removesuffix("\r")) for line in lines)
+
+    def end(self) -> str:
+        """Return what is left."""
+        pending, self._pending = self._pending, ""
+        return self._line(pending) + self._block()
+
+    def _line(self, line: str) -> str:
+        line = neutralise(line)
+        fence = _FENCE.match(line)
+        is_after_blank = bool(self._lines) and not self._lines[-1].strip() and not self._fence
+        done = ""
+        if is_after_blank and line.strip() and not _GOES_ON.match(line):
+            done = self._block()
+        if fence and not self._fence:
+            self._fence = fence[1]
+        elif fence and fence[1].startswith(self._fence) and line.strip() == fence[1]:
+            self._fence = ""
+        self._lines.append(line)
+        return done
+
+    def _block(self) -> str:
+        """Return the lines so far as they look on the terminal, and begin a new block."""
+        source, self._lines, self._fence = "\n".join(self._lines), [], ""
+        if not source.strip():
+            return ""
+        shown = [self._styled(line) for line in _lines_of(source, self.width)]
+        return "\n" + "\n".join(shown) + "\n"
+
+    def _styled(self, line: list[Segment]) -> str:
+        text = "".join(segment.text for segment in line)
+        indent = " " if laid_out(text) != neutralise(text) else ""
+        if not self._has_colour:
+            return indent + neutralise(text).rstrip()
+        return indent + "".join(_painted(segment) for segment in line)
+
+
+def _lines_of(source: str, width: int) -> list[list[Segment]]:
+    from rich.console import Console
+    from rich.markdown import Markdown as Source
+    from rich.segment import Segment
+
+    console = Console(
+        width=width, color_system="256", force_terminal=True, legacy_windows=False, _environ={}
+    )
+    lines = console.render_lines(Source(source, hyperlinks=False), pad=False)
+    lines = [[s for s in Segment.simplify(line) if not s.control] for line in lines]
+    while lines and _is_empty(lines[-1]):
+        lines.pop()
+    while lines and _is_empty(lines[0]):
+        lines.pop(0)
+    return lines
+
+
+def _is_empty(line: list[Segment]) -> bool:
+    """Whether a line shows nothing; a line of a code block has a background."""
+    return all(not s.text.strip() and not (s.style and s.style.bgcolor) for s in line)
+
+
+def _painted(segment: Segment) -> str:
+    """Return a segment with its colours; an entity such as ``&#27;`` is neutralised here."""
+    from rich.color import ColorSystem
+
+    text = neutralise(segment.text)
+    if segment.style is None:
+        return text
+    style = segment.style.update_link(None)
+    return style.render(text, color_system=ColorSystem.EIGHT_BIT)

@@ -1,1 +1,0 @@
-"""What every server is asked with: address, bytes, how a connection fails. Knows no protocol."""

@@ -1,0 +1,119 @@
+"""Strict JSON: what the standard parser lets through is refused, in one clause and quickly."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.types.strictjson import MAX_DEPTH, MAX_DIGITS, check, parse
+
+LIMIT = 1 << 20
+
+
+def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
+    return opening * levels + closing * levels
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"null", None),
+        (b' {"a": [1, 2.5, "x"]}\r\n', {"a": [1, 2.5, "x"]}),
+        (b"\xef\xbb\xbf[]", []),
+        ('"ä€😀"'.encode(), "ä€😀"),
+        (b'{"a": {"k": 1}, "b": {"k": 2}}', {"a": {"k": 1}, "b": {"k": 2}}),
+        (b"-" + b"9" * MAX_DIGITS, -int("9" * MAX_DIGITS)),
+        (b"1e308", 1e308),
+        (b'"\\ud800"', "\ud800"),
+    ],
+)
+def test_a_document_is_read(data, value):
+    assert parse(data, limit=LIMIT) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"\xef\xbb\xbf \n", "it is empty"),
+        (b"[1,]", "it is not JSON: .* at line 1, column [34]"),
+        (b'{"a":1}\n{"b":2}', "it is not JSON: extra data at line 2, column 1"),
+        (b'{"a": "b', "it is not JSON: unterminated string starting at line 1, column 7"),
+        (b'"a\nb"', "it is not JSON: invalid control character at line 1, column 3"),
+        (b"\n'a'", "it is not JSON: expecting value at line 2, column 1"),
+        (b"[\xff]", "it is not UTF-8 at byte 1"),
+        (b"\xef\xbb\xbf[\xff]", "it is not UTF-8 at byte 4"),
+        ("[1]".encode("utf-16"), "it is not UTF-8 at byte 0"),
+        ("[1]".encode("utf-16-le"), "it is not JSON: .* at line 1, column 2"),
+        (b'"\xed\xa0\x80"', "it is not UTF-8 at byte 1"),
+        (b'{"role": "user", "role": "system"}', "it has the key 'role' twice in one object"),
+        (b'[{"a": 1, "b": {"\\n": 1, "\\n": 2}}]', r"it has the key '\\n' twice in one object"),
+        (b'{"%s": 1, "%s": 1}' % (2 * (b"k" * 99,)), f"it has the key '{'k' * 40}' twice in .*"),
+        (b"NaN", "it holds NaN, which is no JSON"),
+        (b"[-Infinity]", "it holds -Infinity, which is no JSON"),
+        (b'{"x": 1e400}', "it holds a number that is not finite"),
+        (b"[[-1e999]]", "it holds a number that is not finite"),
+        (b"9" * (MAX_DIGITS + 1), f"it holds an integer of more than {MAX_DIGITS} digits"),
+        (b"9" * 100_000, f"it holds an integer of more than {MAX_DIGITS} digits"),
+        (nested(MAX_DEPTH + 1), "it is nested deeper than 64 levels"),
+        (nested(10_000), "it is nested deeper than 64 levels"),
+        (b"[" * 100_000, "it is nested deeper than 64 levels"),
+        (nested(100_000, b'{"a":', b"}"), "it is nested deeper than 64 levels"),
+        (b" " * LIMIT + b"1", "it is larger than 1,048,576 bytes"),
+    ],
+)
+def test_a_bad_document_is_refused_with_a_clause(data, reason):
+    with pytest.raises(ValueError, match=f"^{reason}$") as caught:
+        parse(data, limit=LIMIT)
+    assert str(caught.value).isprintable()
+    assert not isinstance(caught.value, json.JSONDecodeError)
+
+
+def test_nesting_and_size_at_the_limit_are_accepted():
+    assert parse(nested(MAX_DEPTH), limit=2 * MAX_DEPTH) is not None
+
+
+def test_a_key_that_is_doubled_at_the_end_of_a_large_object_is_found_quickly():
+    keys = ",".join(f'"{number}":0' for number in range(100_000))
+    started = time.process_time()
+    with pytest.raises(ValueError, match="'99999' twice"):
+        parse(f'{{{keys},"99999":1}}'.encode(), limit=LIMIT * 4)
+    assert time.process_time() - started < 2
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.booleans())
+def test_what_python_writes_is_read_back(value, ascii_only):
+    assert parse(json.dumps(value, ensure_ascii=ascii_only).encode(), limit=LIMIT) == value
+
+
+@given(st.binary() | st.text(alphabet='{}[]",:0123456789eE+-.tfnul\\ \n').map(str.encode))
+def test_any_bytes_give_a_value_or_a_clause(data):
+    try:
+        value = parse(data, limit=LIMIT)
+    except ValueError as exc:
+        assert str(exc).startswith("it ") and str(exc).isprintable()
+        return
+    assert value == json.loads(data.decode("utf-8-sig"))
+
+
+@given(VALUES, st.sampled_from([math.nan, math.inf, -math.inf]))
+def test_a_number_that_is_not_finite_is_found_wherever_it_stands(value, number):
+    check([value])
+    with pytest.raises(ValueError, match="not finite"):
+        check([value, {"here": [number]}])

@@ -1,0 +1,174 @@
+"""``--verify``: fields, hashes and the chain from parent to child, whatever the order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from ore.artifact.seal import seal
+from tests.support.artifacts import GOOD
+from tests.support.runs import record, rewrite, rows
+
+
+@pytest.fixture
+def chain(folder):
+    """Three stages of a pipeline, as files in the current folder."""
+    record(folder / "a.json", "hi", replies=["One."])
+    for parent, child in itertools.pairwise("abc"):
+        record(folder / f"{child}.json", "--artifact-in", f"{parent}.json", "--artifact-full")
+    return folder
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
+def test_a_pipeline_holds_in_any_order(ore, chain, order):
+    result = ore("--verify", *(f"{name}.json" for name in order))
+    assert (result.code, result.err) == (0, "")
+    assert list(rows(result.out)) == [f"{name}.json" for name in order]
+    assert rows(result.out)["a.json"] == ["holds"]
+    assert rows(result.out)["c.json"] == ["holds", "child of b.json"]
+    assert rows(result.out)["b.json"] == ["holds", "child of a.json"]
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "change, named",
+    [
+        (lambda d: d["output"].update(content="No."), "output.content does not fit its hash"),
+        (lambda d: d["input"].update(prompt="ho"), "input.prompt does not fit its hash"),
+        (lambda d: d["provenance"].update(grants=["shell"]), "provenance.grants"),
+        (lambda d: d.update(timestamp=1), "timestamp"),
+        (lambda d: d.update(more=1), "more was added"),
+        (lambda d: d["provenance"].pop("self_sha256"), "provenance.self_sha256 is missing"),
+        (lambda d: d["provenance"].update(self_sha256="0" * 64), "provenance.self_sha256"),
+        (lambda d: d["provenance"]["messages"][0].update(content="x"), "provenance.messages"),
+        (lambda d: d["output"].update(id="x"), "execution_id is not its output.id"),
+        (lambda d: d.update(artifact_version="ore.exec.v9"), "Unsupported artifact version"),
+        (lambda d: d["provenance"].update(messages="no list"), "provenance.messages"),
+        (lambda d: d["provenance"].update(parent=3), "provenance.parent"),
+    ],
+)
+def test_what_was_changed_is_named_and_so_is_its_child(ore, chain, change, named):
+    rewrite(chain / "b.json", change)
+    result = ore("--verify", "a.json", "b.json", "c.json")
+    found = rows(result.out)
+    assert result.code == 3 and len(result.err.splitlines()) == 1
+    assert found["b.json"][0] == "broken" and named in found["b.json"][1]
+    if "Unsupported" in named or "output.id" in named:  # it can't be read, so no parent is there
+        assert found["c.json"][0] == "holds" and "is not among these" in found["c.json"][1]
+    else:
+        assert found["c.json"] == [
+            "broken",
+            "its parent b.json is not the one that it was made from",
+        ]
+
+
+def test_a_parent_that_is_not_there_is_said_and_is_no_failure(ore, chain):
+    result = ore("--verify", "c.json")
+    assert result.code == 0 and "is not among these" in result.out
+
+
+def test_a_child_asks_what_its_parent_asked(ore, chain):
+    document = json.loads((chain / "b.json").read_text())
+    document["input"]["prompt"] = document["provenance"]["messages"][-1]["content"] = "other"
+    (chain / "b.json").write_text(json.dumps(seal(document)))
+    found = rows(ore("--verify", "a.json", "b.json").out)
+    assert found["b.json"][0] == "broken"
+    assert "its prompt is not that of its parent a.json" in found["b.json"][1]
+    assert "does not fit provenance.messages_sha256" in found["b.json"][1]
+
+
+def test_two_runs_of_one_id_are_broken_and_the_same_file_twice_is_not(ore, chain):
+    document = json.loads((chain / "a.json").read_text())
+    (chain / "copy.json").write_text(json.dumps(document))
+    assert ore("--verify", "a.json", "./a.json", "copy.json").code == 0
+    document["output"]["content"] = "Other."
+    (chain / "copy.json").write_text(json.dumps(seal(document)))
+    result = ore("--verify", "a.json", "copy.json")
+    assert result.code == 3 and rows(result.out)["a.json"] == ["holds"]
+    assert "it has the execution_id of a.json" in rows(result.out)["copy.json"][1]
+
+
+def test_what_is_broken_makes_its_original_no_suspect(ore, chain):
+    text = (chain / "a.json").read_text()
+    (chain / "changed.json").write_text(text.replace("One.", "Two."))
+    found = rows(ore("--verify", "changed.json", "a.json").out)
+    assert found == {
+        "changed.json": ["broken", "output.content does not fit its hash"],
+        "a.json": ["holds"],
+    }
+
+
+def test_an_artifact_of_before_provenance_holds_as_far_as_it_goes(ore, chain):
+    (chain / "old.json").write_text(json.dumps(GOOD))
+    result = ore("--verify", "old.json")
+    assert result.code == 0 and "no provenance" in result.out
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b"[]", b"\xff", b'{"artifact_version": NaN}', b"[" * 100000, b"1" * 5000],
+    ids=repr,
+)
+def test_what_is_no_artifact_is_a_line_and_3(ore, chain, data):
+    (chain / "bad.json").write_bytes(data)
+    result = ore("--verify", "bad.json", "a.json", "missing.json")
+    found = rows(result.out)
+    assert (result.code, result.err) == (
+        3,
+        "ore: 1 of 3 artifacts are broken: their lines say what does not hold.\n",
+    )
+    assert found["bad.json"][0] == "broken" and "can't be used" in found["bad.json"][1]
+    assert found["missing.json"][0] == "not read"
+    assert "a.json\tholds\n" in result.out
+
+
+@pytest.mark.parametrize(
+    "path, why",
+    [
+        ("missing.json", "no such file"),
+        ("no/such/folder.json", "no such file"),
+        (".", "it is a folder"),
+        ("/dev/null", "neither a file nor a pipe"),
+        ("-", "no artifact on stdin"),
+    ],
+)
+def test_what_can_not_be_read_is_said_so_and_no_check_failed(ore, chain, path, why):
+    result = ore("--verify", "a.json", path)
+    _, last = result.out.splitlines()
+    assert last.startswith(f"{path}\tnot read\t") and why in last
+    assert (result.code, result.err) == (
+        1,
+        "ore: 1 of 2 artifacts can't be read: see their lines.\n",
+    )
+    as_json = ore("--verify", path, "--json")
+    (found,) = as_json.json
+    assert as_json.code == 1 and not found["holds"]
+    assert (found["sha256"], found["execution_id"]) == (None, None) and why in found["problems"][0]
+
+
+@pytest.mark.parametrize("value", [None, 3, "text", [], {"execution_id": 1}, True])
+@pytest.mark.parametrize("key", ["messages", "parent", "sources", "self_sha256", "values_sha256"])
+def test_odd_provenance_is_no_crash(ore, chain, key, value):
+    rewrite(chain / "a.json", lambda d: d["provenance"].update({key: value}))
+    result = ore("--verify", "a.json")
+    assert result.code in (0, 3)
+
+
+def test_as_json_and_from_stdin(ore, chain):
+    result = ore("--verify", "-", "b.json", "--json", stdin=(chain / "a.json").read_bytes())
+    first, second = result.json
+    assert list(first) == ["path", "holds", "execution_id", "sha256", "problems", "notes"]
+    assert (first["path"], first["holds"], second["notes"]) == ("-", True, ["child of -"])
+
+
+def test_nothing_is_obeyed_on_a_terminal(ore, chain):
+    rewrite(chain / "b.json", lambda d: d.update({"\x1b[2J": 1}))
+    result = ore("--verify", "b.json", terminal="out err")
+    assert result.code == 3 and "\x1b[2J" not in result.out and "^[[2J was added" in result.out
+
+
+@pytest.mark.parametrize("other", ["hi", "--stream", "--model=m", "--artifact-out=x", "--replay=x"])
+def test_verify_stands_alone(ore, chain, other):
+    assert ore(other, "--verify", "a.json").code == 2

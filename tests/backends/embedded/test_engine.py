@@ -1,0 +1,239 @@
+"""The engine in this process: who can reach it, how it stops, and that it ends cleanly."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ore.backends.engine import Engine
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    ContextTruncatedError,
+    IncompleteAnswerError,
+)
+from tests.conftest import MODEL_DIR
+from tests.support.process import PATIENCE, ROOT, environment
+
+pytestmark = pytest.mark.embedded
+SHORT = {"messages": [{"role": "user", "content": "Say hi."}], "temperature": 0, "max_tokens": 6}
+ENDLESS = {**SHORT, "messages": [{"role": "user", "content": "Tell a story."}], "max_tokens": 4000}
+LONG = {**SHORT, "messages": [{"role": "user", "content": "word " * 3000}]}
+
+
+@pytest.fixture(scope="module")
+def path():
+    return next(Path(MODEL_DIR).glob("*.gguf"))
+
+
+@pytest.fixture(scope="module")
+def engine(path):
+    with closing(Engine(path)) as engine:
+        yield engine
+
+
+def events(engine, request, silence=None, end=None):
+    return engine.events(request, silence=silence, end=end)
+
+
+def text_of(found: list[dict]) -> str:
+    deltas = [choice["delta"] for event in found for choice in event["choices"]]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+def test_an_answer_comes_token_by_token_and_ends_with_its_timings(engine):
+    found = list(events(engine, SHORT))
+    assert 0 < len([1 for event in found if text_of([event])]) <= 6
+    last = found[-1]
+    assert last["choices"][0]["finish_reason"] in ("stop", "length")
+    assert last["timings"]["predicted_n"] > 0
+
+
+def virtual_memory() -> int:
+    """How much memory this process has asked for, in MiB."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE") >> 20
+
+
+@pytest.mark.parametrize("asked, window", [(512, 512), (1 << 20, 8192)])
+def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, window):
+    before = virtual_memory()
+    with closing(Engine(path, window=asked)) as engine:
+        assert engine.window == window
+        assert virtual_memory() - before < 4096
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "method, page",
+    [
+        ("GET", "/v1/models"),
+        ("GET", "/props"),
+        ("GET", "/slots"),
+        ("GET", "/lora-adapters"),
+        ("GET", "/tools"),
+        ("GET", "/v1/stream"),
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/completion"),
+        ("POST", "/tokenize"),
+    ],
+)
+def test_nobody_without_the_key_gets_in(engine, method, page):
+    for headers in ({}, {"Authorization": "Bearer guess"}, {"X-Api-Key": ""}):
+        connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
+        with closing(connection):
+            connection.request(method, page, "{}" if method == "POST" else None, headers)
+            assert connection.getresponse().status == 401
+
+
+def test_there_is_no_page_and_no_other_site_may_ask(engine):
+    connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
+    with closing(connection):
+        connection.request("GET", "/", headers={"Origin": "https://example.org"})
+        response = connection.getresponse()
+        assert response.status == 404
+        assert not response.headers.get("Access-Control-Allow-Origin")
+
+
+def test_the_port_is_on_loopback_only(engine):
+    tables = [Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")]
+    listening = "".join(table.read_text() for table in tables if table.exists())
+    port = f":{engine._port:04X}"
+    rows = [line.split() for line in listening.splitlines()]
+    listeners = [row[1] for row in rows if row[1].endswith(port) and row[3] == "0A"]
+    assert listeners == [f"0100007F{port}"]
+
+
+@pytest.mark.parametrize("request_", [LONG, ENDLESS], ids=["reading", "answering"])
+def test_closing_the_events_stops_the_model(engine, request_):
+    found = events(engine, request_)
+    next(found)
+    if request_ is ENDLESS:
+        while not text_of([next(found)]):
+            continue
+    found.close()
+    started = time.process_time()
+    list(events(engine, SHORT))
+    assert time.process_time() - started < 10  # a whole run takes several times as long
+
+
+def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
+    request = {**SHORT, "messages": [{"role": "user", "content": "word " * 6000}]}
+    with pytest.raises(ContextTruncatedError, match=r"has 60\d\d tokens .* holds 4096"):
+        list(events(engine, request))
+
+
+def test_what_the_engine_refuses_is_said_in_its_words(engine):
+    with pytest.raises(BackendError, match="refused the turn: .*temperature"):
+        list(events(engine, {**SHORT, "temperature": "hot"}))
+
+
+def test_silence_and_deadline_end_a_turn(engine):
+    with pytest.raises(BackendTimeoutError, match="silent for 0.001 seconds"):
+        list(events(engine, LONG, silence=0.001))
+    with pytest.raises(BackendTimeoutError, match="deadline"):
+        list(events(engine, ENDLESS, silence=30, end=time.monotonic() + 1.0))
+
+
+def test_a_deadline_that_has_passed_sends_nothing(engine):
+    with pytest.raises(BackendTimeoutError, match="deadline"):
+        list(events(engine, SHORT, end=time.monotonic() - 1))
+
+
+def test_an_engine_that_is_closed_in_mid_answer_is_no_complete_answer(path):
+    engine = Engine(path)
+    found = events(engine, ENDLESS)
+    next(found)
+    engine.close()
+    engine.close()
+    with pytest.raises(IncompleteAnswerError):
+        list(found)
+    with pytest.raises(IncompleteAnswerError):
+        list(events(engine, SHORT))
+
+
+def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
+    expected = text_of(list(events(engine, {**SHORT, "cache_prompt": False})))
+    answers = []
+    with closing(Engine(path)) as other:
+
+        def ask(which):
+            answers.append(text_of(list(events(which, {**SHORT, "cache_prompt": False}))))
+
+        threads = [threading.Thread(target=ask, args=(each,)) for each in (engine, other) * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [expected] * 4
+
+
+AT_EXIT = """
+import sys
+from pathlib import Path
+from ore.backends.engine import Engine
+engine = Engine(Path({path!r}))
+found = engine.events({request!r}, silence=None, end=None)
+next(found)
+{more}
+sys.exit(7)
+"""
+FOR_EVER = "import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))"
+
+
+@pytest.mark.parametrize("request_", [LONG, ENDLESS], ids=["reading", "answering"])
+@pytest.mark.parametrize(
+    "more",
+    ["", "found.close()", "engine.close()", FOR_EVER, "raise KeyboardInterrupt"],
+    ids=["left open", "stopped", "closed", "never freed", "interrupted"],
+)
+def test_a_process_ends_with_its_own_code_whatever_the_engine_does(path, request_, more):
+    code = AT_EXIT.format(path=str(path), request=request_, more=more)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    interrupted = more.startswith("raise")
+    assert done.returncode == (-2 if interrupted else 7)
+    assert done.stdout == "" and (interrupted or done.stderr == "")
+
+
+INTERRUPTED = """
+import os, subprocess
+from pathlib import Path
+subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
+from ore.backends.engine import Engine
+Engine(Path({path!r}))
+import time
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.3])
+def test_an_interrupt_while_the_model_is_loaded_ends_the_process(path, seconds):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(path=str(path), seconds=seconds)],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == -2 and b"KeyboardInterrupt" in done.stderr
+
+
+def test_a_forked_child_leaves_the_engine_to_its_parent(engine):
+    pid = os.fork()
+    if pid == 0:
+        engine.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert list(events(engine, SHORT))

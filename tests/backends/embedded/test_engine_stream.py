@@ -1,0 +1,161 @@
+"""What the engine sends, read from a socket: whole, in pieces, cut, damaged, late."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+
+from ore.backends.engine import _parsed, _refusal, _signals_held, _Wait
+from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
+
+ONE = b'data: {"n":1}\n\n'
+TWO = 'data: {"n":"é"}\n\n'.encode()
+DONE = b"data: [DONE]\n\n"
+EVENTS = [{"n": 1}, {"n": "é"}]
+TOO_LONG = b'{"error":{"code":400,"message":"x","n_prompt_tokens":5031,"n_ctx":4096}}'
+
+
+@contextmanager
+def answering(*pieces: bytes, ended: bool = True):
+    """A response from a server that sends pieces as chunks, and then the end, or nothing more."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for piece in pieces:
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+                if over.wait(0.01):  # nobody reads on
+                    return
+            if ended:
+                connection.sendall(b"0\r\n\r\n")
+            over.wait(10 if ended is None else 0)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1])
+    with closing(listener), closing(connection):
+        connection.request("GET", "/")
+        try:
+            yield connection.getresponse(), connection.sock
+        finally:
+            over.set()
+            thread.join()
+
+
+def events(response, sock, silence=None, end=None):
+    return list(_parsed(response, _Wait(sock, silence, end)))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [ONE + TWO + DONE],
+        [ONE, TWO, DONE],
+        [bytes([byte]) for byte in ONE + TWO + DONE],
+        [b": a comment\n\n", ONE, b"\n\n", TWO, b"id: 5\n", DONE, b"data: never read\n\n"],
+    ],
+    ids=["at once", "one by one", "byte by byte", "with comments"],
+)
+def test_events_are_the_same_however_they_arrive(pieces):
+    with answering(*pieces) as (response, sock):
+        assert events(response, sock) == EVENTS
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "cut"])
+def test_a_stream_without_its_end_mark_is_never_complete(ended):
+    whole = ONE + TWO + DONE
+    for length in range(0, len(whole) - 3, 7):
+        with answering(whole[:length] or b": ", ended=ended) as (response, sock):
+            with pytest.raises((IncompleteAnswerError, http.client.HTTPException)):
+                events(response, sock)
+
+
+@pytest.mark.parametrize(
+    "piece, error, said",
+    [
+        (b'data: {"error":{"message":"no memory"}}\n\n', BackendError, "no memory"),
+        (b'error: {"message":"no memory"}\n\n', BackendError, "no memory"),
+        (b"error: {broken\n\n", ValueError, None),
+        (b"data: {broken\n\n", ValueError, None),
+    ],
+)
+def test_an_error_in_mid_stream_is_an_error(piece, error, said):
+    with answering(ONE, piece, DONE) as (response, sock), pytest.raises(error, match=said):
+        events(response, sock)
+
+
+@pytest.mark.parametrize(
+    "silence, after, said", [(0.2, None, "silent for 0.2 seconds"), (None, 0.2, "deadline")]
+)
+def test_a_stream_that_stalls_ends_in_time(silence, after, said):
+    with answering(ONE, ended=None) as (response, sock):
+        end = None if after is None else time.monotonic() + after
+        wait = _Wait(sock, silence, end)
+        started = time.monotonic()
+        with pytest.raises(TimeoutError):
+            list(_parsed(response, wait))
+        assert time.monotonic() - started > 0.1
+        assert said in str(wait.expired())
+
+
+def test_a_drip_that_is_never_silent_still_meets_the_deadline():
+    with answering(*[b": drip\n"] * 200) as (response, sock):
+        with pytest.raises(TimeoutError):
+            events(response, sock, silence=5, end=time.monotonic() + 0.3)
+
+
+@pytest.mark.parametrize(
+    "body, kind, said",
+    [
+        (TOO_LONG, ContextTruncatedError, "has 5031 tokens and the model's window holds 4096"),
+        (b'{"error":{"message":"bad template"}}', BackendError, "refused the turn: bad template."),
+        (b'{"error":"text"}', BackendError, "refused the turn."),
+        (b"[]", BackendError, "refused the turn."),
+        (b"\xff", BackendError, "refused the turn."),
+        (b"", BackendError, "refused the turn."),
+    ],
+)
+def test_what_the_engine_answers_instead_is_put_in_a_sentence(body, kind, said):
+    error = _refusal(body)
+    assert type(error) is kind and said in str(error)
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_an_interrupt_waits_until_what_is_begun_is_done_whatever_thread_takes_it(threads):
+    done, end = [], threading.Event()
+    others = [threading.Thread(target=end.wait) for _ in range(threads)]
+    for other in others:
+        other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with _signals_held():
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.05)
+                done.append("all of it")
+    finally:
+        end.set()
+    assert done == ["all of it"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_the_engine_s_threads_take_no_signal():
+    masks = []
+    with _signals_held():
+        begun = threading.Thread(
+            target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        )
+        begun.start()
+        begun.join()
+    assert {signal.SIGINT, signal.SIGTERM} <= masks[0]

@@ -1,0 +1,114 @@
+"""Starting the engine where something is missing: one sentence, before native code can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ore.backends.loading import check_installed, engine_version
+from tests.support.process import ROOT, environment
+
+START = """
+import sys
+from pathlib import Path
+from ore.backends.loading import start_server
+from ore.errors import OreError
+try:
+    server = start_server(Path({path!r}), "key", 512)
+    sys.stdout.write(repr(vars(server.parameters)))
+except OreError as exc:
+    sys.stdout.write(f"{{type(exc).__name__}}: {{exc}}")
+"""
+
+# What the engine's package looks like to ORE.
+PACKAGE = """
+class Any:
+    def __init__(self): self.path = self.n_threads = None
+class CommonParams:
+    def __init__(self): self.model, self.cpuparams, self.cpuparams_batch = Any(), Any(), Any()
+class Server:
+    def __init__(self, parameters): self.parameters = parameters
+"""
+
+
+def started(folder: Path, package: str | None, path: str = "/m.gguf", **variables) -> str:
+    """Start a server with a package of our own (None: with none) and return what came of it."""
+    if package is not None:
+        (folder / "xllamacpp.py").write_text(package)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", START.format(path=path)],
+        env=environment(PYTHONPATH=f"{folder}:{ROOT}", **variables),
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
+    assert started(tmp_path, None) == (
+        "ExtraNotInstalledError: The embedded engine is not installed: "
+        "pip install -r requirements-embedded.txt."
+    )
+
+
+@pytest.mark.parametrize(
+    "package, said",
+    [
+        (
+            "raise ImportError('libgomp.so.1: cannot open shared object file')",
+            "ExtraNotInstalledError: The embedded engine can't be loaded (libgomp.so.1: cannot open "
+            "shared object file): install the system's OpenMP library (Debian and Ubuntu: "
+            "apt-get install libgomp1).",
+        ),
+        (
+            "raise ImportError('undefined symbol')",
+            "ExtraNotInstalledError: The embedded engine can't be loaded (undefined symbol): "
+            "pip install --force-reinstall -r requirements-embedded.txt.",
+        ),
+        (
+            PACKAGE.replace("self.model, ", "self.x, "),
+            "BackendError: This release of xllamacpp is not the one that ORE knows: "
+            "pip install -r requirements-embedded.txt.",
+        ),
+        (
+            PACKAGE.replace("self.parameters = parameters", "raise RuntimeError('no')"),
+            "BackendError: /m.gguf can't be loaded: it is damaged, of a kind that the engine does "
+            "not know, or too large for this machine's memory.",
+        ),
+    ],
+    ids=["libgomp", "broken", "another release", "a bad file"],
+)
+def test_what_keeps_the_engine_from_starting_is_said(tmp_path, package, said):
+    assert started(tmp_path, package) == said
+
+
+def test_the_server_is_closed_to_others_and_silent(tmp_path):
+    shown = started(tmp_path, PACKAGE)
+    for setting in (
+        "'api_keys': ['key']",
+        "'ui': False",
+        "'cors_origins': ''",
+        "'endpoint_slots': False",
+        "'offline': True",
+        "'verbosity': -1",
+        "'n_ctx': 512",
+        "'ctx_shift': False",
+    ):
+        assert setting in shown
+
+
+WAITING = "import os; raise ImportError(os.environ['OMP_WAIT_POLICY'])"
+
+
+@pytest.mark.parametrize("named, used", [(None, "passive"), ("active", "active")])
+def test_waiting_threads_sleep_unless_the_user_wants_them_to_spin(tmp_path, named, used):
+    assert f"({used})" in started(tmp_path, WAITING, OMP_WAIT_POLICY=named)
+
+
+@pytest.mark.embedded
+def test_the_release_is_known_without_an_import():
+    check_installed()
+    assert engine_version().startswith("xllamacpp 20")

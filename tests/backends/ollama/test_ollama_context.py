@@ -1,0 +1,50 @@
+"""What an Ollama server says of its models, and what of it is a context window."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends.ollama_context import trained_window, window_of
+
+RUNNING = [
+    {"name": "Llama3.2:latest", "model": "llama3.2:latest", "context_length": 4096},
+    {"model": "hub/user/m:q4", "context_length": 8192},
+    {"name": "old:latest"},
+    {"name": 7, "context_length": 1},
+    {"name": "odd:1", "context_length": "4096"},
+    {"name": "flag:1", "context_length": True},
+    {"name": "zero:1", "context_length": 0},
+]
+
+
+@pytest.mark.parametrize(
+    "model, window",
+    [
+        ("llama3.2", 4096),
+        ("LLAMA3.2:LATEST", 4096),
+        ("llama3.2:1b", None),
+        ("hub/user/m:q4", 8192),
+        ("old", None),
+        ("odd:1", None),
+        ("flag:1", None),
+        ("zero:1", None),
+        ("none", None),
+    ],
+)
+def test_the_window_is_the_one_of_the_model_that_answered(model, window):
+    assert window_of(RUNNING, model) == window
+
+
+@pytest.mark.parametrize(
+    "shown, window",
+    [
+        ({"model_info": {"general.architecture": "llama", "llama.context_length": 8192}}, 8192),
+        ({"model_info": {"general.architecture": "qwen2", "llama.context_length": 8192}}, None),
+        ({"model_info": {"general.architecture": "llama", "llama.context_length": "8192"}}, None),
+        ({"model_info": {"general.architecture": [], "llama.context_length": 8192}}, None),
+        ({"model_info": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_trained_window_is_the_one_of_the_model_s_architecture(shown, window):
+    assert trained_window(shown) == window

@@ -1,0 +1,203 @@
+"""What a server's refusals and words become: the class, the exit code and the whole sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.backends import ollama_errors
+from ore.backends.address import Host
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    ServerUnreachableError,
+)
+
+HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
+AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
+EXCEEDED = {
+    "error": {
+        "code": 400,
+        "message": "request (18 tokens) exceeds the available context size (8 tokens), try it",
+        "type": "exceed_context_size_error",
+        "n_prompt_tokens": 18,
+        "n_ctx": 8,
+    }
+}
+TOO_LONG = (
+    "The prompt does not fit the model's context window: 18 tokens for a window of 8 (request "
+    "(18 tokens) exceeds the available context size (8 tokens), try it): "
+    "shorten it, or give the model a larger window."
+)
+
+
+def body(error: object, **more: object) -> bytes:
+    return json.dumps({"error": error, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    "status, sent, kind, sentence",
+    [
+        (
+            404,
+            body("model 'm' not found"),
+            ModelNotFoundError,
+            f"There is no model 'm' at {AT}: fetch it with --pull m.",
+        ),
+        (
+            404,
+            body('model "m:latest" not found, try pulling it first'),
+            ModelNotFoundError,
+            f"There is no model 'm' at {AT}: fetch it with --pull m.",
+        ),
+        (
+            404,
+            b"404 page not found",
+            BackendError,
+            f"The server at {AT} answered, but not as Ollama does (status 404: 404 page not "
+            f"found): check the address, or its log.",
+        ),
+        (
+            400,
+            body("registry.ollama.ai/library/m:latest does not support tools"),
+            CapabilityError,
+            "The model 'm' can't do this (registry.ollama.ai/library/m:latest does not support "
+            "tools): use another one.",
+        ),
+        (400, body(json.dumps(EXCEEDED)), BackendError, TOO_LONG),
+        (400, body(EXCEEDED["error"]), BackendError, TOO_LONG),
+        (
+            400,
+            body("the input length exceeds the context length"),
+            BackendError,
+            "The prompt does not fit the model's context window (the input length exceeds the "
+            "context length): shorten it, or give the model a larger window.",
+        ),
+        (
+            401,
+            body("unauthorized", signin_url="https://ollama.com/connect?x=1"),
+            BackendError,
+            f"The server at {AT} wants you to sign in (unauthorized): "
+            f"open https://ollama.com/connect?x=1.",
+        ),
+        (
+            401,
+            body("unauthorized"),
+            BackendError,
+            f"The server at {AT} wants you to sign in (unauthorized): run `ollama signin`, or set "
+            f"OLLAMA_API_KEY.",
+        ),
+        (
+            403,
+            b"",
+            BackendError,
+            f"The server at {AT} refuses to be asked by this host name: use its IP address.",
+        ),
+        (
+            403,
+            body("ollama cloud is disabled"),
+            BackendError,
+            f"The server at {AT} refused: ollama cloud is disabled.",
+        ),
+        (
+            500,
+            body('option "temperature" must be of type float32'),
+            BackendError,
+            f'The server at {AT} failed: option "temperature" must be of type float32. '
+            f"Its log may say more.",
+        ),
+        (
+            500,
+            body("model requires more system memory (41 GiB) than is available (7 GiB)"),
+            BackendError,
+            f"The server at {AT} has too little memory (model requires more system memory (41 GiB) "
+            f"than is available (7 GiB)): use a smaller model.",
+        ),
+        (
+            500,
+            b"",
+            BackendError,
+            f"The server at {AT} answered, but not as Ollama does (status 500: no text): "
+            f"check the address, or its log.",
+        ),
+        (
+            503,
+            body("server busy, please try again.  maximum pending requests exceeded"),
+            BackendError,
+            f"The server at {AT} is busy (server busy, please try again. maximum pending requests "
+            f"exceeded): try again later.",
+        ),
+        (
+            307,
+            b"",
+            BackendError,
+            f"The server at {AT} redirects to https://else.example/, and ORE follows no redirects.",
+        ),
+    ],
+)
+def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sentence):
+    location = "https://else.example/" if status < 400 else ""
+    error = ollama_errors.refused(HOST, "m", status, sent, location=location)
+    assert (type(error), str(error)) == (kind, sentence)
+    assert (error.host, error.exit_code) == (HOST.url, 1)
+
+
+def test_with_strict_context_a_prompt_that_does_not_fit_is_a_failed_check():
+    error = ollama_errors.refused(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
+    assert (type(error), error.exit_code, str(error)) == (ContextTruncatedError, 3, TOO_LONG)
+
+
+def test_a_missing_model_names_those_that_are_there():
+    error = ollama_errors.no_model(HOST, "m", ("a:latest", "b"))
+    assert (error.model, error.available) == ("m", ("a:latest", "b"))
+    assert str(error) == (
+        f"There is no model 'm' at {AT}: fetch it with --pull m, "
+        f"or use one that is there: a:latest, b."
+    )
+
+
+def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
+    error = ollama_errors.unreachable(HOST, "connection refused")
+    assert (type(error), error.exit_code) == (ServerUnreachableError, 1)
+    assert str(error) == (
+        f"No Ollama server answers at {AT}: connection refused. Start one with `ollama serve`, or "
+        f"name another with --host."
+    )
+
+
+@pytest.mark.parametrize(
+    "line, text",
+    [
+        (b'{"error":"x"}', "x"),
+        (b'{"error":{"code":500}}', '{"code": 500}'),
+        (b'{"error":""}', ""),
+        (b'{"message":{}}', ""),
+        (b"null", ""),
+        (b"[" * 100_000, ""),
+        (b'{"error":', ""),
+        (b"\xff", ""),
+    ],
+)
+def test_only_an_object_with_an_error_reports_one(line, text):
+    assert ollama_errors.reported(line) == text
+
+
+@given(
+    st.integers(300, 599),
+    st.binary(max_size=60)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["error", "message", "n_ctx", "signin_url"]), inner),
+        max_leaves=8,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+def test_any_refusal_is_a_backend_error_of_one_bounded_line(status, sent):
+    error = ollama_errors.refused(HOST, "m", status, sent)
+    assert isinstance(error, BackendError)
+    assert "\n" not in str(error) and len(str(error)) < 2_000

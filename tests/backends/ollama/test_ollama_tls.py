@@ -1,0 +1,144 @@
+"""A server over https: whom ORE trusts, where the key goes, and limits that hold under TLS too."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from ore.errors import BackendError, BackendTimeoutError, ServerUnreachableError
+from ore.models import fetch_models
+from ore.reasoner import AyaReasoner
+from ore.types import Message
+from tests.support.fake_ollama import FakeOllama
+from tests.test_reasoner import HELLO, answer, both_ways
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers tags and chats; a chat that says "slow" stops within its answer."""
+
+    def do_GET(self):
+        self.answer({"models": [{"name": "m"}]})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.keys.append(self.headers.get("Authorization"))
+        is_slow = asked["messages"][-1]["content"] == "slow"
+        self.answer({"message": {"role": "assistant", "content": "Yes."}, "done": True}, is_slow)
+
+    def answer(self, value, is_slow=False):
+        data = json.dumps(value).encode() + b"\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[:1])
+        if is_slow:
+            self.server.leave.wait(5)
+        self.wfile.write(data[1:])
+
+    def log_message(self, *args):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Keeps the keys that it was sent; a client that leaves is no news."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.keys: list[str | None] = []
+        self.leave = threading.Event()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    files = folder / "certificate.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    where = ["-out", str(files[0]), "-keyout", str(files[1])]
+    subprocess.run([*command, *names, *where], check=True, capture_output=True)
+    return files
+
+
+@pytest.fixture
+def server(certificate):
+    with Server(*certificate) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
+        thread.start()
+        yield running
+        running.leave.set()
+        running.shutdown()
+        thread.join()
+
+
+@both_ways
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(server, streams):
+    says = (
+        f"The certificate of {server.url} can't be trusted (self-signed certificate): name the "
+        f"authority that signed it with SSL_CERT_FILE, or another server with --host."
+    )
+    for ask in (
+        lambda: fetch_models(server.url),
+        lambda: answer(AyaReasoner("m", server.url), HELLO, streams),
+    ):
+        with pytest.raises(ServerUnreachableError) as caught:
+            ask()
+        assert str(caught.value).replace("self signed", "self-signed") == says
+    assert server.keys == []
+
+
+@both_ways
+def test_an_authority_that_the_environment_names_is_trusted(
+    server, certificate, streams, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    monkeypatch.setenv("OLLAMA_API_KEY", "abc")
+    assert fetch_models(server.url) == ["m"]
+    assert answer(AyaReasoner("m", server.url), HELLO, streams).content == "Yes."
+    assert server.keys == ["Bearer abc"]
+
+
+@both_ways
+@pytest.mark.parametrize("limit", ["timeout", "deadline"])
+def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    with pytest.raises(BackendTimeoutError):
+        reasoner = AyaReasoner("m", server.url, **{limit: 0.3})
+        answer(reasoner, [Message("user", "slow")], streams)
+
+
+@both_ways
+def test_a_file_of_the_environment_that_can_not_be_used_is_said(tmp_path, streams, monkeypatch):
+    path, url = tmp_path / "nowhere/keys", "https://127.0.0.1:9"
+    monkeypatch.setenv("SSLKEYLOGFILE", str(path))
+    for ask in (
+        lambda: fetch_models(url),
+        lambda: answer(AyaReasoner("m", url), HELLO, streams),
+    ):
+        with pytest.raises(BackendError) as caught:
+            ask()
+        assert str(caught.value) == (
+            f"No connection to {url} can be made (no such file or directory: '{path}'): check the "
+            f"proxies and certificates that the environment names."
+        )
+
+
+def test_a_server_that_speaks_http_is_not_called_dead():
+    with FakeOllama() as server, pytest.raises(ServerUnreachableError) as caught:
+        fetch_models(server.url.replace("http:", "https:"))
+    assert "what answers there does not speak https, so try http. " in str(caught.value)

@@ -1,0 +1,254 @@
+"""The openai backend against a server on a socket: what is sent, what comes back, what goes wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from ore.backends import Settings
+from ore.backends.address import Host
+from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    CapabilityError,
+    CheckFailedError,
+    ContextTruncatedError,
+    IncompleteAnswerError,
+    ModelNotFoundError,
+    ServerUnreachableError,
+)
+from ore.types import Message
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.process import until
+
+pytest.importorskip("openai")
+
+ASKED = [Message("system", "Be brief."), Message("user", "Which city?")]
+PNG = b"\x89PNG\r\n\x1a\n...."
+
+
+def reasoner(fake: FakeOpenAI, key: str | None = None, **settings) -> OpenAIReasoner:
+    return OpenAIReasoner("small", Host(fake.url), key, Settings(**settings))
+
+
+def test_a_turn_is_one_post_and_its_answer_has_the_usual_metadata():
+    with FakeOpenAI() as fake:
+        response = reasoner(fake).reason(ASKED)
+    assert (response.content, response.model_id) == ("Paris.", "small")
+    assert [seen.path for seen in fake.requests] == ["/v1/chat/completions", "/v1/models"]
+    assert fake.chats[0].json == {
+        "model": "small",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Which city?"},
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    total = response.metadata.pop("total_duration")
+    assert 0 < total < 60e9
+    assert response.metadata == {
+        "eval_count": 7,
+        "prompt_eval_count": 21,
+        "eval_duration": 0,
+        "prompt_eval_duration": 0,
+        "done_reason": "stop",
+        "context": {"status": "complete", "window": 4096, "prompt_tokens": 21},
+    }
+
+
+@pytest.mark.parametrize(
+    "scenario, name, reason", [("fingerprint", "b4567-abc", "stop"), ("odd-names", None, "unknown")]
+)
+def test_what_the_server_says_of_itself_is_in_the_metadata(scenario, name, reason):
+    with FakeOpenAI(scenario=scenario) as fake:
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata.get("system_fingerprint"), metadata["done_reason"]) == (name, reason)
+
+
+def test_chunks_come_as_they_are_written():
+    with FakeOpenAI(("Pa", "ris", ".")) as fake:
+        assert list(reasoner(fake).stream_reason(ASKED)) == ["Pa", "ris", "."]
+
+
+def test_options_thinking_format_and_images_are_sent_as_the_protocol_has_them():
+    told = []
+    settings = {
+        "options": {"temperature": 0.0, "num_predict": 9, "seed": 3, "stop": ["x"]},
+        "think": "low",
+        "format": {"type": "object"},
+        "on_thinking": told.append,
+    }
+    with FakeOpenAI(thinking="Hm.") as fake:
+        response = reasoner(fake, **settings).reason([Message("user", "hi", images=(PNG,))])
+    sent = fake.chats[0].json
+    assert (sent["temperature"], sent["max_tokens"], sent["seed"], sent["stop"]) == (0, 9, 3, ["x"])
+    assert sent["reasoning_effort"] == "low"
+    assert sent["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    text, image = sent["messages"][0]["content"]
+    assert text == {"type": "text", "text": "hi"}
+    assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    assert (told, response.content, response.metadata["thinking"]) == (["Hm."], "Paris.", "Hm.")
+    assert response.metadata["images"] == [hashlib.sha256(PNG).hexdigest()]
+    assert response.metadata["options"] == settings["options"]
+
+
+def test_what_a_model_says_instead_of_an_answer_is_the_answer():
+    with FakeOpenAI(scenario="refusal") as fake:
+        assert reasoner(fake).reason(ASKED).content == "No."
+
+
+def test_thinking_inside_the_text_is_taken_out():
+    with FakeOpenAI(("<thi", "nk>Hm.</th", "ink>\n\n", "Paris.")) as fake:
+        chunks = reasoner(fake).stream_reason(ASKED)
+        assert "".join(chunks) == "Paris."
+
+
+@pytest.mark.parametrize(
+    "settings, named",
+    [
+        ({"options": {"top_k": 3}}, "'top_k'"),
+        ({"options": {"num_ctx": 3}}, "'num_ctx'"),
+        ({"think": True}, "--think"),
+        ({"think": False}, "--think"),
+        ({"keep_alive": 5.0}, "--keep-alive"),
+    ],
+)
+def test_what_the_protocol_lacks_is_refused_before_anything_is_sent(settings, named):
+    with FakeOpenAI() as fake, pytest.raises(CapabilityError, match=named):
+        reasoner(fake, **settings)
+    assert fake.requests == []
+
+
+TROUBLES = [
+    ("eof", IncompleteAnswerError, "without saying that it was done", "Paris."),
+    ("cut", IncompleteAnswerError, "broke off", "Paris."),
+    ("reset", IncompleteAnswerError, "broke off", "Paris."),
+    ("closed", IncompleteAnswerError, "broke off", ""),
+    ("silent", BackendTimeoutError, "0.3 s: give it longer with --timeout", ""),
+    ("stalls", BackendTimeoutError, "0.3 s: give it longer with --timeout", "Paris."),
+    ("error-event", BackendError, "failed: it broke", "Paris."),
+    ("bad-json", BackendError, "not as the OpenAI protocol does", "Paris."),
+    ("null-event", BackendError, "not as the OpenAI protocol does", "Paris."),
+    ("list-event", BackendError, "not as the OpenAI protocol does", "Paris."),
+    ("number-choices", BackendError, "not as the OpenAI protocol does", "Paris."),
+    ("object-content", BackendError, "not as the OpenAI protocol does", ""),
+    ("huge-line", BackendError, "a part of an answer larger than 1 MiB", ""),
+    ("endless-event", BackendError, "a part of an answer larger than 1 MiB", ""),
+    ("endless-comments", BackendError, "a part of an answer larger than 1 MiB", ""),
+    ("html-200", BackendError, "no stream of events", ""),
+    ("json-200", BackendError, "no stream of events", ""),
+    ("no-http", BackendError, "", ""),
+    ("redirect", BackendError, "follows no redirects", ""),
+    ("busy", BackendError, "try again later", ""),
+    ("broken", BackendError, "CUDA out of memory", ""),
+    ("html-502", BackendError, "status 502", ""),
+    ("too-long", BackendError, "does not fit the model's context window", ""),
+    ("no-images", CapabilityError, "image input is not supported", ""),
+]
+
+
+@pytest.mark.parametrize("name, kind, words, partial", TROUBLES, ids=[row[0] for row in TROUBLES])
+def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
+    with FakeOpenAI(scenario=name) as fake, pytest.raises(kind) as caught:
+        reasoner(fake, timeout=0.3).reason(ASKED)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert (caught.value.partial, len(fake.requests)) == (partial, 1)
+
+
+@pytest.mark.parametrize("name", ["no-usage", "no-mark"])
+def test_an_answer_without_counts_has_zeros_and_an_unknown_context(name):
+    with FakeOpenAI(scenario=name) as fake:
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata["eval_count"], metadata["prompt_eval_count"]) == (0, 0)
+    assert metadata["context"]["status"] == "unknown"
+
+
+def test_strict_context_makes_a_prompt_that_does_not_fit_a_failed_check():
+    with FakeOpenAI(scenario="too-long") as fake, pytest.raises(ContextTruncatedError) as caught:
+        reasoner(fake, strict_context=True).reason(ASKED)
+    assert isinstance(caught.value, CheckFailedError)
+
+
+@pytest.mark.parametrize("name", ["silent", "endless"])
+def test_a_deadline_ends_a_turn(name):
+    with FakeOpenAI(scenario=name) as fake, pytest.raises(BackendTimeoutError, match="--deadline"):
+        reasoner(fake, deadline=0.4).reason(ASKED)
+
+
+def test_closing_the_generator_closes_the_connection_at_once():
+    taken = []
+    with FakeOpenAI(scenario="endless") as fake:
+        for number in range(3):
+            chunks = reasoner(fake).stream_reason(ASKED)
+            next(chunks)
+            closed = time.monotonic()
+            chunks.close()
+            until(lambda: fake.chats[number].disconnected_at)
+            taken.append(fake.chats[number].disconnected_at - closed)
+    assert min(taken) < 0.1  # the others may have met a busy machine
+
+
+def test_a_server_that_is_down_is_named():
+    with FakeOpenAI() as fake:
+        url = fake.url
+    with pytest.raises(ServerUnreachableError, match=f"No server answers at {url}"):
+        OpenAIReasoner("small", Host(url)).reason(ASKED)
+
+
+def test_an_unknown_model_is_told_with_those_that_are_there():
+    with FakeOpenAI(models=("a", "b")) as fake, pytest.raises(ModelNotFoundError) as caught:
+        reasoner(fake).reason(ASKED)
+    assert (caught.value.model, caught.value.available) == ("small", ("a", "b"))
+
+
+def test_the_key_is_sent_and_never_shown():
+    with FakeOpenAI(key="sk-secret") as fake:
+        right = reasoner(fake, "sk-secret")
+        assert right.reason(ASKED).content == "Paris."
+        with pytest.raises(BackendError, match="is not accepted") as caught:
+            reasoner(fake, "sk-wrong").reason(ASKED)
+        with pytest.raises(BackendError, match="it wants a key"):
+            reasoner(fake).reason(ASKED)
+    assert "sk-" not in str(caught.value) + repr(right)
+    assert "authorization" not in fake.requests[-1].headers
+
+
+def test_nothing_of_this_machine_or_of_other_variables_is_told(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: 1")
+    with FakeOpenAI() as fake:
+        reasoner(fake).reason(ASKED)
+    names = set(fake.chats[0].headers)
+    assert not [n for n in names if n.startswith(("x-stainless", "openai-", "x-mine"))]
+
+
+@pytest.mark.parametrize("models, default", [(("only",), "only"), (("a", "b"), None), ((), None)])
+def test_the_only_model_is_the_default(models, default):
+    with FakeOpenAI(models=models) as fake:
+        backend = OpenAIBackend(Host(fake.url))
+        assert backend.models() == list(models)
+        assert backend.default_model() == default
+        with pytest.raises(CapabilityError, match="can't be told to fetch"):
+            backend.pull("x", lambda *_: None)
+
+
+def test_one_reasoner_serves_several_threads():
+    with FakeOpenAI() as fake:
+        one, answers = reasoner(fake), []
+        threads = [
+            threading.Thread(target=lambda: answers.append(one.reason(ASKED).content))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with closing(one.stream_reason(ASKED)) as chunks:
+            assert "".join(chunks) == "Paris."
+    assert answers == ["Paris."] * 8

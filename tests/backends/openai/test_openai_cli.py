@@ -1,0 +1,212 @@
+"""The openai backend from the command line: where it looks for its server and key, and real ones."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from ore.backends.choice import open_backend
+from ore.backends.openai_server import key_for, resolve_server
+from ore.errors import UsageError
+from tests.support import process
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.harness import run_ore
+
+pytest.importorskip("openai")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 20}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def asked(*args: str, **more):
+    return run_ore("--backend", "openai", *args, open_backend=open_backend, **more)
+
+
+@pytest.mark.parametrize(
+    "flag, environ, url",
+    [
+        ("http://gpu:8000", {}, "http://gpu:8000/v1"),
+        ("gpu:8000", {}, "http://gpu:8000/v1"),
+        ("gpu", {}, "http://gpu:80/v1"),
+        ("https://api.example.com/openai/v1/", {}, "https://api.example.com:443/openai/v1"),
+        (None, {"OPENAI_BASE_URL": "http://a:1/v1"}, "http://a:1/v1"),
+        ("http://b:2", {"OPENAI_BASE_URL": "http://a:1/v1"}, "http://b:2/v1"),
+    ],
+)
+def test_the_server_is_named_by_flag_or_variable(flag, environ, url):
+    assert resolve_server(flag, environ).url == url
+
+
+@pytest.mark.parametrize("flag, environ", [(None, {}), (None, {"OPENAI_BASE_URL": " "})])
+def test_no_server_is_assumed(flag, environ):
+    with pytest.raises(UsageError, match="--host URL or OPENAI_BASE_URL"):
+        resolve_server(flag, environ)
+
+
+@pytest.mark.parametrize(
+    "url, key",
+    [
+        ("https://api.example.com:443/v1", "sk-1"),
+        ("http://127.0.0.1:8000/v1", "sk-1"),
+        ("http://gpu:8000/v1", None),
+    ],
+)
+def test_a_key_goes_over_https_or_stays_on_this_machine(url, key):
+    assert key_for(url, {"OPENAI_API_KEY": " sk-1 "}) == key
+
+
+def test_a_key_that_can_be_none_is_refused_without_being_shown():
+    with pytest.raises(UsageError) as caught:
+        key_for("https://a:443/v1", {"OPENAI_API_KEY": "sk-\u00e4 b"})
+    assert "sk-" not in str(caught.value)
+
+
+def test_a_turn_goes_to_the_named_server_and_its_only_model():
+    with FakeOpenAI() as fake:
+        result = asked("Which city?", "--host", fake.url, "--no-system")
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+    assert fake.chats[0].json["messages"] == [{"role": "user", "content": "Which city?"}]
+
+
+def test_of_several_models_one_has_to_be_named():
+    with FakeOpenAI(models=("small", "large")) as fake:
+        result = asked("hi", "--host", fake.url)
+        assert result.code == 1 and "has several models, or none: name one" in result.err
+        assert asked("hi", "--host", fake.url, "--model", "large").out == "Paris.\n"
+        assert asked("--list-models", "--host", fake.url).out == "small\nlarge\n"
+
+
+def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
+    artifact = tmp_path / "run.json"
+    with FakeOpenAI(key="sk-secret") as fake:
+        monkeypatch.setenv("ORE_BACKEND", "openai")
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        result = run_ore("hi", "-v", "--artifact-out", str(artifact), open_backend=open_backend)
+    assert result.code == 0
+    assert "sk-secret" not in result.out + result.err + artifact.read_text()
+
+
+def test_a_server_of_a_file_that_is_not_this_machine_is_named(monkeypatch):
+    from ore.cli import main
+    from ore.cli.terminal.console import Console
+    from tests.support.harness import Terminal
+
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://192.0.2.1:9/v1")
+    err = Terminal()
+    code = main(
+        ["hi", "--backend", "openai", "--model", "m", "--timeout", "0.1"],
+        console=Console(None, Terminal(), err),
+        env_files={"OPENAI_BASE_URL": "/x/.env"},
+    )
+    assert code == 1
+    assert "Prompts go to http://192.0.2.1:9/v1, which /x/.env names." in err.getvalue()
+
+
+def test_a_failed_turn_shows_what_came_and_saves_nothing(home):
+    with FakeOpenAI(scenario="cut") as fake:
+        result = asked("hi", "--host", fake.url, "-s", "--session", "trip")
+    assert (result.code, result.out) == (1, "Paris.\n")
+    assert "broke off" in result.err
+    assert not (home / ".ore/sessions/trip.json").exists()
+
+
+@pytest.mark.parametrize(
+    "reply, code, out",
+    [(('{"city":', ' "Rome"}'), 0, '{\n  "city": "Rome"\n}\n'), (("Rome",), 3, "")],
+)
+def test_a_schema_is_sent_and_checked(reply, code, out):
+    with FakeOpenAI(reply) as fake:
+        result = asked("hi", "--host", fake.url, "--schema", json.dumps(SCHEMA))
+    assert (result.code, result.out) == (code, out)
+    assert fake.chats[0].json["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["silent", "endless"])
+def test_an_interrupt_ends_the_request_at_once(scenario):
+    flags = ("--backend", "openai", "--model", "small", "-s", "hi")
+    taken = []
+    with FakeOpenAI(scenario=scenario) as fake:
+        for number in range(2):
+            with process.running(*flags, "--host", fake.url) as running:
+                process.until(lambda: len(fake.chats) > number)
+                time.sleep(0.05)
+                sent = time.monotonic()
+                running.send_signal(signal.SIGINT)
+                process.until(lambda: fake.chats[number].disconnected_at)
+                taken.append(fake.chats[number].disconnected_at - sent)
+                assert process.end(running).code == 130
+    assert min(taken) < 0.1  # the other may have met a busy machine
+
+
+@pytest.mark.embedded
+def test_a_real_server_of_the_protocol_answers(model_dir, monkeypatch):
+    """The embedded engine's own port is such a server; the small model behind it is real."""
+    from ore.backends.engine import Engine
+    from ore.backends.weights import find
+
+    engine = Engine(find("smollm2:135m"))
+    try:
+        url = f"http://127.0.0.1:{engine._port}/v1"
+        monkeypatch.setenv("OPENAI_API_KEY", engine._key)
+        options = ("--host", url, "--no-system", "-o", "temperature=0", "-o", "num_predict=30")
+        result = asked("What is the capital of France?", *options, "-j")
+        assert result.code == 0 and result.json["content"].strip()
+        metadata = result.json["metadata"]
+        assert metadata["done_reason"] in ("stop", "length") and metadata["eval_duration"] > 0
+        assert 0 < metadata["eval_count"] <= 30 < metadata["prompt_eval_count"]
+        assert metadata["context"]["window"] == engine.window
+        assert metadata["context"]["status"] == "complete"
+        streamed = asked("What is the capital of France?", *options, "-s")
+        assert streamed.code == 0 and len(streamed.out) > 1
+        fits = asked("Name a city.", *options, "--schema", json.dumps(SCHEMA))
+        assert fits.code == 0 and set(json.loads(fits.out)) == {"city"}
+        long = asked("word " * 6000, *options, "--strict-context")
+        assert long.code == 3 and "does not fit the model's context window" in long.err
+        monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+        assert "is not accepted" in asked("hi", *options, "--model", "x").err
+        _still_answers(url, engine._key)
+    finally:
+        engine.close()
+
+
+def _still_answers(url: str, key: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc)
+    connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+IMPORTING = """
+import signal, sys
+from ore.backends.openai_client import _packages
+def press(event, args):
+    if event == "import" and args[0] == sys.argv[1]:
+        signal.raise_signal(signal.SIGINT)
+sys.addaudithook(press)
+try:
+    _packages()
+except KeyboardInterrupt:
+    assert sys.modules["openai.resources.models"]
+else:
+    raise AssertionError("the signal was lost")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["openai._models", "openai.resources.chat.completions"])
+def test_an_interrupt_waits_for_the_import_of_the_package(module):
+    command = [sys.executable, "-c", IMPORTING, module]
+    subprocess.run(command, cwd=process.ROOT, check=True, timeout=process.PATIENCE)

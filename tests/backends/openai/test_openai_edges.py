@@ -1,0 +1,107 @@
+"""The openai backend where a server, the environment or a model is odd."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("openai")
+
+from ore.backends import openai_errors
+from ore.backends.address import Host
+from ore.backends.answer import Answer
+from ore.backends.http import REPLY_LIMIT
+from ore.backends.openai import OpenAIReasoner, _Last
+from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
+from tests.backends.openai.test_openai import ASKED, reasoner
+from tests.support.fake_openai import FakeOpenAI
+
+
+def test_what_was_held_back_as_a_possible_mark_of_thinking_is_the_answer_after_all():
+    with FakeOpenAI(("<thi",)) as fake:
+        assert list(reasoner(fake).stream_reason(ASKED)) == ["<thi"]
+
+
+def test_the_phase_is_of_the_turn_under_way():
+    phases = []
+    with FakeOpenAI(thinking="Hm.") as fake:
+        asked = reasoner(fake, on_thinking=lambda _: phases.append(asked.phase()))
+        asked.reason(ASKED)
+    assert phases == ["thinking"] and asked.phase() == "waiting"
+
+
+def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_none():
+    with FakeOpenAI(scenario="full") as fake:
+        assert reasoner(fake).reason(ASKED).metadata["context"]["status"] == "truncated"
+        with pytest.raises(ContextTruncatedError) as caught:
+            reasoner(fake, strict_context=True).reason(ASKED)
+    assert (caught.value.partial, caught.value.exit_code) == ("Paris.", 3)
+
+
+def test_a_list_of_models_that_is_none_costs_what_it_would_have_told_and_no_more():
+    with FakeOpenAI(models=("small", 7)) as fake:
+        response = reasoner(fake).reason(ASKED)
+        assert response.metadata["context"]["window"] is None
+        with pytest.raises(ModelNotFoundError) as caught:
+            OpenAIReasoner("other", Host(fake.url)).reason(ASKED)
+    assert caught.value.available == ()
+
+
+def test_an_answer_has_an_end():
+    with FakeOpenAI(("x" * (1 << 19),) * 40) as fake, pytest.raises(BackendError) as caught:
+        reasoner(fake).reason(ASKED)
+    assert "sent an answer larger than 16 MiB" in str(caught.value)
+    assert len(caught.value.partial) <= REPLY_LIMIT
+
+
+def test_a_part_without_news_is_passed_over():
+    with FakeOpenAI(scenario="no-delta") as fake:
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_choices_that_are_no_list_are_not_understood():
+    with FakeOpenAI(scenario="keyed-choices") as fake, pytest.raises(BackendError) as caught:
+        reasoner(fake).reason(ASKED)
+    assert "a part of its answer is not of the right shape" in str(caught.value)
+
+
+def test_a_part_that_lacks_what_is_looked_up_is_not_understood():
+    class Keyed:
+        def __getitem__(self, key):  # as a dict of Python 3.12 does when it is cut like a list
+            raise KeyError(key)
+
+    part = SimpleNamespace(usage=None, system_fingerprint=None, choices=Keyed())
+    asked = OpenAIReasoner("small", Host("http://127.0.0.1:9/v1"))
+    with pytest.raises(BackendError, match="not of the right shape"):
+        asked._take(part, Answer(None), _Last())
+
+
+def test_an_answer_that_is_compressed_unasked_is_refused():
+    with FakeOpenAI(scenario="gzip") as fake, pytest.raises(BackendError, match="is compressed"):
+        reasoner(fake).reason(ASKED)
+
+
+def test_a_proxy_that_is_none_is_said_before_anything_is_sent(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "gopher://x")
+    with pytest.raises(BackendError, match="can be made .*proxies and certificates"):
+        OpenAIReasoner("small", Host("http://192.0.2.1:9/v1")).reason(ASKED)
+
+
+def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
+    with FakeOpenAI() as fake, pytest.raises(UsageError, match="can't be made"):
+        OpenAIReasoner("\ud800", Host(fake.url)).reason(ASKED)
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (b'{"error":"it broke"}', "it broke"),
+        (b'{"error":[1]}', ""),
+        (b"[]", ""),
+        (b'{"message":"no","code":7,"type":"t"}', "no t"),
+    ],
+)
+def test_the_words_of_an_error_are_found_where_they_are(body, words):
+    assert openai_errors.words_of(body) == words

@@ -1,0 +1,82 @@
+"""What a connection that fails becomes, whatever the protocol: the class and the whole sentence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.backends import failures as net_errors
+from ore.backends.address import Host
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    IncompleteAnswerError,
+    ServerUnreachableError,
+)
+
+HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
+AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
+
+
+@pytest.mark.parametrize(
+    "error, kind, sentence",
+    [
+        (
+            net_errors.untrusted(HOST, "self-signed certificate"),
+            ServerUnreachableError,
+            f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
+            f"authority that signed it with SSL_CERT_FILE, or another server with --host.",
+        ),
+        (
+            net_errors.silent(HOST, 2.5),
+            BackendTimeoutError,
+            f"Nothing came from {AT} for 2.5 s: give it longer with --timeout, or look at the "
+            f"server's log.",
+        ),
+        (
+            net_errors.silent(HOST, None),
+            BackendTimeoutError,
+            f"Nothing came from {AT}, and the connection was given up: ask again, or look at the "
+            f"server's log.",
+        ),
+        (
+            net_errors.no_reply(HOST, 10.0),
+            BackendTimeoutError,
+            f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
+        ),
+        (
+            net_errors.too_slow(HOST, 60.0),
+            BackendTimeoutError,
+            f"The answer from {AT} was not complete after 60 s, and the turn was ended: give it "
+            f"longer with --deadline.",
+        ),
+        (
+            net_errors.broken_off(HOST, "connection reset by peer"),
+            IncompleteAnswerError,
+            f"The answer from {AT} broke off (connection reset by peer): nothing of it counts. "
+            f"Ask again; the server's log may say why.",
+        ),
+        (
+            net_errors.not_done(HOST),
+            IncompleteAnswerError,
+            f"The server at {AT} ended the answer without saying that it was done, as it does when "
+            f"a model repeats itself: nothing of it counts. Ask again.",
+        ),
+        (
+            net_errors.too_large(HOST, "a line", 1 << 20),
+            BackendError,
+            f"The server at {AT} sent a line larger than 1 MiB, and the turn was ended: check the "
+            f"address.",
+        ),
+    ],
+)
+def test_a_failed_connection_says_where_why_and_what_to_do(error, kind, sentence):
+    assert (type(error), str(error), error.exit_code) == (kind, sentence, 1)
+
+
+@given(st.text(max_size=3_000))
+def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
+    shown = net_errors.shorten(text)
+    assert len(shown) <= net_errors.MOST_SHOWN + 1
+    assert shown.split() == shown.split(" ") or shown == ""

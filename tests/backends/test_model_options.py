@@ -1,0 +1,95 @@
+"""The model's options: what is read, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends.model_options import OPTIONS, parse_keep_alive, parse_options
+from ore.errors import UsageError
+from tests.support.fake_ollama.rules import OPTION_TYPES
+
+READ = [
+    (["temperature=0"], {"temperature": 0.0}),
+    (["temperature=.5e-1"], {"temperature": 0.05}),
+    (["seed=-1"], {"seed": -1}),
+    (["seed=4294967295"], {"seed": 4294967295}),
+    (["use_mmap=False"], {"use_mmap": False}),
+    (["stop=a=b"], {"stop": ["a=b"]}),
+    (["stop= ", "stop=\n"], {"stop": [" ", "\n"]}),
+    (["num_ctx=8192", "top_p=1"], {"num_ctx": 8192, "top_p": 1.0}),
+    ([], {}),
+]
+
+
+@pytest.mark.parametrize("pairs, options", READ)
+def test_options_are_read_with_their_types(pairs, options):
+    found = parse_options(pairs)
+    assert found == options
+    assert [type(value) for value in found.values()] == [type(v) for v in options.values()]
+
+
+REFUSED = [
+    ("temprature=1", "There is no option 'temprature'; the nearest is 'temperature'."),
+    ("Top_K=1", "the nearest is 'top_k'"),
+    ("numctx=1", "the nearest is 'num_ctx'"),
+    ("xyzzy=1", "there are draft_num_predict, "),
+    ("seed=1.5", "The option 'seed' is a whole number, and '1.5' is none."),
+    ("seed=", "is a whole number"),
+    ("seed=99999999999", "is a whole number"),
+    ("seed=\u0663", "is a whole number"),
+    ("seed=1_000", "is a whole number"),
+    ("temperature=hot", "The option 'temperature' is a number, and 'hot' is none."),
+    ("temperature=nan", "is a number"),
+    ("temperature=inf", "is a number"),
+    ("temperature=1e999", "is a number"),
+    ("temperature=" + "1" * 400, "is a number"),
+    ("use_mmap=1", "The option 'use_mmap' is true or false, and '1' is none."),
+    ("stop=", "needs a value"),
+    ("temperature", "--option takes KEY=VALUE"),
+    ("=1", "--option takes KEY=VALUE"),
+]
+
+
+@pytest.mark.parametrize("pair, words", REFUSED)
+def test_a_wrong_option_is_refused_in_one_sentence(pair, words):
+    with pytest.raises(UsageError) as caught:
+        parse_options([pair])
+    assert words in str(caught.value) and caught.value.exit_code == 2
+
+
+def test_an_option_given_twice_is_refused():
+    with pytest.raises(UsageError, match="gives 'seed' twice"):
+        parse_options(["seed=1", "seed=1"])
+
+
+def test_the_table_is_that_of_the_server():
+    kinds = {"float32": "a number", "integer": "a whole number", "boolean": "true or false"}
+    expected = {name: kinds[kind] for name, kind in OPTION_TYPES.items()} | {"stop": "a text"}
+    assert {name: kind for name, (kind, _) in OPTIONS.items()} == expected
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [("300", 300.0), ("-1", -1.0), ("0", 0.0), ("5m", "5m"), ("1h30m", "1h30m"), ("-1s", "-1s")],
+)
+def test_a_keep_alive_is_seconds_or_a_duration(text, value):
+    assert parse_keep_alive(text) == value
+
+
+@pytest.mark.parametrize("text", ["forever", "5 m", "m", "1e400", "nan", "5min", "9" * 50])
+def test_any_other_keep_alive_is_refused(text):
+    with pytest.raises(UsageError, match="--keep-alive takes seconds"):
+        parse_keep_alive(text)
+
+
+def test_a_wrong_option_reaches_no_model(ore):
+    result = ore("hi", "-o", "temprature=1")
+    assert (result.code, result.out, result.calls) == (2, "", [])
+    assert "the nearest is 'temperature'" in result.err
+
+
+def test_what_was_set_is_given_to_the_backend(ore):
+    result = ore("hi", "-o", "seed=3", "--option", "temperature=0", "--keep-alive", "-1")
+    settings = result.backend.settings
+    assert settings.options == {"seed": 3, "temperature": 0.0}
+    assert settings.asked() == {"options": settings.options, "keep_alive": -1.0}

@@ -1,0 +1,219 @@
+"""Answers that have to fit a JSON Schema: printed as JSON, or a failed check that keeps nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from ore.backends.choice import open_backend
+from ore.backends.schema import SchemaReasoner, parse_answer, read_schema
+from ore.core import ORE
+from ore.errors import ReasonerContractError, UsageError
+from ore.reasoner import Reasoner
+from ore.types import Response
+from tests.support.fake_ollama import FakeOllama
+
+pytest.importorskip("jsonschema")
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "size": {"type": "integer", "minimum": 0}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TEXT = json.dumps(CITY)
+
+
+def test_an_answer_that_fits_is_printed_as_json(ore):
+    result = ore("hi", "--schema", TEXT, replies=['{"city":"Z\u00fcrich"}'])
+    assert (result.code, result.out) == (0, '{\n  "city": "Z\\u00fcrich"\n}\n')
+    assert result.backend.settings.format == CITY
+
+
+def test_the_answer_is_kept_verbatim(ore, home):
+    answer = '{"city":   "Z\u00fcrich"}'
+    result = ore("hi", "--schema", TEXT, "--session", "trip", "-j", replies=[answer])
+    assert result.json["content"] == answer
+    saved = json.loads((home / ".ore/sessions/trip.json").read_text())
+    assert saved["messages"][1]["content"] == answer
+
+
+def test_a_schema_may_stand_in_a_file(ore, tmp_path):
+    path = tmp_path / "city.json"
+    path.write_text(TEXT)
+    assert ore("hi", "--schema", str(path), replies=['{"city": "Rome"}']).code == 0
+
+
+MISMATCHES = [
+    ("Rome", "it is not JSON"),
+    ("", "it is empty"),
+    ('{"city": "Rome"', "it is not JSON"),
+    ('{"city": 5}', "at $.city, 5 is not of type 'string'"),
+    ('{"size": 1}', "at $, 'city' is a required property"),
+    ('{"city": "Rome", "size": -1}', "at $.size, -1 is less than the minimum of 0"),
+    ('{"city": "Rome", "x": 1}', "Additional properties are not allowed"),
+    ('{"city": "Rome", "city": "Oslo"}', "the key 'city' twice"),
+    ('{"city": "Rome", "size": NaN}', "NaN, which is no JSON"),
+    ('```json\n{"city": "Rome"}\n```', "it is not JSON"),
+]
+
+
+@pytest.mark.parametrize("answer, reason", MISMATCHES)
+def test_any_other_answer_is_exit_3_with_the_reason_and_the_text(ore, home, answer, reason):
+    result = ore("hi", "--schema", TEXT, "--session", "trip", replies=[answer])
+    assert (result.code, result.out) == (3, "")
+    assert reason in result.err and result.err.endswith(f"The answer was:\n{answer}\n")
+    assert not (home / ".ore/sessions/trip.json").exists()
+
+
+def test_a_mismatch_writes_no_artifact(ore, tmp_path):
+    path = tmp_path / "run.json"
+    assert ore("hi", "--schema", TEXT, "--artifact-out", str(path), replies=["x"]).code == 3
+    assert not path.exists()
+
+
+def test_an_answer_that_was_cut_off_is_no_answer_even_if_it_fits(ore):
+    result = ore(
+        "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": "length"}
+    )
+    assert result.code == 3 and "it was cut off by a limit" in result.err
+
+
+def test_exactly_one_call_is_made(ore):
+    assert len(ore("hi", "--schema", TEXT, replies=["x"]).calls) == 1
+
+
+@pytest.mark.parametrize(
+    "schema, words",
+    [
+        ('{"type": "strange"}', "is no JSON Schema: at $.type"),
+        ('{"type": ', "it is not JSON"),
+        ('{"a": 1, "a": 2}', "the key 'a' twice"),
+        ('{"properties": []}', "is no JSON Schema"),
+    ],
+)
+def test_what_is_no_schema_is_refused_before_anything_is_sent(ore, schema, words):
+    result = ore("hi", "--schema", schema)
+    assert (result.code, result.calls) == (2, []) and words in result.err
+
+
+def test_a_schema_file_that_is_no_object_or_not_there_is_refused(ore, tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text("[1]")
+    assert ore("hi", "--schema", str(path)).code == 2
+    assert ore("hi", "--schema", str(tmp_path / "none.json")).code == 1
+
+
+@pytest.mark.parametrize("text", ["true", "[]", "null", '"object"'])
+def test_json_that_is_no_object_is_told_from_a_file_that_is_not_there(ore, text):
+    result = ore("hi", "--schema", text)
+    assert (result.code, result.calls) == (2, [])
+    assert result.err.endswith(
+        f"--schema takes a schema that is a JSON object, or the file that holds one, and {text} "
+        f"is neither.\n"
+    )
+
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+NOT_IN_IT = "which is no schema in it; none is fetched"
+UNUSABLE = [
+    ({"$ref": "https://example.com/x"}, f"it refers to https://example.com/x, {NOT_IN_IT}"),
+    ({"properties": {"a": {"$ref": "#/$defs/b"}}}, f"it refers to #/$defs/b, {NOT_IN_IT}"),
+    ({"items": {"$ref": "#b"}}, f"it refers to #b, {NOT_IN_IT}"),
+    ({"not": {"$dynamicRef": "#b"}}, f"it refers to #b, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": {"items": {"$ref": "#/y"}}}, f"it refers to #/y, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": 5}, f"it refers to #/x, {NOT_IN_IT}"),
+    ({"$ref": "#/x/y", "x": "text"}, f"it refers to #/x/y, {NOT_IN_IT}"),
+    ({"$ref": "http://["}, f"it refers to http://[, {NOT_IN_IT}"),
+    ({"$ref": "#/x", "x": {"properties": 5}}, "it has a part that is no schema"),
+    ({"$schema": DRAFT_7, "definitions": {"a": {"$ref": "b.json"}}}, "it refers to b.json, "),
+    ({"$schema": 5}, "its $schema is no text"),
+    ({"$ref": "#"}, "the schema can't be applied: it has no end"),
+    ({"$ref": "#/x", "x": {"type": "strnig"}}, "can't be applied: Unknown type 'strnig'"),
+    ({"pattern": "("}, "'(' is not a 'regex'"),
+]
+
+
+@pytest.mark.parametrize("schema, why", UNUSABLE, ids=[json.dumps(each[0]) for each in UNUSABLE])
+def test_a_schema_that_can_not_be_applied_is_refused_before_anything_is_sent(ore, schema, why):
+    result = ore("hi", "--schema", json.dumps(schema))
+    assert (result.code, result.calls, result.out) == (2, [], "")
+    assert why in result.err.splitlines()[-1]
+
+
+USABLE = [
+    {"$ref": "#/$defs/a", "$defs": {"a": {"$anchor": "b", "items": {"$ref": "#b"}}}},
+    {"$id": "http://a/b", "$ref": "c", "$defs": {"x": {"$id": "c", "$ref": "#/$defs/y", "$defs": {"y": True}}}},
+    {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+    {"$schema": DRAFT_7, "properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}},
+    {"properties": {"$ref": {"type": "string"}}},
+    {"enum": [{"$ref": "none"}, {}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", USABLE, ids=json.dumps)
+def test_a_reference_that_leads_to_a_schema_is_followed(schema):
+    assert parse_answer(Response("{}", "m"), read_schema(json.dumps(schema))) == {}
+
+
+def test_a_reference_is_never_fetched():
+    with FakeOllama() as fake:
+        with pytest.raises(UsageError, match="none is fetched"):
+            read_schema(json.dumps({"$ref": f"{fake.url}/api/tags"}))
+        assert fake.requests == []
+
+
+def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
+    schema = '{"properties": {"a": {"$ref": "#/properties/a"}}}'
+    assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
+    result = ore("hi", "--schema", schema, replies=['{"a": 1}'])
+    assert result.code == 3 and "(the schema can't be applied: it has no end)" in result.err
+
+
+@pytest.mark.parametrize("part", [{"multipleOf": 0}, {"pattern": "("}, {"minLength": "x"}], ids=str)
+@pytest.mark.parametrize("answer", ["5", '"text"'])
+def test_a_part_that_only_an_answer_can_show_to_be_no_schema_is_told(ore, part, answer):
+    schema = json.dumps({"$ref": "#/x", "x": part})
+    result = ore("hi", "--schema", schema, replies=[answer])
+    is_met = (answer == "5") == ("multipleOf" in part)
+    assert result.code == (3 if is_met else 0)
+    assert ("(the schema can't be applied: " in result.err) == is_met
+
+
+def test_a_schema_without_its_package_names_the_extra(ore, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    result = ore("hi", "--schema", TEXT)
+    assert (result.code, result.calls) == (1, [])
+    assert "pip install -r requirements-schema.txt" in result.err
+
+
+class Wordless(Reasoner):
+    """Answers with something that is no response."""
+
+    def reason(self, messages):
+        return "Paris."
+
+    def phase(self):
+        return "dreaming"
+
+
+def test_what_is_no_response_is_left_to_the_engine_and_the_phase_is_the_inner_ones():
+    reasoner = SchemaReasoner(Wordless(), CITY)
+    with pytest.raises(ReasonerContractError):
+        ORE(reasoner, "").execute("hi")
+    assert reasoner.phase() == "dreaming"
+
+
+def test_the_server_gets_the_schema():
+    with FakeOllama(reply='{"city": "Rome"}') as fake:
+        from tests.support.harness import run_ore
+
+        result = run_ore("hi", "--schema", TEXT, "--host", fake.url, open_backend=open_backend)
+    assert (result.code, fake.chats[0].json["format"]) == (0, CITY)
+
+
+def test_an_answer_that_begins_with_a_byte_order_mark_is_shown_as_json(ore, tmp_path):
+    result = ore("hi", "--schema", '{"type": "object"}', replies=['\ufeff{"a": 1}'])
+    assert (result.code, json.loads(result.out)) == (0, {"a": 1})

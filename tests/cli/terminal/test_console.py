@@ -1,0 +1,227 @@
+"""The only writer: what goes where, and what a terminal is spared."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+
+import pytest
+
+from ore.cli.terminal.console import Console
+from ore.errors import OutputError, ReaderGoneError, ReasonerContractError, UsageError
+from tests.support.artifacts import nested
+from tests.support.harness import XTERM, Terminal, TypedInput
+
+HOSTILE = "a\x1b]52;c;aGk=\x07\u202eb"
+
+
+def console(out=None, err=None, stdin=None) -> Console:
+    return Console(stdin, out or io.StringIO(), err or io.StringIO(), XTERM)
+
+
+def say(target: Console, *chunks: str) -> str:
+    target.begin_answer()
+    for chunk in chunks:
+        target.chunk(chunk)
+    target.end_answer()
+    return target.stdout.getvalue()
+
+
+def test_in_a_pipe_the_answer_is_verbatim_with_one_newline():
+    assert say(console(), HOSTILE, "\nend") == HOSTILE + "\nend\n"
+
+
+def test_on_a_terminal_the_answer_is_labelled_and_neutral():
+    assert say(console(Terminal()), HOSTILE) == "[AYA]: a^[]52;c;aGk=^G\\u202eb\n"
+
+
+def test_a_broken_answer_ends_its_line_and_no_other():
+    target = console()
+    target.break_answer()
+    target.chunk("half")
+    target.break_answer()
+    target.break_answer()
+    assert target.stdout.getvalue() == "half\n"
+
+
+@pytest.mark.parametrize("write", ["notice", "error", "reply"])
+def test_stderr_is_neutral_on_a_terminal_and_verbatim_in_a_pipe(write):
+    for err, expected in ((Terminal(), "a^[]52;c;aGk=^G\\u202eb"), (io.StringIO(), HOSTILE)):
+        target = console(err=err)
+        getattr(target, write)(HOSTILE)
+        assert err.getvalue().removeprefix("ore: ") == expected + "\n"
+
+
+def test_quiet_leaves_errors_only():
+    target = console()
+    target.quiet = True
+    target.notice("notice")
+    target.metadata("id", "model", {})
+    target.progress("pulling", 1, 2)
+    target.error("error")
+    assert target.stderr.getvalue() == "ore: error\n"
+
+
+def test_rows_are_tab_separated_in_a_pipe_and_aligned_on_a_terminal():
+    rows = [("a", "first"), ("longer", "x\ty\n\x1b")]
+    piped, terminal = console(), console(Terminal())
+    piped.rows(rows)
+    terminal.rows(rows)
+    assert piped.stdout.getvalue() == "a\tfirst\nlonger\tx y \x1b\n"
+    assert terminal.stdout.getvalue().splitlines()[0] == "a       first"
+    assert "\x1b" not in terminal.stdout.getvalue()
+
+
+def test_json_is_one_ascii_document():
+    target = console(Terminal())
+    target.json({"a": "é\x9b\u202e", "b": [1]})
+    text = target.stdout.getvalue()
+    assert text.isascii() and text.endswith("}\n")
+    assert json.loads(text) == {"a": "é\x9b\u202e", "b": [1]}
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": {1, 2}}, {"a": float("nan")}, nested(100_000)], ids=range(3)
+)
+def test_what_json_cannot_say_is_an_error_and_nothing_is_written(value):
+    target = console()
+    with pytest.raises(ReasonerContractError):
+        target.json(value)
+    assert target.stdout.getvalue() == ""
+
+
+def test_metadata_reads_durations_in_units_and_nested_keys():
+    target = console()
+    values = {"eval_count": 3, "eval_duration": 1_500_000_000, "load_duration": 2_000_000}
+    target.metadata("1", "m", {**values, "context": {"status": "complete", "window": None}})
+    assert target.stderr.getvalue() == (
+        "[Metadata]: id=1 model=m eval_count=3 eval_duration=1.50s load_duration=2.0ms "
+        "context.status=complete context.window=None\n"
+    )
+
+
+def test_a_closed_stdout_is_an_error_and_a_closed_stderr_is_survived():
+    target = Console(None, None, None)
+    target.error("nobody hears this")
+    with pytest.raises(OutputError, match="stdout is closed"):
+        target.chunk("x")
+
+
+def test_a_reader_that_went_away_is_told_apart_from_a_full_disk():
+    reading, writing = os.pipe()
+    os.close(reading)
+    target = console(open(writing, "w", encoding="utf-8"))
+    with pytest.raises(ReaderGoneError):
+        target.chunk("x")
+    drop(target)
+    target = console(open("/dev/full", "w", encoding="utf-8"))
+    with pytest.raises(OutputError, match="[Nn]o space"):
+        target.chunk("x")
+    drop(target)
+
+
+def drop(target: Console) -> None:
+    """Close a stream that can't be flushed."""
+    try:
+        target.stdout.close()
+    except OSError:
+        pass
+
+
+class Partly(io.RawIOBase):
+    """A file that takes three bytes at a time, as a disk that is nearly full may, under ``python -u``."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        self.taken += bytes(data[:3])
+        return len(data[:3])
+
+
+def test_an_answer_is_written_whole_also_where_nothing_is_buffered():
+    raw = Partly()
+    target = console(io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+    target.json({"answer": "long enough"})
+    assert json.loads(raw.taken) == {"answer": "long enough"}
+
+
+@pytest.mark.parametrize(
+    "terminals, out, err",
+    [("in out err", "You: ", ""), ("in err", "", "You: "), ("in", "", "You: "), ("", "", "")],
+)
+def test_the_prompt_goes_where_a_person_types(terminals, out, err):
+    ends = terminals.split()
+    target = Console(
+        (TypedInput if "in" in ends else io.BytesIO)(b"hello\n"),
+        (Terminal if "out" in ends else io.StringIO)(),
+        (Terminal if "err" in ends else io.StringIO)(),
+    )
+    assert target.ask() == b"hello\n"
+    assert (target.stdout.getvalue(), target.stderr.getvalue()) == (out, err)
+
+
+def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_where_none_can_be_drawn():
+    terminal, piped = console(err=Terminal()), console()
+    dumb = Console(None, None, Terminal(), {"TERM": "dumb"})
+    for target in (terminal, piped, dumb):
+        target.progress("reading", 1_000_000, 2_000_000)
+        target.progress("reading", 1_500_000, 2_000_000)
+        target.progress("checking", 0, 0)
+        target.end_progress()
+    assert piped.stderr.getvalue() == dumb.stderr.getvalue() == "reading\nchecking\n"
+    shown = terminal.stderr.getvalue()
+    assert "50% of 2.0 MB" in shown and shown.endswith("\r") and "\n" not in shown
+
+
+def test_a_bar_never_makes_a_second_line_in_a_narrow_terminal():
+    target = console(err=Terminal())
+    target._columns = lambda stream: 40
+    target.progress("reading", 1_000_000, 2_000_000)
+    target.end_progress()
+    drawn = target.stderr.getvalue().split("\r")
+    assert drawn == ["reading: [###############..............", " " * 39, ""]
+
+
+def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():
+    class Lost(TypedInput):
+        def readline(self, size=-1):
+            raise OSError(errno.EIO, "Input/output error")
+
+    err = Terminal()
+    assert console(err=err, stdin=Lost()).ask() is None
+    assert console(err=err, stdin=Lost()).confirm("Sure?") is False
+    assert err.getvalue().count("stdin can't be read: Input/output error.") == 2
+    lost = Lost()
+    lost.isatty = lambda: False
+    with pytest.raises(UsageError, match="Input/output error"):
+        console(stdin=lost).ask()
+    assert console().ask() is None
+
+
+def test_nobody_can_be_asked_without_a_terminal_on_both_ends():
+    for stdin, err in ((None, Terminal()), (io.BytesIO(b"y\n"), Terminal()), (TypedInput(), None)):
+        assert console(err=err, stdin=stdin).confirm("Sure?") is None
+    assert console(err=Terminal(), stdin=TypedInput(b" YES\n")).confirm("Sure?") is True
+
+
+def test_a_question_that_the_end_of_the_input_answers_leaves_its_line():
+    err = Terminal()
+    assert console(err=err, stdin=TypedInput(b"")).confirm("Sure?") is False
+    assert err.getvalue() == "Sure? [y/N] \n"
+
+
+def test_streams_that_were_closed_by_others_are_no_terminals_and_are_survived():
+    out, err = Terminal(), io.StringIO()
+    err.close()
+    target = console(out, err)
+    assert not target.stderr_is_terminal
+    target.notice("unheard")
+    target.error("unheard")
+    say(target, "heard")
+    assert out.getvalue() == "[AYA]: heard\n"

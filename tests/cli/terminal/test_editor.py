@@ -1,0 +1,89 @@
+"""Writing a prompt in an editor."""
+
+from __future__ import annotations
+
+import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ore.cli.terminal.editor import write_in_editor
+from ore.errors import FileAccessError, UsageError
+
+
+@pytest.fixture
+def editor(tmp_path):
+    def make(script: str) -> dict[str, str]:
+        path = tmp_path / "an editor"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o700)
+        return {"EDITOR": f"'{path}' first"}
+
+    return make
+
+
+def test_what_was_saved_is_returned_and_nothing_is_left(editor, tmp_path):
+    note = tmp_path / "note"
+    script = f'(echo "$2"; cat "$2") > "{note}"; ls -ld "$(dirname "$2")" >> "{note}"'
+    environ = editor(script + '; printf "é\\n\\n" > "$2"')
+    assert write_in_editor("begun\n", environ) == "é\n"
+    path, begun, folder = note.read_text().splitlines()
+    assert begun == "begun" and path.endswith(".md") and folder.startswith("drwx------")
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_visual_goes_before_editor(editor):
+    assert write_in_editor("kept", {**editor("exit 1"), "VISUAL": "true"}) == "kept"
+
+
+@pytest.mark.parametrize(
+    "environ, error",
+    [
+        ({}, UsageError),
+        ({"EDITOR": "  "}, UsageError),
+        ({"EDITOR": "'unfinished"}, UsageError),
+        ({"EDITOR": "/nonexistent/editor"}, FileAccessError),
+        ({"EDITOR": "false"}, FileAccessError),
+    ],
+)
+def test_no_editor_is_one_sentence(environ, error):
+    with pytest.raises(error) as raised:
+        write_in_editor("", environ)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "script, error",
+    [
+        (r'printf "\377" > "$2"', UsageError),
+        (r'printf "a\0b" > "$2"', UsageError),
+        ('rm "$2"', FileAccessError),
+        ('rm "$2"; mkfifo "$2"', FileAccessError),
+        ('head -c 1048577 /dev/zero > "$2"', FileAccessError),
+    ],
+)
+def test_what_is_no_text_is_not_sent(editor, script, error):
+    with pytest.raises(error):
+        write_in_editor("", editor(script))
+
+
+def test_an_editor_opens_also_where_no_signal_can_be_handled(editor):
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(write_in_editor, "kept", editor("true")).result() == "kept"
+
+
+def test_where_no_file_can_be_made_no_editor_is_opened(editor, tmp_path):
+    environ = editor(f'touch "{tmp_path}/opened"')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(FileAccessError) as raised:
+            write_in_editor("a text", environ)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(raised.value) == (
+        "There can be no file for the editor: file too large; free some space, or set TMPDIR to "
+        "another folder."
+    )
+    assert not (tmp_path / "opened").exists()

@@ -1,0 +1,118 @@
+"""Markdown on a terminal: block by block, in any pieces, with nothing that a terminal obeys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.sequences import SEQUENCES, obeyed
+
+pytest.importorskip("rich")
+from ore.cli.terminal.markdown import Markdown  # noqa: E402
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+SOURCE = """# Title
+
+Some *text* with **bold** and `code`.
+
+1. one
+
+   more of one
+
+2. two
+
+~~~python
+x = 1
+
+You: in code
+~~~
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+Last."""
+
+
+def shown(*pieces: str, width: int = 40, has_colour: bool = False) -> str:
+    blocks = Markdown(width, has_colour)
+    return "".join([*(blocks.feed(piece) for piece in pieces), blocks.end()])
+
+
+WHOLE = shown(SOURCE)
+
+
+def test_blocks_look_as_they_should():
+    lines = [line.rstrip() for line in WHOLE.splitlines()]
+    text = "\n".join(lines)
+    assert "Title" in text and "#" not in text and "*" not in text
+    assert " 1 one\n   more of one\n 2 two\n" in text
+    assert " x = 1\n\n You: in code\n" in text
+    assert lines[-1] == "Last."
+
+
+def test_a_block_is_shown_when_the_next_one_begins():
+    blocks = Markdown(40, False)
+    assert blocks.feed("One *para") == ""
+    assert blocks.feed("graph*.\n\n") == ""
+    assert blocks.feed("Next\n").strip() == "One paragraph."
+    assert blocks.end().strip() == "Next"
+
+
+def test_colour_is_used_only_where_it_is_allowed():
+    assert not COLOUR.search(WHOLE)
+    coloured = shown(SOURCE, has_colour=True)
+    assert COLOUR.search(coloured) and not obeyed(COLOUR.sub("", coloured))
+
+
+def test_nothing_is_obeyed_whatever_the_markdown_says():
+    entities = "&#27;[31m &#x9b;31m &#x202e; &NewLine; &#7; &#13;"
+    for number, sequence in enumerate((*SEQUENCES, entities)):  # colour in every other one
+        for kind, source in enumerate(
+            (
+                sequence,
+                f"`{sequence}`",
+                f"```{sequence}\n{sequence}\n```",
+                f"[{sequence}](http://x/{sequence})",
+                f"![{sequence}](<{sequence}>)",
+                f"# {sequence}\n\n- {sequence}\n\n> {sequence}\n\n| {sequence} |\n|---|\n| {sequence} |",
+                f"<{sequence}>",
+            )
+        ):
+            out = shown(source, has_colour=(number + kind) % 2 == 0)
+            assert obeyed(COLOUR.sub("", out)) == set(), source
+
+
+def test_an_address_is_shown_and_never_hidden_behind_a_text():
+    out = shown("[my bank](http://evil.example)", has_colour=True)
+    assert "http://evil.example" in out and "\x1b]8" not in out
+
+
+@pytest.mark.parametrize("source", ["You: yes", "**You:** yes", "&#89;ou: yes", "a\\\nYou: yes"])
+def test_a_forged_label_is_indented(source):
+    out = COLOUR.sub("", shown(source, has_colour=True))
+    assert not [line for line in out.splitlines() if line.startswith("You:")]
+    assert " You: yes" in out
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["\n", "\r\n"]), st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
+def test_it_does_not_matter_where_pieces_end_or_how_lines_do(line_end, first, second):
+    source, (low, high) = SOURCE.replace("\n", line_end), sorted((first, second))
+    assert shown(source[:low], source[low:high], source[high:]) == WHOLE
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.sampled_from("ab \n#*_`~>|-1.[]()<>&;\\\t\x1b")))
+def test_any_text_is_shown(text):
+    assert obeyed(shown(text)) == set()
+
+
+@pytest.mark.parametrize("flags", [[], ["-s"]])
+def test_render_is_for_terminals_and_changes_nothing_in_a_pipe(ore, flags):
+    terminal = ore("Hi", "--render", *flags, replies=[[SOURCE]], terminal="out err")
+    assert terminal.out.startswith("[AYA]: \n") and "**" not in terminal.out
+    assert ore("Hi", "--render", *flags, replies=[[SOURCE]]).out == SOURCE + "\n"

@@ -1,0 +1,310 @@
+"""A REPL on a real pseudo-terminal: editing, pasting, commands and every state of Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+
+import pytest
+
+from ore.store import FileSessionStore
+from ore.types import Session
+from tests.support.terminal import OURS, OnTerminal
+
+pytest.importorskip("readline")
+ASK = "You:\x1b[0m "
+
+
+def plain(seen: bytes) -> str:
+    return OURS.sub(b"", seen).decode().replace("\r\n", "\n")
+
+
+def test_a_line_is_edited_answered_and_left_with_ctrl_d():
+    with OnTerminal("-i", replies=["Paris."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Capitul of France?\x1b[D" + "\x1b[D" * 11 + "\x7fa\r")
+        terminal.wait_for("[AYA]:\x1b[0m Paris.\r\n")
+        terminal.type("\x1b[A")
+        assert "Capital of France?" in plain(terminal.wait_for("France?"))
+        terminal.type("\x15\x04")
+        code, _ = terminal.end()
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_path, env):
+    (home / ".ore").mkdir(mode=0o700)
+    (home / ".ore/history").write_text("first\na\0b\n語\n", encoding="utf-8")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf '語' > \"$1\"\n")
+    editor.chmod(0o700)
+    with OnTerminal("-i", replies=["Read."], env={**env, "EDITOR": str(editor)}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("\x1b[A" * 3)
+        terminal.wait_for("first")
+        terminal.type("\x15/edit\r")
+        terminal.wait_for("Read.")
+        terminal.type("/bye\r")
+        assert terminal.end()[0] == 0
+
+
+def test_a_paste_of_several_lines_is_one_prompt():
+    with OnTerminal("-i", "-v", replies=["Read.", "Again."]) as terminal:
+        assert b"\x1b[?2004h" in terminal.wait_for(ASK)
+        terminal.type("\x1b[200~/one\ntwo\r\n/bye\x1b[201~")
+        terminal.type("\r")
+        terminal.wait_for("Read.")
+        terminal.type("/retry\r")
+        assert "Asking again: /one\ntwo\n\n/bye\n" in plain(terminal.wait_for("Again."))
+
+
+def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_prompt():
+    replies = [{"late": "Read."}, "Again.", "Once more."]
+    with OnTerminal("-i", "-s", replies=replies) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Hello\r")
+        terminal.wait_for("Hello\r\n")
+        terminal.wait_for("\x1b[?2004h")
+        assert b"[AYA]" not in terminal.seen
+        terminal.type("\x1b[200~one\ntwo\x1b[201~")
+        assert "one" not in plain(terminal.wait_for(ASK))
+        terminal.wait_for("two")
+        terminal.type("\r")
+        terminal.wait_for("Again.")
+        terminal.type("/retry\r")
+        assert "Asking again: one\ntwo\n" in plain(terminal.wait_for("Once more."))
+
+
+def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
+    with OnTerminal("-i", replies=["Read.", "Again."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type('"""dropped\r')
+        terminal.wait_for("...\x1b[0m ")
+        terminal.interrupt("\x03")
+        terminal.wait_for("The text was dropped.")
+        terminal.type('"""\rone\r  two\r"""\r')
+        terminal.wait_for("Read.")
+        terminal.type("/retry\r")
+        assert "Asking again: one\n  two\n" in plain(terminal.wait_for("Again."))
+
+
+def test_ctrl_d_inside_a_text_drops_it_and_leaves():
+    with OnTerminal("-i", replies=["Read."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type('"""lost\r')
+        terminal.wait_for("...\x1b[0m ")
+        terminal.type("\x04")
+        terminal.wait_for('The text was dropped: """ was missing at its end.')
+        assert terminal.end()[0] == 0
+
+
+def test_ctrl_c_clears_a_line_says_how_to_leave_and_stops_an_answer():
+    with OnTerminal("-c", "-s", replies=[{"slow": "Once upon "}, "Fine."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("half a thought")
+        terminal.wait_for("half a thought")
+        terminal.interrupt("\x03")
+        assert "leaves" not in plain(terminal.wait_for(ASK))
+        terminal.interrupt("\x03")
+        assert "Ctrl-D or /bye leaves.\n" in plain(terminal.wait_for(ASK))
+        terminal.type("Tell me a story\r")
+        terminal.wait_for("upon")
+        terminal.interrupt("\x03")
+        assert "Stopped: the turn was dropped.\n" in plain(terminal.wait_for(ASK))
+        terminal.type("/show\r")
+        assert "turns    0\n" in plain(terminal.wait_for("active"))
+        terminal.type("Still there?\r")
+        terminal.wait_for("Fine.")
+        terminal.type("/bye\r")
+        assert terminal.end()[0] == 0
+
+
+def test_ctrl_c_in_a_single_turn_says_what_became_of_it():
+    with OnTerminal("-s", "Tell me a story", replies=[{"slow": "Once upon "}]) as terminal:
+        terminal.wait_for("upon")
+        terminal.interrupt("\x03")
+        assert "Stopped: the turn was dropped." in plain(terminal.wait_for("dropped."))
+        code, rest = terminal.end()
+        assert (code, plain(rest)) == (130, "\n")
+
+
+def test_commands_and_models_are_completed_and_the_model_is_changed():
+    with OnTerminal("-i", replies=["From the second."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/mo\t sec\t\r")
+        terminal.wait_for("Model: second (scripted)")
+        terminal.type("/show\r")
+        assert "model    second (scripted)\n" in plain(terminal.wait_for("window"))
+        terminal.type("/sho \t\r/unknown\r")
+        terminal.wait_for("There is no command /unknown")
+
+
+def test_words_stay_whole_in_a_terminal_that_was_resized():
+    with OnTerminal("-i", replies=["word " * 30], size=(24, 40)) as terminal:
+        terminal.wait_for(ASK)
+        terminal.resize(24, 60)
+        terminal.type("Go on\r")
+        terminal.wait_for("[AYA]:")
+        lines = plain(terminal.wait_for(ASK)).splitlines()[1:-1]
+        assert [line.strip() for line in lines[:-1]] == [("word " * 12).strip()]
+
+
+@pytest.mark.skipif(shutil.which("dash") is None, reason="needs a shell that leaves modes alone")
+def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
+    with OnTerminal(command=["dash", "-i"], env={"PS1": "$ "}) as terminal:
+        terminal.type(
+            f'{sys.executable} -m tests.support.scripted \'[{{"slow": "Once upon "}}]\' -i -s\r'
+        )
+        terminal.wait_for(ASK)
+        terminal.type("Go\r")
+        terminal.wait_for("upon")
+        terminal.interrupt("\x1a")
+        terminal.wait_for("Stopped")
+        terminal.wait_for("$ ")  # what is typed before the prompt stands before it
+        terminal.type("echo $((40 + 2))\r")
+        assert "echo $((40 + 2))" in plain(terminal.wait_for("\r\n42"))
+        terminal.type("fg\r")
+        terminal.interrupt("\x03")
+        terminal.wait_for("the turn was dropped")
+        terminal.wait_for(ASK)
+        terminal.type("/bye\r")
+        terminal.wait_for("$ ")
+        terminal.type("exit\r")
+        assert terminal.end()[0] == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
+def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
+    env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
+    with OnTerminal(command=["bash", "--norc", "-i"], env=env) as terminal:
+        terminal.type(f"{sys.executable} -m tests.support.scripted '[\"Fine.\"]' -i\r")
+        terminal.wait_for(ASK)
+        terminal.type("half")
+        terminal.wait_for("half")
+        terminal.interrupt("\x1a")
+        terminal.wait_for("Stopped")
+        terminal.wait_for("$ ")  # what is typed before the prompt stands before it
+        terminal.type("echo $((40 + 2))\r")
+        terminal.wait_for("\r42\r\n")
+        terminal.type("fg\r")
+        terminal.wait_for(b"half")
+        terminal.type("\x01The other \r")
+        terminal.wait_for("[AYA]:\x1b[0m Fine.")
+        terminal.type("\x1b[A\r")
+        assert "The other half" in plain(terminal.wait_for("(no reply was scripted)"))
+        terminal.wait_for(ASK)
+        terminal.type("\x04")
+        terminal.wait_for("$ ")
+        terminal.type("exit\r")
+        assert terminal.end()[0] == 0
+
+
+def test_history_is_private_kept_for_the_next_run_and_can_be_refused(home):
+    for more, expected in (({}, True), ({"ORE_NO_HISTORY": "1"}, False)):
+        with OnTerminal("-i", replies=["Yes."], env=more) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type('"""\rtwo\rlines\r"""\r')
+            terminal.wait_for("Yes.")
+            terminal.wait_for(ASK)
+            terminal.type("\x04")
+            terminal.end()
+        path = home / ".ore" / "history"
+        assert path.exists() == expected
+        if expected:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            with OnTerminal("-i", replies=["Yes."]) as terminal:
+                terminal.wait_for(ASK)
+                terminal.type("\x1b[A\r")
+                terminal.wait_for("Yes.")
+                terminal.type("/retry\r")
+                terminal.wait_for("Asking again: two\r\nlines\r\n")
+            path.unlink()
+
+
+def test_an_editor_writes_the_prompt(tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "and more\\n" >> "$1"\n')
+    editor.chmod(0o700)
+    with OnTerminal("-i", replies=["Read."], env={"VISUAL": f"'{editor}'"}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/edit Once, \r")
+        assert "Sending:\nOnce,and more\n" in plain(terminal.wait_for("Read."))
+
+
+def test_without_readline_everything_but_editing_works(tmp_path):
+    (tmp_path / "readline.py").write_text("raise ImportError('there is none')\n")
+    path = os.pathsep.join([str(tmp_path), os.getcwd()])
+    with OnTerminal("-i", replies=["Paris."], env={"PYTHONPATH": path}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Capital of France?\r")
+        terminal.wait_for("Paris.")
+        terminal.wait_for(ASK)
+        terminal.interrupt("\x03")
+        terminal.wait_for("Ctrl-D or /bye leaves.")
+        terminal.type("/help\r")
+        terminal.wait_for("/retry")
+        terminal.type("\x04")
+        assert terminal.end()[0] == 0
+
+
+def test_what_was_typed_before_a_question_is_no_answer_to_it():
+    FileSessionStore().save(Session(), "precious")
+    with OnTerminal("--delete-session", "precious") as terminal:
+        terminal.type("y\r")
+        terminal.wait_for("for good? [y/N] ")
+        terminal.interrupt("n\r")
+        code, seen = terminal.end()
+    assert code == 0 and b"Nothing was deleted." in seen
+    assert FileSessionStore().exists("precious")
+
+
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_where_it_is_not_wanted(more):
+    with OnTerminal("-i", "-v", replies=["Paris."], env=more) as terminal:
+        terminal.wait_for("You: ")
+        terminal.type("Hi\r")
+        seen = terminal.wait_for("[Metadata]: scripted") + terminal.wait_for("You: ")
+    assert b"\x1b[1" not in seen and b"\x1b[2m" not in seen
+
+
+def test_hostile_bytes_never_reach_the_terminal():
+    hostile = "".join(map(chr, range(256))) + "\u202e\u2066\U000e0041\x1b]52;c;aGk=\x07 You: yes"
+    replies = [list(hostile), hostile]
+    with OnTerminal("-i", "-s", replies=replies, env={"NO_COLOR": "1"}) as terminal:
+        for _ in replies:
+            terminal.wait_for("You: ")
+            terminal.type("Hi\r")
+            shown = OURS.sub(b"", terminal.wait_for("You: yes")).decode()
+            left = {c for c in shown if not c.isprintable()}
+            assert left <= {"\r", "\n", "\t", "\xa0", "\xad"}, left
+
+
+def test_a_stream_in_a_pipe_has_no_colour_and_no_indicator():
+    script = [
+        "sh",
+        "-c",
+        '"$0" -m tests.support.scripted \'["Paris."]\' Hi -s | cat',
+        sys.executable,
+    ]
+    with OnTerminal(command=script) as terminal:
+        code, seen = terminal.end()
+    notice, answer, rest = seen.split(b"\r\n")
+    assert (code, plain(notice)) == (0, "Model: scripted (scripted)")
+    assert (answer, rest) == (b"Paris.", b"")
+
+
+def test_ctrl_z_stops_nothing_where_the_parent_ignores_it():
+    ignoring = ["sh", "-c", 'trap "" TSTP; exec "$@"', "sh"]
+    with OnTerminal(
+        command=[*ignoring, sys.executable, "-m", "tests.support.scripted", '["Fine."]', "-i"]
+    ) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("half")
+        terminal.wait_for("half")
+        terminal.interrupt("\x1a")
+        terminal.type(" a word\r")
+        terminal.wait_for("Fine.")

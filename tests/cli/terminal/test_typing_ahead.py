@@ -1,0 +1,72 @@
+"""What is typed while an answer comes is not shown, not lost, and the terminal is as it was."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from ore.cli.terminal.typing_ahead import unseen
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, io.BufferedIOBase]]:
+    """The end that a person types at, and a process's stdin."""
+    ours, theirs = pty.openpty()
+    with open(theirs, "rb", buffering=0) as raw:
+        yield ours, io.BufferedReader(raw)
+    os.close(ours)
+
+
+def local_modes(stdin: io.BufferedIOBase) -> int:
+    return termios.tcgetattr(stdin.fileno())[3]
+
+
+@pytest.mark.parametrize(
+    "is_edited, off", [(True, termios.ECHO | termios.ICANON), (False, termios.ECHO)]
+)
+def test_the_terminal_shows_nothing_in_the_block_and_is_as_it_was_after_it(
+    terminal, is_edited, off
+):
+    _, stdin = terminal
+    before = local_modes(stdin)
+    with pytest.raises(KeyboardInterrupt), unseen(stdin, lambda _: None, is_edited=is_edited):
+        assert local_modes(stdin) == before & ~off
+        raise KeyboardInterrupt
+    assert local_modes(stdin) == before
+
+
+def test_what_was_typed_is_read_after_the_block(terminal):
+    ours, stdin = terminal
+    with unseen(stdin, lambda _: None, is_edited=False):
+        os.write(ours, b"next\n")
+    assert stdin.readline() == b"next\n"
+
+
+@pytest.mark.parametrize("is_edited, shown", [(True, ["\x1b[?2004h", "\x1b[?2004l"]), (False, [])])
+def test_pastes_are_marked_where_lines_are_edited(terminal, is_edited, shown):
+    _, stdin = terminal
+    written: list[str] = []
+    with unseen(stdin, written.append, is_edited=is_edited):
+        pass
+    assert written == shown
+
+
+def test_what_is_no_terminal_is_left_alone(tmp_path):
+    (tmp_path / "file").write_bytes(b"text\n")
+    written: list[str] = []
+    with open(tmp_path / "file", "rb") as file:
+        for stdin in (file, io.BytesIO(b"text\n")):
+            with unseen(stdin, written.append, is_edited=True):
+                assert stdin.readline() == b"text\n"
+    assert written == []
+
+
+def test_a_terminal_that_goes_away_in_the_block_is_no_error(terminal):
+    _, stdin = terminal
+    with unseen(stdin, lambda _: None, is_edited=False):
+        stdin.close()

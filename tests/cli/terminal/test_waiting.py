@@ -1,0 +1,140 @@
+"""The waiting indicator: there while nothing comes, gone before the first character."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from ore.cli.terminal import waiting
+from ore.cli.terminal.console import Console
+from tests.support.harness import XTERM, Terminal
+from tests.support.process import PATIENCE, until
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Count in hundredths of a second instead of seconds."""
+    for name, seconds in (("FIRST", 0.02), ("STALLED", 0.06), ("TICK", 0.005), ("ASK_EVERY", 0.01)):
+        monkeypatch.setattr(waiting, name, seconds)
+
+
+def console(err: io.StringIO, environ: dict[str, str] = XTERM) -> Console:
+    return Console(None, Terminal(), err, environ)
+
+
+@contextmanager
+def counting(target: Console, phase):
+    target.begin_waiting(phase)
+    try:
+        yield
+    finally:
+        target.end_waiting()
+
+
+def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
+    err = Terminal()
+    target = console(err)
+    target.begin_answer()
+    with counting(target, lambda: "loading the model"):
+        until(lambda: "loading the model · 0 s" in err.getvalue())
+        target.chunk("Paris.")
+        assert err.getvalue().endswith("\x1b[K")
+    target.end_answer()
+    assert target.stdout.getvalue() == "[AYA]: Paris.\n"
+
+
+def test_a_stall_in_mid_answer_is_said_and_taken_away():
+    err = Terminal()
+    target = console(err)
+    with counting(target, lambda: "waiting"):
+        target.chunk("Par")
+        until(lambda: "no output for 0 s" in err.getvalue())
+        target.chunk("is.")
+        assert err.getvalue().endswith("\x1b[K")
+
+
+def test_it_is_gone_when_the_turn_fails():
+    err = Terminal()
+    target = console(err)
+    with pytest.raises(ZeroDivisionError), counting(target, lambda: "waiting"):
+        until(lambda: "waiting" in err.getvalue())
+        raise ZeroDivisionError
+    shown = err.getvalue()
+    assert shown.endswith("\x1b[K")
+    time.sleep(0.05)
+    assert err.getvalue() == shown
+
+
+@pytest.mark.parametrize(
+    "err, environ",
+    [
+        (io.StringIO(), XTERM),
+        (Terminal(), {"TERM": "dumb"}),
+        (Terminal(), {}),
+    ],
+)
+def test_a_pipe_a_dumb_terminal_and_one_that_nobody_names_are_spared(err, environ):
+    with counting(console(err, environ), lambda: "waiting"):
+        time.sleep(0.05)
+    assert err.getvalue() == ""
+
+
+def test_where_the_system_has_no_thread_left_there_is_no_indicator_and_no_error():
+    before = threading.stack_size(1 << 47)
+    try:
+        with counting(target := console(Terminal()), lambda: "waiting"):
+            target.chunk("Paris.")
+    finally:
+        threading.stack_size(before)
+    assert (target.stdout.getvalue(), target.stderr.getvalue()) == ("Paris.", "")
+
+
+def test_quiet_is_quiet():
+    target = console(Terminal())
+    target.quiet = True
+    with counting(target, lambda: "waiting"):
+        time.sleep(0.05)
+    assert target.stderr.getvalue() == ""
+
+
+def test_a_hostile_phase_is_shown_and_not_obeyed():
+    err = Terminal()
+    with counting(console(err), lambda: "\x1b]0;title\x07"):
+        until(lambda: "^[]0;title^G" in err.getvalue())
+
+
+@pytest.mark.parametrize(
+    "columns, shown", [(20, "reading the p… · 7 s"), (0, "reading the prompt · 7 s")]
+)
+def test_in_a_narrow_terminal_the_seconds_are_what_stays(columns, shown):
+    err = Terminal()
+    target = console(err)
+    target._columns = lambda stream: columns + 1 if columns else 0
+    target._draw("reading the prompt", " · 7 s")
+    assert err.getvalue() == f"\x1b[K\x1b7\x1b[?7l{shown}\x1b[?7h\x1b8"
+
+
+def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
+    drawn, made, asked = [], threading.Event(), threading.Event()
+
+    def phase() -> str:
+        made.wait(PATIENCE)  # it is asked at once, on a thread of its own
+        counted.stop()
+        asked.set()
+        return "late"
+
+    counted = waiting.Waiting(lambda *text: drawn.append(text), phase)
+    made.set()
+    assert asked.wait(PATIENCE)
+    time.sleep(0.05)
+    assert not drawn or drawn[-1] == ("", "")
+
+
+def test_what_is_waited_for_can_t_begin_a_line():
+    err = Terminal()
+    console(err)._draw("loading we\nore: run this", " · 7 s")
+    assert "loading we^Jore: run this · 7 s" in err.getvalue()

@@ -1,0 +1,230 @@
+"""A REPL's commands: one table, what each does, and that none of it is sent to the model."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+
+import pytest
+
+from ore.backends import Settings
+from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
+from ore.errors import BackendError, ModelNotFoundError
+from tests.support.harness import ScriptedBackend, ScriptedReasoner
+from tests.support.process import ROOT
+
+TERMINAL = {"terminal": "in out err"}
+PAGE = (ROOT / "docs" / "repl.md").read_text(encoding="utf-8")
+
+
+def typed(ore, *lines: str, args=("-c",), **more):
+    text = "".join(f"{line}\n" for line in lines)
+    return ore(*args, stdin=text, **{**TERMINAL, **more})
+
+
+def talk(models=("scripted", "second")) -> Talk:
+    class Run:
+        pass
+
+    run = Run()
+    run.backend = ScriptedBackend(models=models)
+    return Talk(run)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_command_is_help_and_documentation_and_never_a_prompt(ore, command, monkeypatch):
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("EDITOR", raising=False)
+    assert f"| `{command.usage}` | {command.help} |" in PAGE
+    for name in (command.name, *command.also):
+        result = typed(ore, name)
+        assert (result.code, result.prompts) == (0, []), name
+    assert f"{command.usage:<13}  {command.help}\n" in typed(ore, "/help").err
+
+
+def test_the_page_lists_no_other_command():
+    table = PAGE[PAGE.index("<!-- begin commands -->") : PAGE.index("<!-- end commands -->")]
+    listed = re.findall(r"^\| `(/\w+)", table, flags=re.MULTILINE)
+    assert listed == [command.name for command in COMMANDS]
+
+
+def test_help_is_shown_also_when_ore_is_quiet(ore):
+    err = typed(ore, "/help", args=("-c", "-q")).err
+    assert "/retry" in err and all(key in err and does in err for key, does in KEYS)
+
+
+@pytest.mark.parametrize("line", ["/unknown", "/helpme", "/", "/HELP", "/etc/passwd is what?"])
+def test_an_unknown_command_is_an_error_line_and_not_a_prompt(ore, line):
+    result = typed(ore, line, "Hi")
+    assert (result.code, result.prompts) == (0, ["Hi"])
+    name = line.partition(" ")[0]
+    assert f"ore: There is no command {name}: /help lists the commands; " in result.err
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_people_know_from_elsewhere_is_told_where_it_is(ore, name):
+    result = typed(ore, f"{name} something")
+    assert result.prompts == [] and f"{name}: {ELSEWHERE[name]}." in result.err
+
+
+def test_two_slashes_send_one(ore):
+    assert typed(ore, "//help me", "// x").prompts == ["/help me", "/ x"]
+
+
+def test_a_command_that_takes_nothing_says_so(ore):
+    result = typed(ore, "/bye now", "Hi")
+    assert result.prompts == ["Hi"] and "/bye takes nothing after it" in result.err
+
+
+@pytest.mark.parametrize("word", ["/bye", "/exit", "quit", " EXIT "])
+def test_a_command_or_a_word_leaves(ore, word):
+    assert typed(ore, "Hi", word, "Hi").prompts == ["Hi"]
+
+
+def test_lines_on_a_pipe_are_prompts_as_they_are(ore):
+    lines = ["/help", "//x", '"""', "/tmp/a is what?"]
+    assert ore("-i", stdin="\n".join(lines) + "\n").prompts == lines
+
+
+@pytest.mark.parametrize(
+    "lines, prompt",
+    [
+        (['"""', "one", "  two", '"""'], "one\n  two"),
+        (['"""one', 'two"""'], "one\ntwo"),
+        (['"""one"""'], "one"),
+        (['"""', "", "one", "", '"""'], "\none\n"),
+        (['"""/help"""'], "/help"),
+        (['  """quit""" '], "quit"),
+    ],
+)
+def test_quotes_hold_a_text_of_several_lines(ore, lines, prompt):
+    assert typed(ore, *lines).prompts == [prompt]
+
+
+def test_a_text_without_its_end_is_dropped_and_said(ore):
+    result = typed(ore, '"""', "one")
+    assert (result.code, result.prompts) == (0, [])
+    assert 'The text was dropped: """ was missing at its end.' in result.err
+
+
+def test_retry_asks_again_as_a_new_turn_and_says_what(ore):
+    result = typed(ore, "/retry", "Hi", "/retry", replies=[BackendError("Down."), "Fine."])
+    assert result.prompts == ["Hi", "Hi"]
+    assert "Nothing was asked yet" in result.err and "Asking again: Hi\n" in result.err
+    assert [m.content for m in result.calls[1][1:]] == ["Hi"]
+
+
+def test_retry_in_a_resumed_session_asks_its_last_prompt(ore):
+    ore("Where is Rome?", "--session", "s")
+    result = typed(ore, "/retry", args=("--session", "s"))
+    assert [m.content for m in result.calls[0][1:]] == [
+        "Where is Rome?",
+        "Paris.",
+        "Where is Rome?",
+    ]
+
+
+def test_a_model_is_chosen_listed_and_refused(ore):
+    models = ("scripted", "second:latest")
+    lines = ("/model", "/model third", "/model second", "/model", "Hi")
+    result = typed(ore, *lines, models=models)
+    assert "* scripted\n  second:latest\n" in result.err
+    assert (
+        "There is no model 'third': /model lists those there are; this goes on with scripted"
+        in result.err
+    )
+    assert "Model: second:latest (scripted)\n" in result.err
+    assert "  scripted\n* second:latest\n" in result.err
+    assert result.backend.engine.model_id == "second:latest" and result.prompts == ["Hi"]
+
+
+def test_a_model_that_is_gone_is_not_gone_on_with():
+    there = talk(models=("other",))
+    there.run.model_id = "mine"
+    with pytest.raises(ModelNotFoundError, match="'mine' any more: .* there are; choose one"):
+        perform(there, "/model mine")
+
+
+def test_the_conversation_goes_on_with_the_other_model(ore):
+    result = typed(ore, "one", "/model second", "two", models=("scripted", "second"))
+    assert [m.content for m in result.calls[1][1:]] == ["one", "Paris.", "two"]
+    assert isinstance(result.backend.settings, Settings)
+
+
+def test_every_reasoner_is_closed_once_it_is_left(ore):
+    made = []
+
+    class Counting(ScriptedReasoner):
+        is_closed = False
+
+        def close(self):
+            self.is_closed = True
+
+    class Several(ScriptedBackend):
+        def reasoner(self, model_id, settings):
+            made.append(Counting([lambda _: f"{made[0].is_closed}"], model_id))
+            return made[-1]
+
+    backend = Several(models=("scripted", "second"))
+    assert "[AYA]: True" in typed(ore, "/model second", "Hi", open_backend=lambda *_: backend).out
+    assert [reasoner.model_id for reasoner in made] == ["scripted", "second"]
+    assert all(reasoner.is_closed for reasoner in made) and len(made[1].calls) == 1
+
+
+def test_show_says_what_a_turn_is_made_of(ore, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("x")
+    context = {"context": {"window": 4096, "prompt_tokens": 20, "status": "complete"}}
+    args = ("--session", "s", "-f", str(path), "-v")
+    err = typed(ore, "/show", "Hi", "/show", args=args, metadata=context).err
+    assert "model    scripted (scripted)\nwindow   known after the first turn\n" in err
+    assert "window   4096 tokens; the last prompt had 20\n" in err
+    assert "session  s, saved after each turn\nturns    1\n" in err
+    assert f"active   --verbose --file {path}\n" in err
+    assert "session  none: every turn on its own\n" in typed(ore, "/show", args=("-i",)).err
+
+
+def test_verbose_is_switched(ore):
+    err = typed(ore, "one", "/verbose", "two", "/verbose", "three").err
+    assert err.count("[Metadata]: scripted") == 1
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("/m", ["/model"]),
+        ("/", [command.name for command in COMMANDS]),
+        ("/model s", ["scripted", "second"]),
+        ("/model sec", ["second"]),
+        ("/show s", []),
+        ("Hello /m", []),
+        ("", []),
+    ],
+)
+def test_completion_knows_commands_and_models(line, words):
+    assert complete(talk(), line) == words
+
+
+def test_completion_leaves_out_names_that_are_no_words():
+    assert complete(talk(models=("a b", "a\x1b[31m", "abc")), "/model a") == ["abc"]
+
+
+def test_completion_completes_no_model_while_the_server_is_down():
+    down = talk()
+
+    def models():
+        raise BackendError("The server is down.")
+
+    down.run.backend.models = models
+    assert complete(down, "/model s") == []
+
+
+def test_an_edited_prompt_is_sent_and_one_that_is_empty_is_not(ore, tmp_path, monkeypatch):
+    editor = tmp_path / "editor.py"
+    editor.write_text("import sys; open(sys.argv[2], 'w').write(sys.argv[1])")
+    for text, prompts in (("What is new?", ["What is new?"]), ("  ", [])):
+        monkeypatch.setenv("VISUAL", shlex.join([sys.executable, str(editor), text]))
+        result = typed(ore, "/edit a draft")
+        assert (result.code, result.prompts) == (0, prompts)
+        assert ("nothing is sent" in result.err) == (not prompts)

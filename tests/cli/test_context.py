@@ -1,0 +1,259 @@
+"""Tools, skills and routes through the command line: what the model is given, and what is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.cli.context import parse_arguments
+from ore.errors import UsageError
+from tests.support.skill_files import write_skill
+
+BODY = "Write in rhyme."
+
+
+@pytest.fixture
+def skill(home):
+    """Make a skill of that name."""
+
+    def make(name: str, extra: str = "", body: str = BODY):
+        frontmatter = f"name: {name}\ndescription: Does it.{extra}"
+        return write_skill(home / ".ore/skills", name, frontmatter, body)
+
+    return make
+
+
+@pytest.fixture
+def notes(folder):
+    """A file of notes in the current folder."""
+    (folder / "notes.txt").write_text("Buy milk.")
+    return folder / "notes.txt"
+
+
+def given(result, turn: int = 0) -> list[tuple[str, str]]:
+    """What a turn was given between the persona and the prompt."""
+    return [(message.role, message.content) for message in result.calls[turn][1:-1]]
+
+
+READ = ["--tool", "read-file", "--tool-arg", "path=notes.txt"]
+GRANT = ["--grant", "filesystem-read"]
+
+
+def test_a_tool_s_result_is_one_user_message_before_the_prompt(ore):
+    result = ore("hi", "--tool", "echo", "--tool-arg", "b=2", "--tool-arg", "a=1=1")
+    assert given(result) == [("user", "[Tool:echo]\na=1=1\nb=2")]
+    assert result.prompts == ["hi"]
+
+
+def test_a_granted_tool_reads_the_file(ore, notes):
+    assert given(ore("What?", *READ, *GRANT)) == [("user", "[Tool:read-file]\nBuy milk.")]
+
+
+@pytest.mark.invariant
+def test_a_tool_without_its_grant_is_denied_and_nothing_is_sent(ore, notes):
+    result = ore("What?", *READ)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "--grant filesystem-read" in result.err and len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "args, named",
+    [
+        (["--tool-arg", "path=missing.txt"], "missing.txt"),
+        (["--tool-arg", "path=/etc/passwd"], "root=DIR"),
+        ([], "path=PATH"),
+        (["--tool-arg", "path=."], "."),
+        (["--tool-arg", "path=notes.txt", "--tool-arg", "pth=x"], "pth"),
+    ],
+)
+def test_a_failing_tool_stops_the_turn(ore, notes, args, named):
+    result = ore("What?", "--tool", "read-file", *args, *GRANT)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert named in result.err and len(result.err.splitlines()) == 1
+
+
+def test_an_unknown_tool_is_1_and_the_known_ones_are_named(ore):
+    result = ore("hi", "--tool", "ehco")
+    assert (result.code, result.calls) == (1, [])
+    assert "ehco" in result.err and "echo" in result.err and "read-file" in result.err
+
+
+def test_an_unknown_permission_is_2_and_the_known_ones_are_named(ore):
+    result = ore("hi", "--grant", "root")
+    assert (result.code, result.calls) == (2, []) and "filesystem-read" in result.err
+
+
+def test_a_denied_tool_keeps_a_repl_going(ore, notes):
+    result = ore("-i", *READ, stdin="one\ntwo\n")
+    assert (result.code, result.calls) == (1, [])
+    assert result.err.count("--grant filesystem-read") == 2
+
+
+def test_a_tool_runs_before_every_turn_of_a_repl_and_never_enters_the_session(ore, notes):
+    def change(_):
+        notes.write_text("Buy bread.")
+        return "1"
+
+    result = ore("-c", *READ, *GRANT, stdin="one\ntwo\n", replies=[change, "2"])
+    assert given(result, 0) == [("user", "[Tool:read-file]\nBuy milk.")]
+    assert given(result, 1) == [
+        ("user", "[Tool:read-file]\nBuy bread."),
+        ("user", "one"),
+        ("assistant", "1"),
+    ]
+
+
+def test_a_skill_is_a_system_message_of_every_turn(ore, skill):
+    skill("rhyme")
+    result = ore("-c", "--skill", "rhyme", stdin="one\ntwo\n", replies=["1", "2"])
+    for turn in (0, 1):
+        assert given(result, turn)[0] == ("system", f"[Skill:rhyme]\n{BODY}")
+    assert len(given(result, 1)) == 3
+
+
+def test_an_unknown_skill_is_1_before_the_first_turn(ore, skill):
+    skill("rhyme")
+    result = ore("-c", "--skill", "ryme", stdin="one\n")
+    assert (result.code, result.calls) == (1, [])
+    assert "ryme" in result.err and "rhyme" in result.err
+
+
+def test_skills_come_before_tools_and_both_before_the_session(ore, skill):
+    skill("rhyme")
+    flags = ["--skill", "rhyme", "--tool", "echo", "--tool-arg", "a=1"]
+    result = ore("-c", *flags, stdin="one\ntwo\n", replies=["1", "2"])
+    assert [role for role, _ in given(result, 1)] == ["system", "user", "user", "assistant"]
+
+
+def test_a_resource_that_a_skill_names_joins_it(ore, skill):
+    folder = skill("rhyme", body="See `references/words.md` and [more](references/none.md).")
+    (folder / "references").mkdir()
+    (folder / "references/words.md").write_text("moon, June")
+    result = ore("hi", "--skill", "rhyme")
+    assert given(result)[0][1].endswith("[Resource:references/words.md]\nmoon, June")
+    assert "references/none.md" in result.err and result.code == 0
+
+
+def test_a_broken_skill_stops_nothing_else(ore, skill, home):
+    skill("rhyme")
+    (home / ".ore/skills/broken").mkdir()
+    (home / ".ore/skills/broken/SKILL.md").write_text("no frontmatter")
+    result = ore("hi", "--skill", "rhyme")
+    assert result.code == 0 and len(result.err.splitlines()) == 1 and "broken" in result.err
+    assert ore("--list-skills").out == "rhyme\tDoes it.\n"
+
+
+def test_nothing_is_scanned_that_was_not_asked_for(ore, home):
+    (home / ".ore/skills/broken").mkdir(parents=True)
+    (home / ".ore/skills/broken/SKILL.md").write_text("no frontmatter")
+    assert ore("hi").err == ""
+    assert ore("hi", "--tool", "echo").err == ""
+
+
+def route(result) -> str:
+    lines = [line for line in result.err.splitlines() if line.startswith("[Route]: ")]
+    assert len(lines) == 1
+    return lines[0].removeprefix("[Route]: ")
+
+
+def test_a_prompt_is_routed_to_a_tool(ore):
+    result = ore("Repeat after me: hello", "--route")
+    assert route(result).startswith("echo (confidence: 0.98) — ")
+    assert given(result) == [("user", "[Tool:echo]\nmsg=Repeat after me: hello")]
+
+
+def test_a_prompt_is_routed_to_a_skill(ore, skill):
+    skill("rhyme-maker")
+    result = ore("I want the rhyme maker now", "--route")
+    assert route(result).startswith("rhyme-maker (confidence: 0.64) — ")
+    assert given(result) == [("system", f"[Skill:rhyme-maker]\n{BODY}")]
+
+
+def test_a_route_to_the_skill_that_is_active_injects_it_once(ore, skill):
+    skill("rhyme-maker")
+    result = ore("rhyme maker", "--route", "--skill", "rhyme-maker")
+    assert len(given(result)) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt, flags, start",
+    [
+        ("nothing like it", [], "No match, using reasoner only. "),
+        ("please echo", ["--route-threshold", "0.41"], "No match, using reasoner only. "),
+        ("please echo", ["--route-threshold", "0.4"], "echo (confidence: 0.40) — "),
+    ],
+)
+def test_the_decision_is_always_said(ore, prompt, flags, start):
+    assert route(ore(prompt, "--route", *flags)).startswith(start)
+
+
+def test_a_routed_tool_without_its_grant_is_not_run_and_the_turn_goes_on(ore, notes):
+    result = ore("read the file notes.txt", "--route")
+    assert route(result).endswith("not run: needs --grant filesystem-read")
+    assert (result.code, given(result)) == (0, [])
+
+
+def test_a_routed_tool_without_its_arguments_is_not_run_and_the_turn_goes_on(ore, notes):
+    result = ore("read the file", "--route", *GRANT)
+    assert route(result).endswith("not run: needs path=…")
+    assert (result.code, given(result)) == (0, [])
+
+
+def test_a_routed_tool_with_both_runs(ore, notes):
+    result = ore("read the file notes.txt", "--route", *GRANT)
+    assert given(result) == [("user", "[Tool:read-file]\nBuy milk.")]
+
+
+def test_a_routed_tool_that_fails_stops_the_turn(ore, notes):
+    result = ore("read the file other.txt", "--route", *GRANT)
+    assert (result.code, result.calls) == (1, []) and "other.txt" in result.err
+
+
+def test_routing_is_in_the_json(ore):
+    routing = ore("please echo", "--route", "--route-threshold", "0", "--json").json["routing"]
+    keys = ["target", "target_type", "confidence", "args", "reasoning", "id", "timestamp"]
+    assert list(routing) == keys
+    assert (routing["target"], routing["args"]) == ("echo", {"msg": "please echo"})
+    assert "routing" not in ore("please echo", "--json").json
+
+
+def test_a_route_is_decided_anew_in_every_turn_of_a_repl(ore):
+    result = ore("-i", "--route", stdin="repeat after me: a\nb\n", replies=["1", "2"])
+    assert [bool(given(result, turn)) for turn in (0, 1)] == [True, False]
+    assert result.err.count("[Route]: ") == 2
+
+
+def test_tools_are_listed_with_their_permissions(ore):
+    lines = [line.split("\t") for line in ore("--list-tools").out.splitlines()]
+    assert [line[:2] for line in lines] == [["echo", "-"], ["read-file", "filesystem-read"]]
+    assert ore("--list-tools", "--json").json[1]["permissions"] == ["filesystem-read"]
+
+
+def test_skills_are_listed_as_json(ore, skill):
+    skill("rhyme", extra="\nhints: [verse]")
+    assert ore("--list-skills", "--json").json == [
+        {"name": "rhyme", "description": "Does it.", "hints": ["verse"]}
+    ]
+
+
+@pytest.mark.parametrize("text", ["a", "=b", ""])
+def test_an_argument_that_is_no_pair_is_refused(text):
+    with pytest.raises(UsageError):
+        parse_arguments((text,))
+
+
+def test_an_argument_given_twice_is_refused():
+    with pytest.raises(UsageError, match="twice"):
+        parse_arguments(("a=1", "a=2"))
+
+
+def test_text_that_is_piped_in_chooses_no_route(ore):
+    result = ore("What is this?", "--route", stdin="repeat after me: hello\n")
+    assert route(result).startswith("No match")
+    assert route(ore("--route", stdin="repeat after me: hello\n")).startswith("echo")
+
+
+def test_a_denied_tool_is_said_before_a_server_is_asked(ore, notes):
+    def no_backend(*_):
+        raise AssertionError("a backend was opened")
+
+    assert ore("What?", *READ, open_backend=no_backend).code == 1

@@ -1,0 +1,201 @@
+"""Sessions through the command line: saved, resumed, forked, and never overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+
+import pytest
+
+from ore.errors import BackendError
+from ore.store import FileSessionStore
+from tests.support.sessions import blocking
+
+
+def stored(home, name: str) -> dict:
+    return json.loads((home / ".ore/sessions" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def contents(home, name: str) -> list[str]:
+    return [message["content"] for message in stored(home, name)["messages"]]
+
+
+def test_a_prompt_with_a_session_flag_is_one_saved_turn(ore, home):
+    result = ore("--save-session", "trip", "Where?", replies=["There."])
+    assert (result.code, result.out, result.err) == (0, "There.\n", "")
+    data = stored(home, "trip")
+    assert list(data) == ["id", "created_at", "messages"]
+    assert [list(message) for message in data["messages"]] == 2 * [
+        ["role", "content", "id", "timestamp"]
+    ]
+    assert [message["role"] for message in data["messages"]] == ["user", "assistant"]
+
+
+def test_the_file_and_its_folder_are_private(ore, home):
+    ore("--save-session", "trip", "Where?")
+    folder = home / ".ore/sessions"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "trip.json").stat().st_mode) == 0o600
+
+
+def test_every_turn_of_a_repl_is_saved_before_the_next_is_asked(ore, home):
+    seen = []
+
+    def reply(_):
+        path = home / ".ore/sessions/trip.json"
+        seen.append(contents(home, "trip") if path.exists() else [])
+        return f"answer {len(seen)}"
+
+    ore("--save-session", "trip", stdin="one\ntwo\n", replies=[reply, reply])
+    assert seen == [[], ["one", "answer 1"]]
+    assert contents(home, "trip") == ["one", "answer 1", "two", "answer 2"]
+
+
+@pytest.mark.parametrize(
+    "flags", [["--session", "a"], ["--resume-session", "a", "--save-session", "a"], ["-C"]]
+)
+def test_a_session_goes_on_with_its_id_and_its_messages(ore, home, flags):
+    ore("--session", "a", "one", replies=["1"])
+    before = stored(home, "a")
+    result = ore(*flags, "two", replies=["2"])
+    after = stored(home, "a")
+    assert result.code == 0
+    assert [message.content for message in result.calls[0][1:]] == ["one", "1", "two"]
+    assert after["id"] == before["id"] and after["messages"][:2] == before["messages"]
+    assert contents(home, "a") == ["one", "1", "two", "2"]
+
+
+def test_resuming_alone_saves_nothing_and_says_how_to(ore, home):
+    ore("--session", "a", "one", replies=["1"])
+    before = stored(home, "a")
+    result = ore("--resume-session", "a", "two", replies=["2"])
+    assert (result.code, result.out) == (0, "2\n")
+    assert "not saved" in result.err and "--save-session a" in result.err
+    assert stored(home, "a") == before
+
+
+def test_a_fork_gets_an_id_of_its_own_and_its_messages_keep_theirs(ore, home):
+    ore("--session", "a", "one", replies=["1"])
+    original = stored(home, "a")
+    ore("--resume-session", "a", "--save-session", "b", "two", replies=["2"])
+    fork = stored(home, "b")
+    assert fork["id"] != original["id"]
+    assert fork["messages"][:2] == original["messages"] and len(fork["messages"]) == 4
+    assert stored(home, "a") == original
+
+
+@pytest.mark.parametrize("resume", [[], ["--resume-session", "other"]])
+def test_a_taken_name_is_refused_before_the_model_is_called(ore, home, resume):
+    ore("--session", "taken", "one")
+    ore("--session", "other", "one")
+    before = stored(home, "taken")
+    result = ore("--save-session", "taken", *resume, "two")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "taken" in result.err and stored(home, "taken") == before
+
+
+def test_a_missing_session_is_named_and_nothing_is_made(ore, home):
+    result = ore("--resume-session", "nowhere", "hi")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "'nowhere'" in result.err
+    assert not (home / ".ore/sessions/nowhere.json").exists()
+
+
+@pytest.mark.parametrize("flag", ["--save-session", "--resume-session", "--session"])
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "-x", "a\nb", "CON", "x" * 101])
+def test_an_illegal_name_is_asked_wrongly(ore, home, flag, name):
+    result = ore(f"{flag}={name}", "hi")
+    assert (result.code, result.out, result.calls) == (2, "", [])
+    assert not (home / ".ore").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"id": 1}', "\0\0\0"])
+@pytest.mark.parametrize("flags", [["--session", "bad"], ["--resume-session", "bad"]])
+def test_a_broken_file_is_refused_and_left_alone(ore, home, text, flags):
+    folder = home / ".ore/sessions"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "bad.json").write_text(text)
+    result = ore(*flags, "hi")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "Traceback" not in result.err and "bad" in result.err
+    assert (folder / "bad.json").read_text() == text
+
+
+def test_a_session_that_is_in_use_is_refused_at_once(ore, home):
+    with FileSessionStore().lock("busy"):
+        result = ore("--session", "busy", "hi")
+    assert (result.code, result.calls) == (1, [])
+    assert "in use" in result.err and str(os.getpid()) in result.err
+
+
+@pytest.mark.parametrize("replies", [[BackendError("Down.")], [["par", BackendError("Cut.")]]])
+@pytest.mark.parametrize("flags", [[], ["--stream"]])
+def test_a_failed_turn_leaves_the_session_as_it_was(ore, home, replies, flags):
+    ore("--session", "a", "one", replies=["1"])
+    before = stored(home, "a")
+    assert ore("--session", "a", "two", *flags, replies=replies).code == 1
+    assert stored(home, "a") == before
+
+
+def test_a_folder_that_is_deleted_in_mid_conversation_is_made_again(ore, home):
+    def delete_everything(_):
+        shutil.rmtree(home / ".ore/sessions")
+        return "2"
+
+    result = ore("--session", "a", stdin="one\ntwo\n", replies=["1", delete_everything])
+    assert (result.code, result.err) == (0, "")
+    assert contents(home, "a") == ["one", "1", "two", "2"]
+
+
+def test_turns_that_could_not_be_saved_are_said_kept_and_saved_when_it_can(ore, home):
+    def unblock(_):
+        (home / ".ore/sessions").unlink()
+        return "3"
+
+    replies = ["1", blocking(home, "2"), unblock]
+    result = ore("--session", "a", stdin="one\ntwo\nthree\n", replies=replies)
+    assert result.out == "1\n2\n3\n"
+    assert result.err.count("not saved") == 1
+    assert contents(home, "a") == ["one", "1", "two", "2", "three", "3"]
+
+
+def test_turns_that_were_never_saved_make_the_exit_code_1(ore, home):
+    replies = [blocking(home)]
+    result = ore("--session", "a", stdin="one\n", replies=replies, terminal="in out err")
+    assert result.code == 1
+    assert "[AYA]: Paris." in result.out and "not saved" in result.err
+
+
+@pytest.mark.parametrize("value", ["", "relative"])
+def test_a_home_that_is_no_absolute_path_is_refused(ore, monkeypatch, value):
+    monkeypatch.setenv("HOME", value)
+    result = ore("--session", "a", "hi")
+    assert (result.code, result.calls) == (1, [])
+    assert "HOME" in result.err
+    assert ore("hi").code == 0
+
+
+def test_the_last_exchange_is_shown_on_a_terminal(ore):
+    ore("--session", "a", stdin="one\ntwo\n", replies=["1", "2"])
+    result = ore("--session", "a", stdin="", terminal="in out err")
+    assert "You: two\n[AYA]: 2\n" in result.err
+
+
+def test_of_a_long_last_answer_the_end_is_shown(ore):
+    answer = "\n".join(f"line {number}" for number in range(1, 31))
+    ore("--session", "a", stdin="one\n", replies=[answer])
+    result = ore("--session", "a", stdin="", terminal="in out err")
+    assert "[AYA]: …\nline 19\n" in result.err and "line 18\n" not in result.err
+
+
+def test_there_may_be_nothing_to_continue(ore):
+    result = ore("--continue", "hi")
+    assert (result.code, result.calls) == (1, []) and "--session NAME" in result.err
+
+
+def test_an_answer_as_json_that_could_not_be_saved_is_written_all_the_same(ore, home):
+    result = ore("--session", "a", "one", "--json", replies=[blocking(home)])
+    assert result.code == 1 and result.json["content"] == "Paris."
+    assert "not saved" in result.err

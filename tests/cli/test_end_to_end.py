@@ -1,0 +1,294 @@
+"""``python main.py`` as a process, against a server on a socket: what a shell script relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from ore.__main__ import load_env_files
+from ore.backends.choice import open_backend
+from tests.support.artifacts import GOOD
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
+from tests.support.process import MAIN, PATIENCE, ROOT, end, environment, run, running, start, until
+
+
+def here(*args, **more):
+    """Run ORE in this process, where nothing hangs on the process itself."""
+    return run_ore(*args, open_backend=open_backend, **more)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with FakeOllama() as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        yield fake
+
+
+def sent(server, number: int = -1) -> list[dict]:
+    """The messages of one chat request."""
+    return server.chats[number].json["messages"]
+
+
+@pytest.mark.parametrize("flags, streamed", [([], False), (["--stream"], True)])
+def test_one_turn_is_one_request_and_the_answer_alone_is_on_stdout(server, flags, streamed):
+    result = run("Capital of France?", *flags)
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+    assert len(server.chats) == 1
+    request = server.chats[0].json
+    assert (request["model"], request["stream"]) == ("llama3.2:latest", streamed)
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert request["messages"][1]["content"] == "Capital of France?"
+
+
+def test_json_carries_the_server_s_own_counts(server):
+    document = here("Hi", "--json").json
+    assert document["content"] == "Paris." and document["model_id"] == "llama3.2:latest"
+    assert {"eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration"} <= set(
+        document["metadata"]
+    )
+    assert document["metadata"]["context"]["window"] == 4096
+
+
+def test_stdin_is_the_prompt_or_joins_it(server):
+    here(stdin="naïve\n")
+    run("Why?", stdin=b"text\n")
+    here("Why?", stdin=b"")
+    assert [sent(server, i)[-1]["content"] for i in range(3)] == [
+        "naïve\n",
+        "Why?\n\ntext\n",
+        "Why?",
+    ]
+
+
+def test_the_locale_does_not_matter(server):
+    plain = environment(LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    server.use("happy")
+    server.ollama.reply = "Köln – 東京"
+    result = run("Où?".encode(), env=plain)
+    assert (result.code, result.out) == (0, "Köln – 東京\n")
+    assert sent(server)[-1]["content"] == "Où?"
+
+
+def test_a_repl_on_a_pipe_takes_a_turn_a_line(server):
+    result = run("-c", stdin=b"one\ntwo\n")
+    assert (result.code, result.out, result.err) == (0, "Paris.\nParis.\n", "")
+    assert [m["content"] for m in sent(server)[1:]] == ["one", "Paris.", "two"]
+
+
+def test_a_conversation_goes_on_after_it_was_saved(server, home):
+    here("--save-session", "trip", "one")
+    assert run("--resume-session", "trip", "--save-session", "trip", "two").code == 0
+    assert [m["content"] for m in sent(server)[1:]] == ["one", "Paris.", "two"]
+    saved = json.loads((home / ".ore/sessions/trip.json").read_text())
+    assert len(saved["messages"]) == 4
+
+
+def test_a_server_that_is_down_is_one_sentence_and_1(server):
+    server.stop()
+    result = here("Hi")
+    assert (result.code, result.out) == (1, "") and len(result.err.splitlines()) == 1
+    assert server.url in result.err and "OLLAMA_HOST" in result.err and "ollama serve" in result.err
+
+
+def test_an_unknown_model_says_which_there_are_and_how_to_fetch_it(server):
+    result = here("Hi", "--model", "nope")
+    assert (result.code, result.out) == (1, "")
+    assert all(part in result.err for part in ("'nope'", "--pull nope", "llama3.2:latest"))
+
+
+def test_models_are_listed_and_pulled(server):
+    assert run("--list-models").out == "llama3.2:latest\tdefault\nmistral:latest\n"
+    assert run("--list-models", env=environment(ORE_MODEL="mistral")).code == 0
+    assert run("--pull", "tiny").err.endswith("tiny is ready.\n")
+
+
+@pytest.mark.parametrize(
+    "sign, code, flags", [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--stream"])]
+)
+def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flags):
+    server.ollama.delay, server.ollama.reply = 20.0 if not flags else 0.2, "word " * 200
+    process = start("Hi", *flags, stdin=subprocess.DEVNULL)
+    if flags:
+        assert process.stdout.read(4) == b"word"
+    else:
+        until(lambda: server.chats)
+    process.send_signal(sign)
+    result = end(process)
+    assert result.code == code and "Traceback" not in result.err
+    until(lambda: server.chats[0].disconnected_at)
+
+
+def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
+    server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
+    process = start("--session", "s", "Hi", "--stream", stdin=subprocess.DEVNULL)
+    assert process.stdout.read(4) == b"word"
+    process.stdout.close()
+    process.stdout = None
+    result = end(process)
+    assert (result.code, result.err) == (141, "")
+    until(lambda: server.chats[0].disconnected_at)
+    assert not (home / ".ore/sessions/s.json").exists()
+
+
+def test_a_finished_turn_is_saved_even_if_nobody_reads_it(server, home):
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = run("--session", "s", "Hi", stdout=writing)
+    os.close(writing)
+    assert (result.code, result.err) == (141, "")
+    assert (home / ".ore/sessions/s.json").exists()
+
+
+def test_a_full_disk_and_a_closed_stdout_are_1(server):
+    with open("/dev/full", "w") as full:
+        result = run("Hi", stdout=full)
+    assert result.code == 1 and len(result.err.splitlines()) == 1
+    shell = subprocess.run(
+        f"{sys.executable} {MAIN} Hi >&- </dev/null", shell=True, capture_output=True, text=True
+    )
+    assert shell.returncode == 1 and "stdout is closed" in shell.stderr
+
+
+def test_a_full_disk_under_stderr_changes_neither_answer_nor_exit_code(server):
+    with open("/dev/full", "w") as full:
+        result = run("Hi", "-v", stderr=full)
+        assert (result.code, result.out) == (0, "Paris.\n")
+        assert run("--resume-session", "none", "Hi", stderr=full).code == 1
+
+
+@pytest.mark.parametrize(
+    "line, shown",
+    [("Hi 2>&- <&-", "Paris.\n"), ("--version 2>&-", "ore "), ("Hi --dry-run <&-", "{")],
+)
+def test_a_closed_stderr_or_stdin_is_survived(server, line, shown):
+    shell = subprocess.run(
+        f"{sys.executable} {MAIN} {line}", shell=True, capture_output=True, text=True
+    )
+    assert shell.returncode == 0 and shell.stdout.startswith(shown)
+
+
+def test_bytes_that_are_no_text_are_2_and_nothing_is_sent(server):
+    for result in (run(b"a\xff"), run("a", stdin=b"\xff")):
+        assert result.code == 2 and "not UTF-8" in result.err
+    assert server.requests == []
+
+
+def test_version_and_help_ask_nobody(server):
+    assert run("--version").out.startswith("ore ")
+    assert "examples:" in run("--help").out
+    assert server.requests == []
+
+
+def test_a_missing_home_is_no_obstacle_to_a_plain_turn(server, monkeypatch):
+    result = run("Hi", env=environment(HOME=None))
+    assert (result.code, result.out) == (0, "Paris.\n")
+    for home in ("", "relative"):
+        monkeypatch.setenv("HOME", home)
+        assert run("Hi", "--dry-run").code == 0
+        assert here("Hi").out == "Paris.\n"
+    result = here("--session", "s", "Hi")
+    assert (result.code, result.out) == (1, "") and "HOME" in result.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "args, text", [([], "Hi"), (["-c"], "Hi\n"), (["--artifact-in", "-"], json.dumps(GOOD))]
+)
+def test_a_pipe_whose_reads_do_not_wait_is_waited_for(server, args, text):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with running(*args, "--model", "llama3.2", "-q", stdin=reading) as process:
+        time.sleep(0.7)  # the first read is under way
+        os.write(writing, text.encode())
+        os.close(writing)
+        os.close(reading)
+        result = end(process)
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+
+
+@pytest.mark.slow
+def test_a_full_pipe_whose_writes_do_not_wait_is_waited_for():
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"\n" * 4096)
+    with running("--version", stdout=writing) as process, open(reading, "rb") as pipe:
+        os.close(writing)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.7)
+        assert pipe.read().strip().startswith(b"ore ")
+        assert end(process).code == 0
+
+
+class TestEnvFiles:
+    """``.env`` is read beside ``main.py`` and in ORE's home, never where the user stands."""
+
+    @pytest.fixture
+    def env_file(self, server, home, monkeypatch):
+        monkeypatch.delenv("OLLAMA_HOST")
+        (home / ".ore").mkdir()
+        return home / ".ore/.env"
+
+    def test_the_home_s_file_is_used(self, server, env_file):
+        env_file.write_text(f"OLLAMA_HOST={server.url}\nORE_MODEL=mistral\n")
+        assert run("Hi").out == "Paris.\n"
+        assert server.chats[0].json["model"] == "mistral"
+
+    def test_a_real_variable_wins(self, server, env_file):
+        env_file.write_text("OLLAMA_HOST=http://127.0.0.1:9\n")
+        listed = run("--list-models", env=environment(OLLAMA_HOST=server.url))
+        assert listed.out.startswith("llama3.2:latest")
+
+    def test_the_current_folder_s_file_is_not_read(self, server, env_file, tmp_path):
+        (tmp_path / ".env").write_text("OLLAMA_HOST=http://127.0.0.1:9\n")
+        env_file.write_text(f"OLLAMA_HOST={server.url}\n")
+        assert run("--list-models", cwd=tmp_path).out.startswith("llama3.2:latest")
+
+    def test_a_remote_host_from_a_file_is_named_every_time(self, env_file):
+        env_file.write_text("OLLAMA_HOST=http://192.0.2.1:9\n")
+        result = run("--list-models", env=environment(HTTP_PROXY="http://127.0.0.1:9"))
+        assert result.code == 1
+        assert result.err.splitlines()[0].startswith("Prompts go to http://192.0.2.1:9")
+        assert str(env_file) in result.err
+
+    def test_a_file_that_is_no_text_is_said(self, server, env_file):
+        env_file.write_bytes(b"\xff\xfe")
+        result = run("--list-models", env=environment(OLLAMA_HOST=server.url))
+        assert result.code == 0 and result.out.startswith("llama3.2:latest")
+        assert str(env_file) in result.err
+
+    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c", "no assignment at all"])
+    def test_a_file_with_what_can_be_no_variable_is_said_and_not_used(self, env_file, line):
+        env_file.write_text(f"ORE_MODEL=mistral\nORE_BACKEND=nothing\n{line}\n")
+        result = run("--list-tools")
+        assert (result.code, result.err) == (
+            0,
+            f"{env_file} can't be read, so nothing of it is used.\n",
+        )
+        assert load_env_files() == {str(env_file): ""}
+        assert {"ORE_MODEL", "ORE_BACKEND", "ORE_X"}.isdisjoint(os.environ)
+
+
+ENDING = """
+import atexit, gc, sys
+from ore.__main__ import start
+atexit.register(lambda: print(gc.get_freeze_count() > 1000))
+sys.argv = ["ore", *sys.argv[1:]]
+start()
+"""
+
+
+@pytest.mark.parametrize("flag, code", [("--version", 0), ("--bogus", 2)])
+def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
+    command = [sys.executable, "-c", ENDING, flag]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")

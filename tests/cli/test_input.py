@@ -1,0 +1,112 @@
+"""argv, stdin and the prompt that they make."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import threading
+
+import pytest
+
+from ore.cli import input as ore_input
+from ore.cli.input import decode_argv, decode_line, is_readable, read_prompt
+from ore.errors import UsageError
+
+
+def ignore(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    "prompt, piped, expected",
+    [
+        ("why?", None, "why?"),
+        (None, b"text\n", "text\n"),
+        ("why?", b"text\n", "why?\n\ntext\n"),
+        ("why?", b"", "why?"),
+        ("why?", b" \n\t", "why?"),
+        (" why? ", None, " why? "),
+        (None, "é\u200d\n".encode(), "é\u200d\n"),
+    ],
+)
+def test_argument_and_stdin_make_the_prompt(prompt, piped, expected):
+    stdin = None if piped is None else io.BytesIO(piped)
+    assert read_prompt(prompt, stdin, ignore) == expected
+
+
+@pytest.mark.parametrize("piped", [None, b"", b"  \n"])
+def test_no_prompt_and_nothing_on_stdin_is_asked_wrongly(piped):
+    with pytest.raises(UsageError, match="no prompt"):
+        read_prompt(None, None if piped is None else io.BytesIO(piped), ignore)
+
+
+def test_stdin_that_is_not_utf8_names_the_byte():
+    with pytest.raises(UsageError, match="stdin is not UTF-8 at byte 2"):
+        read_prompt("why?", io.BytesIO(b"ab\xff"), ignore)
+
+
+def test_an_argument_that_is_not_utf8_names_the_byte():
+    with pytest.raises(UsageError, match="not UTF-8 at byte 1"):
+        decode_argv([os.fsdecode(b"a\xff")])
+
+
+def test_an_argument_that_is_no_text_at_all_is_refused():
+    with pytest.raises(UsageError, match="not text at character 1"):
+        decode_argv(["a\ud800"])
+
+
+def test_a_line_loses_only_its_line_end():
+    assert [decode_line(line) for line in (b" a \r\n", b"a\n", b"a")] == [" a ", "a", "a"]
+
+
+def test_only_a_pipe_a_file_and_a_socket_are_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"x")
+    reading, writing = os.pipe()
+    with open(tmp_path / "file", "rb") as file, open(reading, "rb") as pipe:
+        assert is_readable(file) and is_readable(pipe)
+    os.close(writing)
+    with open("/dev/null", "rb") as device:
+        assert not is_readable(device)
+    leader, follower = os.openpty()
+    with open(follower, "rb") as terminal, open(leader, "rb"):
+        assert not is_readable(terminal)
+
+
+def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(ore_input, "PATIENCE", 0.05)
+    reading, writing = os.pipe()
+    told = threading.Event()
+
+    def write_once_told() -> None:
+        told.wait(5)
+        os.write(writing, b"late")
+        os.close(writing)
+
+    writer = threading.Thread(target=write_once_told)
+    writer.start()
+    notices: list[str] = []
+
+    def notice(text: str) -> None:
+        notices.append(text)
+        told.set()
+
+    with open(reading, "rb") as pipe:
+        assert read_prompt(None, pipe, notice) == "late"
+    writer.join()
+    assert len(notices) == 1 and "</dev/null" in notices[0]
+
+
+def test_a_pipe_that_speaks_at_once_is_not_named():
+    notices: list[str] = []
+    assert read_prompt(None, io.BytesIO(b"now"), notices.append) == "now"
+    assert notices == []
+
+
+def test_stdin_that_can_not_be_read_is_said():
+    class Broken(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(UsageError, match="stdin can't be read: input/output error"):
+        read_prompt("why?", Broken(), ignore)

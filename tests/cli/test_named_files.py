@@ -1,0 +1,114 @@
+"""``-f``: a file's text is context, and naming it is all the permission that it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from ore.cli.context import ContextSource
+from ore.cli.named_files import MAX_BYTES
+from ore.cli.options import Options
+
+
+@pytest.fixture
+def notes(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("\ufeffRemember\nthe milk.\n", encoding="utf-8")
+    return path
+
+
+def test_each_file_is_one_message_in_the_order_given_before_the_tool(ore, notes, tmp_path):
+    plan = tmp_path / "plan"
+    plan.write_text("")
+    args = ("-f", str(notes), "--file", str(plan), "--tool", "echo", "--tool-arg", "a=b")
+    result = ore("What is left?", *args)
+    assert [(m.role, m.content) for m in result.calls[0][1:]] == [
+        ("user", f"[Tool:file:{notes}]\nRemember\nthe milk.\n"),
+        ("user", f"[Tool:file:{plan}]\n"),
+        ("user", "[Tool:echo]\na=b"),
+        ("user", "What is left?"),
+    ]
+
+
+def test_an_artifact_records_the_file(ore, notes, tmp_path):
+    out = tmp_path / "run.json"
+    assert ore("Hi", "-f", str(notes), "--artifact-out", str(out)).code == 0
+    assert json.loads(out.read_text())["input"]["tools"] == [f"file:{notes}"]
+
+
+def test_a_single_turn_is_given_what_was_judged_and_reads_it_once(notes):
+    source = ContextSource(Options(prompt="Hi", file=(str(notes),)), lambda _: None)
+    notes.unlink()
+    for _ in range(2):
+        assert [result.output for result in source.gather("Hi").tool_results] == [
+            "Remember\nthe milk.\n"
+        ]
+
+
+def test_a_repl_reads_it_anew_each_turn_and_keeps_it_out_of_the_conversation(ore, notes):
+    def change(messages):
+        notes.write_text("Changed.")
+        return "1"
+
+    result = ore("-c", "-f", str(notes), stdin="one\ntwo\n", replies=[change, "2"])
+    assert [m.content for m in result.calls[1][1:]] == [
+        f"[Tool:file:{notes}]\nChanged.",
+        "one",
+        "1",
+        "two",
+    ]
+
+
+def test_a_file_that_has_gone_fails_the_turn_and_not_the_repl(ore, notes):
+    def remove(messages):
+        notes.unlink()
+        return "1"
+
+    result = ore("-i", "-f", str(notes), stdin="one\ntwo\n", replies=[remove])
+    assert (result.code, result.prompts) == (1, ["one"])
+    assert f"ore: {notes} can't be read: " in result.err
+
+
+def test_a_link_is_followed_for_the_user_named_it(ore, notes, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(notes)
+    assert "the milk" in ore("Hi", "-f", str(link)).calls[0][1].content
+
+
+@pytest.mark.parametrize(
+    "kind, why",
+    [
+        ("missing", "no such file"),
+        ("folder", "no regular file"),
+        ("fifo", "no regular file"),
+        ("large", "larger than 1,048,576 bytes"),
+        ("bytes", "not UTF-8 at byte 1"),
+        ("binary", "a NUL at byte 1"),
+    ],
+)
+def test_what_is_no_text_file_stops_the_turn_before_anything_is_opened(ore, tmp_path, kind, why):
+    path = tmp_path / "it"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind != "missing":
+        path.write_bytes(
+            {"large": b"x" * (MAX_BYTES + 1), "bytes": b"a\xff", "binary": b"a\0b"}[kind]
+        )
+
+    def no_backend(*_):
+        raise AssertionError("a backend was opened")
+
+    for args in (["Hi"], ["-i"]):
+        result = ore(*args, "-f", str(path), stdin="", open_backend=no_backend)
+        assert (result.code, result.calls, result.out) == (1, [], "")
+        assert why.lower() in result.err.lower()
+        assert len(result.err.splitlines()) == 1
+
+
+def test_a_file_and_an_artifact_to_run_do_not_go_together(ore, notes):
+    result = ore("-f", str(notes), "--artifact-in", "x.json")
+    assert result.code == 2 and "--artifact-in can't be used with --file" in result.err

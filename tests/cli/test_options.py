@@ -1,0 +1,145 @@
+"""What goes together: every rule of the table, and the values that are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.cli.options import CONFLICTS, REPL, STDOUT_ARTIFACT, VERBS, Options
+from ore.cli.parser import build_parser
+from ore.errors import UsageError
+
+WRITTEN = {
+    "a prompt": ["hello"],
+    REPL: ["-c"],
+    STDOUT_ARTIFACT: ["--artifact-out=-"],
+    "--interactive": ["-i"],
+    "--conversational": ["-c"],
+    "--route": ["--route"],
+    "--json": ["--json"],
+    "--stream": ["--stream"],
+    "--list-models": ["--list-models"],
+    "--list-tools": ["--list-tools"],
+    "--list-skills": ["--list-skills"],
+    "--list-sessions": ["--list-sessions"],
+    "--continue": ["--continue"],
+    "--rename-session": ["--rename-session", "old", "new"],
+    "--diff": ["--diff", "a.json", "b.json"],
+    "--dry-run": ["--dry-run"],
+}
+
+
+def parse(*argv: str) -> Options:
+    return Options.from_args(build_parser().parse_args(list(argv)))
+
+
+def written(name: str) -> list[str]:
+    return WRITTEN.get(name, [name, "value"])
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("first, second", CONFLICTS)
+def test_a_conflict_is_refused_and_both_are_named(first, second):
+    with pytest.raises(UsageError) as caught:
+        parse(*written(first), *written(second))
+    assert first in str(caught.value)
+    assert second in str(caught.value) or REPL in str(caught.value)
+
+
+ALLOWED = [
+    ["hi", "--skill", "s", "--tool", "echo"],
+    ["hi", "--skill", "s", "--route"],
+    ["--artifact-in", "a", "--artifact-out", "b"],
+    ["--artifact-in", "a", "--artifact-out"],
+    ["--artifact-in", "a", "--stream"],
+    ["--artifact-in", "a", "--json"],
+    ["hi", "--artifact-out", "a", "--json"],
+    ["hi", "--session", "s", "--json"],
+    ["hi", "--save-session", "s", "--json"],
+    ["hi", "-c", "--stream", "--verbose"],
+    ["-i", "--tool", "echo", "--tool-arg", "a=b"],
+    ["-c", "--route"],
+    ["-c", "--save-session", "s"],
+    ["--resume-session", "a", "--save-session", "b"],
+    ["--list-models", "--json", "--host", "h", "--backend", "ollama", "-v", "-q"],
+    ["hi", "--route", "--route-threshold", "0"],
+    ["-C", "hi", "--json"],
+    ["--delete-session", "s", "--yes"],
+    ["--list-sessions", "--json"],
+]
+
+
+@pytest.mark.parametrize("argv", ALLOWED, ids=" ".join)
+def test_what_is_allowed_together_parses(argv):
+    assert parse(*argv)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--session", "s"], ["-s"]])
+def test_a_verb_stands_alone(verb, other):
+    with pytest.raises(UsageError, match=verb):
+        parse(*other, *written(verb))
+
+
+def test_two_verbs_are_refused():
+    with pytest.raises(UsageError, match="--list-models can't be used with --list-tools"):
+        parse("--list-models", "--list-tools")
+
+
+VALUED = ["model", "host", "pull", "save-session", "resume-session", "session", "tool", "grant"]
+VALUED += ["tool-arg", "skill", "artifact-in", "artifact-out"]
+
+
+@pytest.mark.parametrize("flag", VALUED)
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_value_is_refused(flag, value):
+    with pytest.raises(UsageError, match=f"--{flag} needs a value"):
+        parse(f"--{flag}={value}")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1", "1.01"])
+def test_a_threshold_outside_0_to_1_is_refused(value):
+    with pytest.raises(UsageError, match="from 0 to 1"):
+        parse("hi", "--route", f"--route-threshold={value}")
+
+
+@pytest.mark.parametrize("prompt", ["", " ", "\n\t"])
+def test_a_blank_prompt_is_refused(prompt):
+    with pytest.raises(UsageError, match="blank"):
+        parse(prompt)
+
+
+@pytest.mark.parametrize(
+    "argv, is_repl, has_session",
+    [
+        (["hi"], False, False),
+        (["-i"], True, False),
+        (["-i", "hi"], True, False),
+        (["-c"], True, True),
+        (["-c", "hi"], True, True),
+        (["--session", "s"], True, True),
+        (["--session", "s", "hi"], False, True),
+        (["--save-session", "s", "hi"], False, True),
+        (["--resume-session", "s"], True, True),
+        (["--continue"], True, True),
+        (["-C", "hi"], False, True),
+        (["--save-session", "s", "-c", "hi"], True, True),
+    ],
+)
+def test_mode_precedence(argv, is_repl, has_session):
+    options = parse(*argv)
+    assert (options.is_repl, options.has_session) == (is_repl, has_session)
+
+
+@pytest.mark.parametrize(
+    "argv, needed",
+    [
+        (["hi", "--tool-arg", "a=b"], "--tool"),
+        (["hi", "--route-threshold", "0.3"], "--route"),
+        (["hi", "--yes"], "--delete-session"),
+        (["--list-models", "--yes"], "--delete-session"),
+        (["hi", "--artifact-full"], "--artifact-out"),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_refused(argv, needed):
+    with pytest.raises(UsageError, match=f"needs {needed}"):
+        parse(*argv)

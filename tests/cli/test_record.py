@@ -1,0 +1,156 @@
+"""What an artifact says of the turn that it was made of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ore import __version__
+from ore.artifact.canonical import digest
+from ore.artifact.seal import breaks
+from ore.backends import ollama_api
+from ore.backends.choice import open_backend
+from ore.backends.ollama_host import as_host
+from ore.core import load_aya_system_prompt
+from tests.support.fake_ollama import FakeOllama
+from tests.support.runs import record, sha256
+
+KEYS = (
+    *("ore_version", "backend", "server_version", "model_digest", "options", "persona"),
+    *("context", "grants", "skills", "tools", "messages_sha256", "sources", "parent"),
+    *("values_sha256", "self_sha256"),
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.json"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with FakeOllama() as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        yield fake
+
+
+def test_every_key_is_there_and_null_is_what_is_not_known(path):
+    found = record(path, "hi")["provenance"]
+    assert tuple(found) == KEYS
+    assert found["ore_version"] == __version__ and found["backend"] == "scripted"
+    empty = {"options": {}, "grants": [], "skills": [], "tools": []}
+    unknown = ("server_version", "model_digest", "persona", "context", "parent")
+    assert {key: found[key] for key in empty} == empty
+    assert [found[key] for key in unknown] == [None] * len(unknown)
+
+
+@pytest.mark.parametrize("full", [[], ["--artifact-full"]], ids=["hashes", "full"])
+def test_the_messages_are_hashed_and_kept_only_where_asked_for(path, full):
+    found = record(path, "naïve?", *full)["provenance"]
+    sent = [
+        {"role": "system", "content": load_aya_system_prompt()},
+        {"role": "user", "content": "naïve?"},
+    ]
+    assert found["messages_sha256"] == digest(sent)
+    assert [each["sha256"] for each in found["sources"]] == [sha256(m["content"]) for m in sent]
+    assert ("messages" in found) == bool(full)
+    if full:
+        kinds = ("persona", "prompt")
+        assert found["messages"] == [m | {"source": s} for m, s in zip(sent, kinds, strict=True)]
+
+
+def test_tools_skills_grants_and_options_are_named(path, writing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "note.txt").write_text("a note")
+    flags = ["--skill", "writing", "--tool", "read-file", "--tool-arg", "path=note.txt"]
+    flags += ["--grant", "filesystem-read", "-f", "note.txt", "-o", "seed=3", "--persona", "aya"]
+    found = record(path, "hi", *flags)["provenance"]
+    assert found["grants"] == ["filesystem-read"] and found["options"] == {"seed": 3}
+    assert found["persona"] == "aya"
+    assert found["skills"] == [{"name": "writing", "sha256": sha256("[Skill:writing]\nBe brief.")}]
+    assert [each["name"] for each in found["tools"]] == ["file:note.txt", "read-file"]
+    assert found["tools"][1]["sha256"] == sha256("[Tool:read-file]\na note")
+
+
+def test_a_child_names_its_parent_and_the_bytes_that_were_read(ore, path, tmp_path):
+    first = record(path, "hi")
+    parent = {"execution_id": first["execution_id"], "sha256": sha256(path.read_bytes())}
+    from_file = record(tmp_path / "b.json", "--artifact-in", str(path))
+    from_stdin = record(tmp_path / "c.json", "--artifact-in", "-", stdin=path.read_bytes())
+    assert from_file["provenance"]["parent"] == from_stdin["provenance"]["parent"] == parent
+
+
+@pytest.mark.parametrize("at", ["-", "run.json"])
+def test_an_artifact_fits_its_own_hashes(ore, tmp_path, monkeypatch, at):
+    monkeypatch.chdir(tmp_path)
+    result = ore("hi", "--artifact-out", at, replies=["1e5 \u20ac \x7f"])
+    document = json.loads(result.out if at == "-" else (tmp_path / at).read_text())
+    assert breaks(document) == []
+    own = document["provenance"].pop("self_sha256")
+    assert own == digest(document)
+
+
+def test_ollama_s_digest_and_version_are_asked_for_and_the_context_is_kept(ore, server, path):
+    ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
+    found = json.loads(path.read_text())["provenance"]
+    listed = {each["name"]: each["digest"] for each in ollama_api.tags(as_host(server.url))}
+    assert found["model_digest"] == listed["mistral:latest"] and len(found["model_digest"]) == 64
+    assert found["server_version"] == ollama_api.version(as_host(server.url))
+    assert found["context"]["window"] == 4096
+    assert found["messages_sha256"] == digest(server.chats[0].json["messages"])
+
+
+@pytest.mark.parametrize(
+    "at, lost", [("/api/version", "server_version"), ("/api/tags", "model_digest")]
+)
+def test_what_the_server_does_not_say_is_null_and_the_turn_stands(ore, server, path, at, lost):
+    server.use("html-502", on=at)
+    result = ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
+    found = json.loads(path.read_text())["provenance"]
+    assert result.code == 0
+    assert [key for key in ("server_version", "model_digest") if found[key] is None] == [lost]
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("more", [["--artifact-full"], ["-f", "HOME/note.txt"]], ids=" ".join)
+def test_no_secret_and_no_home_is_in_an_artifact(
+    ore, server, path, home, writing, monkeypatch, more
+):
+    for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY", "ORE_SECRET"):
+        monkeypatch.setenv(name, "s3cret-value")
+    (home / "note.txt").write_text("a note")
+    (home / "persona.md").write_text("Rhyme.")
+    flags = ["--skill", "writing", "--system", f"@{home}/persona.md"]
+    flags += [word.replace("HOME", str(home)) for word in more]
+    ore("hi", "--model", "mistral", *flags, "--artifact-out", str(path), open_backend=open_backend)
+    text = path.read_text()
+    assert ("Rhyme." in text) == ("--artifact-full" in more)
+    assert ("file:~/note.txt" in text) == ("-f" in more)
+    assert "s3cret" not in text and str(home) not in text and server.url not in text
+
+
+def test_a_number_without_canonical_form_leaves_null_and_is_written(ore, path):
+    found = record(path, "hi", metadata={"huge": 2**70})["provenance"]
+    assert (found["values_sha256"], found["self_sha256"]) == (None, None)
+
+
+@pytest.mark.parametrize("levels", [65, 400])
+def test_what_is_nested_too_deep_to_be_kept_is_said_and_the_answer_shown(ore, path, levels):
+    deep: dict = {}
+    for _ in range(levels):
+        deep = {"deep": deep}
+    result = ore("hi", "--artifact-out", str(path), metadata=deep)
+    assert (result.code, result.out) == (1, "Paris.\n") and not path.exists()
+    assert result.err.startswith("ore: The turn can't be kept as an artifact: ")
+
+
+def test_full_needs_somewhere_to_go(ore):
+    result = ore("hi", "--artifact-full")
+    assert result.code == 2 and "--artifact-out" in result.err and result.calls == []
+
+
+def test_a_turn_without_an_artifact_asks_for_no_digest(ore, server):
+    assert ore("hi", "--model", "mistral", open_backend=open_backend).code == 0
+    paths = [seen.path for seen in server.requests]
+    assert "/api/tags" not in paths and "/api/version" not in paths

@@ -1,0 +1,280 @@
+"""``--replay``: a recorded run again, and what is not the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ore.backends.choice import open_backend
+from ore.core import load_aya_system_prompt
+from ore.errors import ServerUnreachableError
+from tests.support.artifacts import GOOD
+from tests.support.fake_ollama import FakeOllama
+from tests.support.runs import record, rewrite, rows
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.fixture
+def persona(home):
+    """A persona of the user's own, to be edited."""
+    (home / ".ore/personas").mkdir(parents=True)
+    path = home / ".ore/personas/poet.md"
+    path.write_text("You rhyme.")
+    return path
+
+
+def sent(result) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in result.calls[-1]]
+
+
+@pytest.mark.parametrize("full, how", [([], "rebuilt"), (["--artifact-full"], "embedded")])
+def test_the_same_messages_are_sent_once_and_the_same_answer_is_0(ore, folder, full, how):
+    document = record(folder / "a.json", "naïve?", *full, "-o", "seed=3", "--think", "high")
+    result = ore("--replay", "a.json")
+    assert (result.code, result.err) == (0, "") and len(result.calls) == 1
+    assert result.out == f"a.json\tsame\tmessages {how}\n"
+    assert sent(result) == [("system", load_aya_system_prompt()), ("user", "naïve?")]
+    settings = result.backend.settings
+    assert (settings.options, settings.think) == ({"seed": 3}, "high")
+    assert settings.conversation is False
+    assert document["provenance"]["options"] == {"seed": 3, "think": "high"}
+
+
+def test_another_answer_is_3_and_a_unified_diff(ore, folder):
+    record(folder / "a.json", "hi", replies=["One.\nTwo."])
+    result = ore("--replay", "a.json", replies=["One.\nThree."])
+    assert result.code == 3
+    assert result.out == (
+        "--- a.json answer\n+++ replay answer\n@@ -1,2 +1,2 @@\n One.\n-Two.\n+Three.\n"
+        "a.json\tdifferent\tanswer; messages rebuilt\n"
+    )
+    assert result.err == "ore: 1 of 1 runs are not the same: see above.\n"
+
+
+def test_an_edited_persona_is_seen_where_messages_are_rebuilt_and_only_there(ore, folder, persona):
+    record(folder / "a.json", "hi", "--persona", "poet")
+    record(folder / "b.json", "hi", "--persona", "poet", "--artifact-full")
+    persona.write_text("You are someone else.")
+    result = ore("--replay", "a.json", "b.json", replies=["Paris.", "Paris."])
+    assert result.code == 3
+    assert rows(result.out)["a.json"] == ["different", "messages; messages rebuilt"]
+    assert rows(result.out)["b.json"] == ["same", "messages embedded"]
+    assert "-persona sha256:" in result.out and "prompt sha256:" in result.out
+    assert [call[0].content for call in result.calls] == ["You are someone else.", "You rhyme."]
+
+
+@pytest.mark.parametrize(
+    "flags, system",
+    [
+        (["--no-system"], None),
+        (["--persona", "poet"], "You rhyme."),
+        (["--skill", "writing"], "[Skill:writing]\nBe brief."),
+    ],
+)
+def test_what_the_run_was_given_is_given_again(ore, folder, writing, persona, flags, system):
+    record(folder / "a.json", "hi", *flags)
+    result = ore("--replay", "a.json")
+    assert (result.code, result.out) == (0, "a.json\tsame\tmessages rebuilt\n")
+    texts = [content for role, content in sent(result) if role == "system"]
+    assert texts[-1:] == ([] if system is None else [system])
+
+
+@pytest.mark.parametrize(
+    "flags, asked, purpose",
+    [
+        (["--model", "b"], {"seed": 3}, "on purpose: model a -> b"),
+        (["-o", "seed=4"], {"seed": 4}, "on purpose: options seed=4"),
+        (["-o", "top_k=1"], {"seed": 3, "top_k": 1}, "on purpose: options top_k=1"),
+    ],
+)
+def test_what_was_changed_on_purpose_is_said_and_is_no_difference(
+    ore, folder, flags, asked, purpose
+):
+    record(folder / "a.json", "hi", "--model", "a", "-o", "seed=3", models=("a", "b"))
+    result = ore("--replay", "a.json", *flags, models=("a", "b"))
+    assert result.backend.settings.options == asked
+    assert (result.code, result.out) == (0, f"a.json\tsame\tmessages rebuilt; {purpose}\n")
+    result = ore("--replay", "a.json", *flags, models=("a", "b"), replies=["Other."])
+    assert result.code == 3 and rows(result.out)["a.json"][1].startswith("answer; ")
+    assert purpose in result.out
+
+
+def test_several_show_how_far_they_are_and_end_in_a_table(ore, folder):
+    for number in range(3):
+        record(folder / f"{number}.json", f"ask {number}", replies=[f"answer {number}"])
+    replies = ["answer 0", "other", "answer 2"]
+    result = ore("--replay", "0.json", "1.json", "2.json", replies=replies)
+    assert result.code == 3
+    assert result.err.splitlines()[:3] == ["1 of 3: 0.json", "2 of 3: 1.json", "3 of 3: 2.json"]
+    assert [row[0] for row in rows(result.out).values()] == ["same", "different", "same"]
+    assert ore("-q", "--replay", "0.json", replies=["answer 0"]).err == ""
+
+
+def spoil(change):
+    return lambda document: change(document["provenance"])
+
+
+@pytest.mark.parametrize(
+    "args, change, why",
+    [
+        (["hi", "--tool", "echo"], None, "what its tools returned is not in it"),
+        (["hi", "--system", "Rhyme."], None, "its system prompt is not in it"),
+        (["hi"], lambda d: d["output"]["metadata"].update(images=["x"]), "images"),
+        (["hi"], lambda d: d["input"].update(skills=["nope"]), "no skill 'nope'"),
+        (["hi"], lambda d: d["input"].update(skills=[""]), "no skill ''"),
+        (["hi"], lambda d: d["input"].update(model_id="/etc/x.GGUF"), "a file as its model"),
+        (["hi"], lambda d: d["input"].update(model_id=" "), "names no model"),
+        (["hi"], spoil(lambda p: p.update(persona="../x")), "persona"),
+        (["hi"], spoil(lambda p: p.update(options=3)), "options"),
+        (["hi"], spoil(lambda p: p.update(options={"exec": "rm"})), "no option 'exec'"),
+        (["hi"], spoil(lambda p: p.update(options={"seed": [1]})), "another type"),
+        (["hi"], spoil(lambda p: p.update(options={"seed": "1"})), "another type"),
+        (["hi"], spoil(lambda p: p.update(options={"seed": 10**30})), "seed"),
+        (["hi"], spoil(lambda p: p.update(options={"think": ["x"]})), "think"),
+        (["hi"], spoil(lambda p: p.update(options={"format": "x"})), "format"),
+        (["hi"], spoil(lambda p: p.update(messages=[])), "empty"),
+        (["hi"], spoil(lambda p: p.update(messages="x")), "no list of messages"),
+        (["hi"], spoil(lambda p: p.update(messages=[{"role": "root", "content": "x"}])), "no list"),
+        (["hi"], spoil(lambda p: p.update(messages=[{"role": "user", "content": 3}])), "no list"),
+        (["hi"], lambda d: d.update(execution_id="x"), "execution_id"),
+    ],
+)
+def test_what_can_t_be_run_again_is_said_and_the_others_are(ore, folder, args, change, why):
+    record(folder / "a.json", *args)
+    record(folder / "b.json", "hi")
+    if change:
+        rewrite(folder / "a.json", change)
+    result = ore("--replay", "a.json", "missing.json", "b.json")
+    found = rows(result.out)
+    assert result.code == 3 and len(result.calls) == 1
+    assert "ore: 2 of 3 runs could not be made again: see above.\n" in result.err
+    assert found["a.json"][0] == found["missing.json"][0] == "not run"
+    assert why in found["a.json"][1] and found["b.json"][0] == "same"
+
+
+def test_a_skill_that_an_artifact_names_twice_is_sent_once(ore, folder, writing):
+    record(folder / "a.json", "hi", "--no-system", "--skill", "writing")
+    rewrite(folder / "a.json", lambda d: d["input"].update(skills=["writing"] * 3))
+    result = ore("--replay", "a.json")
+    assert (result.code, result.out) == (0, "a.json\tsame\tmessages rebuilt\n")
+    assert sent(result) == [("system", "[Skill:writing]\nBe brief."), ("user", "hi")]
+
+
+def test_tools_are_never_run_again_their_results_are_in_a_full_artifact(ore, folder):
+    record(folder / "a.json", "hi", "--tool", "echo", "--tool-arg", "a=1", "--artifact-full")
+    result = ore("--replay", "a.json")
+    assert (result.code, result.out) == (0, "a.json\tsame\tmessages embedded\n")
+    assert sent(result)[1] == ("user", "[Tool:echo]\na=1")
+
+
+def test_an_artifact_of_before_provenance_is_run_with_what_it_has(ore, folder):
+    old = json.loads(json.dumps(GOOD))
+    old["input"].update(tools=None, skills=None, model_id="scripted")
+    Path("old.json").write_text(json.dumps(old))
+    result = ore("--replay", "old.json", replies=["Rayleigh."])
+    assert result.code == 0 and "not known: options, messages" in result.out
+
+
+def test_a_backend_that_fails_is_1_and_what_was_done_is_told(ore, folder):
+    for name in "ab":
+        record(folder / f"{name}.json", "hi")
+    result = ore(
+        "--replay", "a.json", "b.json", replies=["Paris.", ServerUnreachableError("It is down.")]
+    )
+    assert result.code == 1 and result.out == "a.json\tsame\tmessages rebuilt\n"
+    assert result.err.endswith("ore: It is down.\n")
+
+
+def test_a_model_that_is_not_there_is_the_artifact_s_fault_unless_it_was_named(ore, folder):
+    record(folder / "a.json", "hi", "--model", "gone", models=("gone",))
+    record(folder / "b.json", "hi")
+    result = ore("--replay", "a.json", "b.json")
+    assert result.code == 3 and rows(result.out)["b.json"][0] == "same"
+    assert rows(result.out)["a.json"] == ["not run", "There is no model 'gone'."]
+    assert ore("--replay", "b.json", "--model", "gone").code == 1
+
+
+def test_a_backend_that_can_t_be_chosen_is_told_as_ever(ore, folder, monkeypatch):
+    record(folder / "a.json", "hi")
+    monkeypatch.setenv("ORE_BACKEND", "nope")
+    result = ore("--replay", "a.json", open_backend=open_backend)
+    assert result.code == 2 and "ORE_BACKEND" in result.err
+
+
+def test_half_a_character_in_embedded_messages_is_a_line(ore, folder, monkeypatch):
+    record(folder / "a.json", "hi", "--artifact-full", "--model", "mistral", models=("mistral",))
+    rewrite(folder / "a.json", lambda d: d["provenance"]["messages"][0].update(content="\ud800"))
+    with FakeOllama() as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        result = ore("--replay", "a.json", open_backend=open_backend)
+        assert result.code == 3 and rows(result.out)["a.json"][0] == "not run"
+        assert fake.chats == []
+
+
+def test_a_schema_is_asked_with_again(ore, folder):
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    record(folder / "a.json", "hi", "--schema", '{"type": "string"}', replies=['"Paris."'])
+    result = ore("--replay", "a.json", replies=['"Paris."'])
+    assert (result.code, result.backend.settings.format) == (0, {"type": "string"})
+
+
+def test_as_json(ore, folder):
+    record(folder / "a.json", "hi")
+    result = ore("--replay", "a.json", "--json", replies=["No."])
+    assert result.code == 3
+    assert result.json == [
+        {
+            "path": "a.json",
+            "state": "different",
+            "messages": "rebuilt",
+            "differences": [{"name": "answer", "old": "Paris.", "new": "No."}],
+            "on_purpose": [],
+            "unknown": [],
+            "reason": None,
+        }
+    ]
+
+
+def test_another_model_under_the_same_name_is_seen(ore, folder, monkeypatch):
+    with FakeOllama() as fake:
+        monkeypatch.setenv("OLLAMA_HOST", fake.url)
+        ore("hi", "--model", "mistral", "--artifact-out", "a.json", open_backend=open_backend)
+        assert ore("--replay", "a.json", open_backend=open_backend).code == 0
+        rewrite(folder / "a.json", lambda d: d["provenance"].update(model_digest="0" * 64))
+        result = ore("--replay", "a.json", open_backend=open_backend)
+        assert result.code == 3 and "different\tmodel_digest; messages" in result.out
+        assert f"-{'0' * 64}\n+" in result.out
+        assert fake.chats[1].json == fake.chats[0].json
+
+
+def test_an_artifact_s_backend_is_used_where_the_user_names_none(ore, folder, monkeypatch):
+    opened = []
+
+    def opening(options, *rest):
+        opened.append(options.backend)
+        return ScriptedBackend(["Paris."])
+
+    from tests.support.harness import ScriptedBackend
+
+    record(folder / "a.json", "hi")
+    for recorded, flags, expected in (
+        ("embedded", [], "embedded"),
+        ("embedded", ["--backend", "ollama"], "ollama"),
+        ("embedded", ["--host", "x"], None),
+        ("elsewhere", [], None),
+        ("embedded", ["--model", "scripted"], None),
+    ):
+        rewrite(folder / "a.json", lambda d, name=recorded: d["provenance"].update(backend=name))
+        assert ore("--replay", "a.json", *flags, open_backend=opening).code == 0
+        assert opened.pop() == expected
+    monkeypatch.setenv("ORE_BACKEND", "ollama")
+    ore("--replay", "a.json", open_backend=opening)
+    assert opened == [None]
+
+
+@pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--artifact-out=x"]])
+def test_replay_stands_alone(ore, other):
+    assert ore(*other, "--replay", "a.json").code == 2

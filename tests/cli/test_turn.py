@@ -1,0 +1,345 @@
+"""Turns and REPLs, through the real command line with a scripted reasoner."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+import pytest
+
+from ore.cli import main
+from ore.cli.terminal.console import Console
+from ore.errors import BackendError, IncompleteAnswerError
+from tests.support.faults import Intercepted, in_child
+from tests.support.harness import XTERM, ScriptedBackend, Terminal, TypedInput
+from tests.support.sessions import blocking
+
+DOWN = BackendError("The server is down.")
+CUT = ["Par", IncompleteAnswerError("The answer was cut.", partial="Par")]
+
+
+def test_one_turn_prints_the_answer_and_nothing_else(ore):
+    result = ore("Capital of France?")
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
+    assert [message.role for message in result.calls[0]] == ["system", "user"]
+    assert result.prompts == ["Capital of France?"]
+
+
+@pytest.mark.parametrize("flags", [[], ["-s"], ["-v"], ["-q"], ["-s", "-v", "-q"]])
+def test_the_answer_is_the_same_whatever_is_said_beside_it(ore, flags):
+    result = ore("Hi", *flags, replies=[["Par", "is."]])
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert ("[Metadata]:" in result.err) == ("-v" in flags and "-q" not in flags)
+
+
+def test_a_terminal_is_told_who_answers(ore):
+    result = ore("Hi", terminal="out err")
+    assert result.out == "[AYA]: Paris.\n"
+    assert result.err == "Model: scripted (scripted)\n"
+
+
+def test_json_has_exactly_its_keys(ore):
+    document = ore("Hi", "--json").json
+    assert list(document) == ["id", "model_id", "content", "timestamp", "metadata"]
+    assert (document["content"], document["model_id"]) == ("Paris.", "scripted")
+
+
+@pytest.mark.parametrize("flags", [[], ["--stream"]])
+def test_an_empty_answer_is_a_success_that_is_said(ore, flags):
+    result = ore("Hi", *flags, replies=[""])
+    assert (result.code, result.out, result.err) == (0, "\n", "The answer is empty.\n")
+
+
+def test_a_failure_before_the_answer_leaves_stdout_empty(ore):
+    result = ore("Hi", replies=[DOWN])
+    assert (result.code, result.out, result.err) == (1, "", "ore: The server is down.\n")
+
+
+def test_a_failure_in_mid_answer_ends_the_line_and_says_so(ore):
+    result = ore("Hi", "--stream", replies=[CUT])
+    assert (result.code, result.out, result.err) == (1, "Par\n", "ore: The answer was cut.\n")
+
+
+@pytest.mark.parametrize(
+    "reply, out", [(KeyboardInterrupt(), ""), (["a", KeyboardInterrupt()], "a\n")]
+)
+def test_an_interrupted_turn_is_130_and_its_stream_is_closed(ore, reply, out):
+    result = ore("Hi", "--stream", replies=[reply])
+    assert (result.code, result.out, result.err) == (130, out, "")
+    assert result.backend.engine.closed == isinstance(reply, list)
+
+
+@pytest.mark.parametrize("flags", [[], ["--stream"], ["--session", "trip"], ["-o", "seed=1"]])
+def test_a_person_is_told_what_became_of_an_interrupted_turn(ore, home, flags):
+    result = ore("Hi", *flags, replies=[KeyboardInterrupt()], terminal="err")
+    assert result.code == 130
+    assert result.err.endswith("\r\x1b[KStopped: the turn was dropped.\n")
+    assert not (home / ".ore/sessions/trip.json").exists()
+
+
+def test_a_stateless_repl_forgets(ore):
+    result = ore("-i", stdin="one\n\n  \ntwo\n", replies=["1", "2"])
+    assert (result.code, result.out, result.err) == (0, "1\n2\n", "")
+    assert [len(messages) for messages in result.calls] == [2, 2]
+
+
+def test_a_conversation_remembers(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", "2"])
+    assert [message.content for message in result.calls[1][1:]] == ["one", "1", "two"]
+
+
+@pytest.mark.parametrize("word", ["quit", "exit", "QUIT", " Exit "])
+def test_a_word_leaves_the_repl(ore, word):
+    assert ore("-i", stdin=f"one\n{word}\ntwo\n").prompts == ["one"]
+
+
+@pytest.mark.parametrize("flag", ["-i", "-c"])
+def test_a_prompt_beside_a_repl_is_its_first_turn(ore, flag):
+    result = ore(flag, "first", stdin="second\n", replies=["1", "2"])
+    assert (result.out, result.prompts) == ("1\n2\n", ["first", "second"])
+
+
+@pytest.mark.parametrize("terminal, code", [("", 1), ("in out err", 0)])
+def test_a_failed_turn_does_not_end_a_repl(ore, terminal, code):
+    result = ore("-c", stdin="one\ntwo\n", replies=[DOWN, "2"], terminal=terminal)
+    assert result.code == code
+    assert "ore: The server is down.\n" in result.err
+    assert [message.content for message in result.calls[1][1:]] == ["two"]
+
+
+def test_an_interrupted_turn_returns_to_the_prompt_with_the_session_unchanged(ore):
+    script = ["1", ["par", KeyboardInterrupt()], "3"]
+    result = ore("-c", "-s", stdin="one\ntwo\nthree\n", replies=script, terminal="in out err")
+    assert result.code == 0
+    assert "Stopped: the turn was dropped." in result.err
+    assert [message.content for message in result.calls[2][1:]] == ["one", "1", "three"]
+
+
+def test_an_interrupted_turn_ends_a_repl_on_a_pipe(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=[KeyboardInterrupt(), "2"])
+    assert (result.code, len(result.calls)) == (130, 1)
+
+
+def test_a_line_that_is_not_utf8_ends_a_repl_on_a_pipe_with_2(ore):
+    result = ore("-i", stdin=b"one\n\xff\ntwo\n")
+    assert (result.code, result.prompts) == (2, ["one"])
+    assert "not UTF-8 at byte 0" in result.err
+
+
+def test_a_line_that_is_not_utf8_is_asked_again_on_a_terminal(ore):
+    result = ore("-i", stdin=b"\xff\ntwo\n", terminal="in out err")
+    assert (result.code, result.prompts) == (0, ["two"])
+
+
+def test_the_persona_is_sent_every_turn_and_never_kept(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", "2"])
+    for messages in result.calls:
+        assert [m.role for m in messages].count("system") == 1
+        assert "Aya" in messages[0].content
+
+
+def test_models_are_listed_with_the_default_marked(ore):
+    models = ("first:latest", "second:1b")
+    assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\n"
+    document = ore("--list-models", "--json", models=models).json
+    assert document[0] == {"name": "first:latest", "default": True}
+
+
+def test_no_models_is_an_empty_list_that_is_said(ore):
+    result = ore("--list-models", models=())
+    assert (result.code, result.out) == (0, "")
+    assert "--pull" in result.err
+
+
+def test_pull_as_json_names_what_was_fetched(ore):
+    assert ore("--pull", "tiny", "--json").json == {"pulled": "tiny"}
+
+
+def test_pull_says_what_it_does_and_asks_nothing(ore):
+    result = ore("--pull", "tiny")
+    assert (result.code, result.out, result.err) == (0, "", "reading\ntiny is ready.\n")
+    assert result.backend.pulled == ["tiny"] and result.calls == []
+
+
+@pytest.mark.parametrize(
+    "context, said",
+    [
+        ({"status": "truncated", "window": 100, "prompt_tokens": 40}, "did not fit"),
+        ({"status": "truncated", "window": None, "prompt_tokens": 40}, "did not fit"),
+        ({"status": "complete", "window": 100, "prompt_tokens": 91}, "91 of 100 tokens"),
+        ({"status": "complete", "window": 100, "prompt_tokens": 90}, ""),
+        ({"status": "unknown", "window": None, "prompt_tokens": 40}, ""),
+    ],
+)
+def test_a_context_window_that_is_full_is_said_in_one_line(ore, context, said):
+    result = ore("hi", replies=["Paris."], metadata={"context": context})
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert said in result.err and len(result.err.splitlines()) == bool(said)
+
+
+@pytest.mark.parametrize(
+    "flags, said", [((), ""), (("-c",), "60 of 64 tokens; go on with a larger one (-o num_ctx=N)")]
+)
+def test_in_a_conversation_the_answer_counts_for_the_next_turn_s_window(ore, flags, said):
+    counts = {"context": {"status": "complete", "window": 64, "prompt_tokens": 50}}
+    result = ore(*flags, stdin="hi\n", metadata={**counts, "eval_count": 10})
+    assert result.code == 0 and bool(said) == ("nearly full" in result.err) and said in result.err
+
+
+def test_what_bounds_a_turn_reaches_the_backend(ore):
+    settings = ore("hi", "--timeout", "5", "--deadline", "60", "--strict-context").backend.settings
+    assert (settings.timeout, settings.deadline, settings.strict_context) == (5.0, 60.0, True)
+    assert not settings.conversation
+    assert ore("-c", stdin="hi\n").backend.settings.conversation
+
+
+@pytest.mark.parametrize("flag", ["--timeout", "--deadline"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
+def test_a_bound_that_is_no_time_is_asked_wrongly(ore, flag, value):
+    result = ore("hi", f"{flag}={value}")
+    assert (result.code, result.calls) == (2, []) and flag in result.err
+
+
+def test_an_answer_that_was_cut_by_a_limit_is_said(ore):
+    result = ore("hi", metadata={"done_reason": "length"})
+    assert (result.code, result.out) == (0, "Paris.\n") and "cut off by a limit" in result.err
+
+
+def test_a_closed_stdout_is_found_before_the_model_is_called():
+    backend = ScriptedBackend(["Paris."])
+    assert main(["hi"], Console(None, None, None), lambda *_: backend) == 1
+    assert backend.engine.calls == []
+
+
+class Full(io.StringIO):
+    """A stream on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
+    for flags in (["--session", "s"], ["--artifact-out", str(tmp_path / "run.json")]):
+        backend, err = ScriptedBackend(["Paris."]), io.StringIO()
+        assert main(["hi", *flags], Console(None, Full(), err), lambda *_: backend) == 1
+        is_said = "The turn is part of the session 's'.\n" in err.getvalue()
+        assert is_said == ("--session" in flags)
+    assert "Paris." in (home / ".ore/sessions/s.json").read_text()
+    assert "Paris." in (tmp_path / "run.json").read_text()
+
+
+def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):
+    err, backend = io.StringIO(), ScriptedBackend([blocking(home)])
+    assert main(["--session", "s", "hi"], Console(None, Full(), err), lambda *_: backend) == 1
+    assert "not saved" in err.getvalue() and "No space left" in err.getvalue()
+
+
+class Interrupting(io.StringIO):
+    """A stream at whose first writing the user presses Ctrl-C."""
+
+    def write(self, text: str) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_answer_that_ctrl_c_kept_from_being_shown_is_saved_and_that_is_said(home):
+    err, backend = Terminal(), ScriptedBackend(["Paris."])
+    console = Console(None, Interrupting(), err)
+    assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
+    assert "Paris." in (home / ".ore/sessions/s.json").read_text()
+    assert err.getvalue().endswith("answered already, and is part of the session.\n")
+
+
+def test_an_answer_that_ctrl_c_met_and_that_is_not_saved_is_said_to_be_lost(home):
+    err, backend = Terminal(), ScriptedBackend([blocking(home)])
+    console = Console(None, Interrupting(), err)
+    assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
+    assert "ore: The session" in err.getvalue()
+    assert err.getvalue().endswith("answered already, and is not saved.\n")
+
+
+@pytest.mark.parametrize(
+    "folder, said",
+    [(".", "answered already, and its artifact is written"), ("gone", "dropped")],
+)
+def test_an_answer_that_ctrl_c_met_is_said_to_be_in_its_artifact(tmp_path, folder, said):
+    path, err = tmp_path / folder / "run.json", Terminal()
+    (tmp_path / "gone").mkdir()
+
+    def answer(_):
+        (tmp_path / "gone").rmdir()
+        return "Paris."
+
+    console = Console(None, Interrupting(), err)
+    arguments = ["hi", "--artifact-out", str(path)]
+    assert main(arguments, console, lambda *_: ScriptedBackend([answer])) == 130
+    assert err.getvalue().endswith(f"Stopped: the turn was {said}.\n")
+    assert path.exists() == (folder == ".")
+    assert ("can't be written" in err.getvalue()) == (folder == "gone")
+
+
+def interrupt_after(name, real, args, kwargs):
+    try:
+        real(*args, **kwargs)
+    finally:
+        raise KeyboardInterrupt
+
+
+def test_whenever_ctrl_c_comes_an_artifact_is_said_to_be_written_if_it_is(tmp_path):
+    def turn(at: int) -> tuple[bool, int, str]:
+        err, backend = Terminal(), ScriptedBackend(["Paris."])
+        console = Console(None, io.StringIO(), err)
+        with Intercepted(at, interrupt_after) as calls:
+            code = main(["hi", "--artifact-out", f"{tmp_path}/{at}"], console, lambda *_: backend)
+        return calls.has_acted, code, err.getvalue()
+
+    written, at, has_acted = [], 1, True
+    while has_acted:
+        has_acted, code, err = in_child(lambda: turn(at)).value
+        assert code == (130 if has_acted else 0)
+        is_written = (tmp_path / str(at)).exists()
+        assert ("its artifact is written" in err) == (is_written and has_acted)
+        written.append(is_written)
+        at += 1
+    assert not written[0] and written.count(True) > 2  # one of them is the whole turn
+
+
+@pytest.mark.parametrize("flags, said", [([], "Stopped.\n"), (["-q"], "")])
+def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flags, said):
+    err = Terminal()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    console = Console(None, io.StringIO(), err, XTERM)
+    assert main(["hi", *flags], console, interrupted) == 130
+    assert err.getvalue() == f"\r\x1b[K{said}"
+
+
+def test_a_repl_whose_answer_can_not_be_shown_ends(home):
+    backend = ScriptedBackend(["One.", "Two."])
+    console = Console(io.BytesIO(b"one\ntwo\n"), Full(), None)
+    assert main(["-i"], console, lambda *_: backend) == 1
+    assert len(backend.engine.calls) == 1
+
+
+def test_a_repl_says_again_at_its_end_what_was_never_saved(ore, home):
+    result = ore("--session", "s", stdin="one\ntwo\n", replies=[blocking(home), "2"])
+    assert (result.code, result.out) == (1, "Paris.\n2\n")
+    assert result.err.count("not saved") == 3
+
+
+def test_an_answer_that_no_artifact_can_hold_is_shown_and_that_is_said(ore, tmp_path):
+    path = tmp_path / "run.json"
+    result = ore("hi", "--artifact-out", str(path), metadata={"score": float("nan")})
+    assert (result.code, result.out, path.exists()) == (1, "Paris.\n", False)
+    assert "can't be kept as an artifact" in result.err
+
+
+class FullTerminal(Full, Terminal):
+    """A terminal that can't be written to."""
+
+
+def test_a_repl_that_can_not_ask_ends():
+    console = Console(TypedInput(b"one\n"), FullTerminal(), Terminal())
+    assert main(["-i"], console, lambda *_: ScriptedBackend(["One."])) == 1
+    assert "No space left" in console.stderr.getvalue()

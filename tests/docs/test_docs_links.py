@@ -1,0 +1,111 @@
+"""What the pages point at is there: pages, anchors, files, tests, flags; and no page is left alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from fnmatch import fnmatch
+
+import pytest
+
+from ore.cli.parser import build_parser
+from tests.support.pages import GENERATED, NOT_RUN, ROOT, pages, read_page
+
+WIDEST = 105
+FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts"}
+"""Flags of other programs that the prose names."""
+OTHERS = [*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
+WITH_LINKS = pages() | {page.name: page for page in map(read_page, OTHERS)}
+"""Every page, and those beside the documentation."""
+
+_FILE = re.compile(r"(?:ore|tests|docs|examples|benchmarks|\.ci)/[\w./-]*\w|test_\w+\.py")
+_MODULE = re.compile(r"python -m ((?:benchmarks|tests)[\w.]*)")
+_TEST = re.compile(r"test_\w+")
+_MARKED = re.compile(r"^ *@pytest\.mark\.invariant$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", WITH_LINKS)
+def test_every_link_leads_somewhere(name):
+    page = WITH_LINKS[name]
+    for link in page.links:
+        if re.match(r"https?:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.path.parent / file).resolve() if file else page.path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in WITH_LINKS[str(target.relative_to(ROOT))].anchors, link
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_file_and_test_that_is_named_is_there(name):
+    for span in pages()[name].spans:
+        if _FILE.fullmatch(span) and "NAME" not in span:
+            found = span.startswith("test_") and any((ROOT / "tests").rglob(span))
+            assert found or (ROOT / span).exists(), span
+        elif module := _MODULE.match(span):
+            path = ROOT / module[1].replace(".", "/")
+            assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), span
+        elif _TEST.fullmatch(span):
+            code = (
+                path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")
+            )
+            assert any(f"def {span}(" in text for text in code), span
+
+
+def test_the_page_of_invariants_names_the_files_of_the_tests_that_are_marked():
+    named = {span.rpartition("/")[2] for span in pages()["docs/invariants.md"].spans}
+    marked = {
+        path.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if _MARKED.search(path.read_text(encoding="utf-8"))
+    }
+    assert {name for name in named if _FILE.fullmatch(name)} == marked
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_flag_that_is_named_is_one(name):
+    page = pages()[name]
+    flags = {flag for action in build_parser()._actions for flag in action.option_strings}
+    texts = page.spans + [b.text for b in page.blocks if not b.mark.startswith(NOT_RUN)]
+    named = {flag for text in texts for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", text)}
+    assert named - flags <= FOREIGN_FLAGS
+
+
+@pytest.mark.parametrize("name", pages())
+def test_every_json_block_is_json(name):
+    for block in pages()[name].blocks:
+        if block.language == "json":
+            json.loads(block.text)
+
+
+def test_the_index_lists_every_page_once():
+    page = pages()["docs/README.md"]
+    listed = [link for link in page.links if link.endswith(".md") and "/" not in link]
+    there = [path.name for path in (ROOT / "docs").glob("*.md")]
+    assert sorted(listed) == sorted(set(there) - {"README.md"})
+
+
+def test_the_readme_is_short_and_leads_to_the_index():
+    page = pages()["README.md"]
+    assert page.text.count("\n") < 200
+    assert "docs/README.md" in page.links
+
+
+@pytest.mark.parametrize("name", sorted(set(pages()) - GENERATED))
+def test_lines_fit_a_screen(name):
+    for number, line in enumerate(pages()[name].prose.splitlines(), 1):
+        if not line.startswith(("|", "!", "<!--")):
+            assert len(line) <= WIDEST, f"{name}:{number}"
+
+
+def test_the_architecture_names_every_module():
+    spans = pages()["docs/architecture.md"].spans
+    packages = {span for span in spans if span.endswith("/")}
+    patterns = [span.removeprefix("ore/") for span in spans if span.endswith(".py")]
+    for path in (ROOT / "ore").rglob("*.py"):
+        if path.name in ("__init__.py",):
+            continue
+        folder = f"{path.parent.relative_to(ROOT)}/"
+        named = folder in packages or any(fnmatch(path.name, pattern) for pattern in patterns)
+        assert named, path.relative_to(ROOT)

@@ -1,0 +1,102 @@
+"""The public names: each has its type for type checkers, and a docstring that leaves nothing out."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from textwrap import dedent
+from types import FunctionType, ModuleType
+
+import pytest
+
+import ore
+
+MODULES = sorted({*ore._modules().values(), "ore.backends"})
+
+
+def test_the_package_lists_its_public_names_and_has_no_other():
+    assert dir(ore) == sorted(ore.__all__)
+    with pytest.raises(AttributeError, match="module 'ore' has no attribute 'Oracle'"):
+        ore.Oracle
+
+
+@pytest.mark.parametrize("name, module", ore._modules().items())
+def test_type_checkers_and_python_find_a_name_in_one_place(name, module):
+    assert getattr(ore, name) is getattr(import_module(module), name)
+
+
+def public_parts(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Every public class, function and method that a module defines, with its dotted name."""
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, (type, FunctionType)):
+            yield f"{module.__name__}.{name}", value
+        for method, part in vars(value).items() if isinstance(value, type) else ():
+            part = getattr(part, "__func__", getattr(part, "fget", part))
+            if isinstance(part, FunctionType) and not method.startswith("_"):
+                yield f"{module.__name__}.{name}.{method}", part
+
+
+PARTS = dict(part for module in MODULES for part in public_parts(import_module(module)))
+
+
+def documentation(name: str) -> str:
+    """A part's docstring, then what it inherits: a class's bases, or the method it overrides."""
+    texts = [inspect.getdoc(PARTS[name]) or ""]
+    owner, _, method = name.rpartition(".")
+    kind = PARTS[name] if isinstance(PARTS[name], type) else PARTS.get(owner)
+    for base in kind.__mro__[1:] if isinstance(kind, type) else ():
+        if base.__module__ in MODULES:
+            inherited = base if kind is PARTS[name] else vars(base).get(method)
+            texts.append(inspect.getdoc(inherited) or "" if inherited else "")
+    return "\n".join(texts)
+
+
+def parameters(part: object) -> list[str]:
+    """What a function, or a class where it is made, takes from its caller."""
+    made = vars(part).get("__init__") if isinstance(part, type) else part
+    if not isinstance(made, FunctionType):
+        return []
+    return [name for name in inspect.signature(made).parameters if name not in ("self", "cls")]
+
+
+def raised(part: object) -> set[type[BaseException]]:
+    """The errors of ours that the part's own lines raise, by name or through a function's type."""
+    made = vars(part).get("__init__") if isinstance(part, type) else part
+    if not isinstance(made, FunctionType) or "<string>" in made.__code__.co_filename:
+        return set()
+    found = set()
+    for node in ast.walk(ast.parse(dedent(inspect.getsource(made)))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            error = made.__globals__.get(ast.unparse(node.exc.func))
+            if isinstance(error, FunctionType):
+                error = made.__globals__.get(error.__annotations__.get("return", ""))
+            if isinstance(error, type) and issubclass(error, BaseException):
+                found.add(error)
+    return found
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_public_part_says_what_it_is_or_does(name):
+    text = documentation(name)
+    assert re.match(r"\S.*[.;:,\w]$", text.partition("\n")[0]), f"{name}: {text!r}"
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if parameters(PARTS[name])])
+def test_every_argument_is_explained(name):
+    text = documentation(name)
+    entries = re.findall(r"^ +((?:\w+, )*\w+):", text, re.MULTILINE)
+    explained = set(re.findall(r"\w+", " ".join(entries + re.findall(r"``([^`]+)``", text))))
+    assert [each for each in parameters(PARTS[name]) if each not in explained] == []
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if raised(PARTS[name])])
+def test_every_error_that_is_raised_is_listed(name):
+    listed = documentation(name).partition("Raises:")[2]
+    for error in raised(PARTS[name]):
+        kin = [each.__name__ for each in error.__mro__]
+        assert any(each in listed for each in kin), f"{name} does not list {error.__name__}"

@@ -1,0 +1,31 @@
+"""Where colour is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.cli.terminal.style import LABEL, allows_colour, paint
+
+
+@pytest.mark.skipif("os.name == 'nt'", reason="a terminal there need not say what it is")
+@pytest.mark.parametrize(
+    "is_terminal, environ, allowed",
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "dumb"}, False),
+        (True, {}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+        (True, {"TERM": "dumb", "FORCE_COLOR": "0"}, False),
+        (True, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        (False, {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_who_says_what(is_terminal, environ, allowed):
+    assert allows_colour(is_terminal, environ) == allowed
+
+
+def test_a_style_ends_where_the_text_does():
+    assert paint("x", LABEL) == "\x1b[1;36mx\x1b[0m"
+    assert paint("", LABEL) == ""

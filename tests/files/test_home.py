@@ -1,0 +1,77 @@
+"""Where ORE's files are: ORE_HOME, else HOME, and never wherever one happens to stand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ore.__main__ import _env_files
+from ore.errors import HomeError
+from ore.files.home import ore_home
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows does not look at HOME")
+
+
+@posix
+@pytest.mark.parametrize(
+    "environ, home",
+    [
+        ({"HOME": "/home/ada"}, "/home/ada/.ore"),
+        ({"ORE_HOME": "/data/ore", "HOME": "/home/ada"}, "/data/ore"),
+        ({"ORE_HOME": "/data/ore"}, "/data/ore"),
+        ({"ORE_HOME": "/data/ore", "HOME": ""}, "/data/ore"),
+        ({"ORE_HOME": "/not/there/../é"}, "/not/there/../é"),
+    ],
+)
+def test_ore_home_wins_over_home(environ, home):
+    assert ore_home(environ) == Path(home)
+
+
+@posix
+@pytest.mark.parametrize("variable", ["ORE_HOME", "HOME"])
+@pytest.mark.parametrize("value", ["", ".", "relative", "~", "~/ore", " /ore"])
+def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
+    with pytest.raises(HomeError) as caught:
+        ore_home({"HOME": "/home/ada", variable: value})
+    assert str(caught.value) == (
+        f"{variable} is {value!r}, which is no absolute path: set HOME, or ORE_HOME, to the full "
+        f"path of a folder."
+    )
+
+
+@posix
+def test_without_home_the_systems_own_answer_is_used(monkeypatch):
+    monkeypatch.delenv("HOME")
+    assert ore_home({}) == Path.home() / ".ore"
+
+
+@pytest.mark.parametrize(
+    "environ", [{"HOME": "/home/ada"}, {"ORE_HOME": "/data/ore", "HOME": "/home/ada"}, {}]
+)
+def test_a_file_of_variables_is_looked_for_there_too(monkeypatch, environ):
+    monkeypatch.delenv("HOME")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert _env_files()[-1] == str(ore_home() / ".env")
+
+
+def test_the_environment_is_looked_at_when_asked_and_nothing_is_made(home, monkeypatch):
+    assert ore_home() == home / ".ore"
+    monkeypatch.setenv("ORE_HOME", str(home / "elsewhere"))
+    assert ore_home() == home / "elsewhere"
+    assert list(home.iterdir()) == []
+
+
+@posix
+def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user without an entry")
+    monkeypatch.delenv("HOME")
+    os.setresuid(54321, 54321, 0)
+    try:
+        with pytest.raises(HomeError, match="^There is no home folder .* set HOME, or ORE_HOME"):
+            ore_home({})
+    finally:
+        os.setresuid(0, 0, 0)

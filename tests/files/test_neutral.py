@@ -1,0 +1,58 @@
+"""Untrusted text on a terminal is shown, never obeyed."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ore.files.neutral import neutralise, one_line
+from tests.support.sequences import EVERY
+
+KEPT = "\n\t\u200c\u200d\u00ad\u200e\u200f\u061c"
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("\x1b[31mred", "^[[31mred"),
+        ("a\rb", "a^Mb"),
+        ("\x07\x08\x00", "^G^H^@"),
+        ("\x7f", "^?"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\u2066", "\\u2066"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\u2028", "\\u2028"),
+        ("a\n\tb", "a\n\tb"),
+        ("👩\u200d💻 क्\u200dष", "👩\u200d💻 क्\u200dष"),
+    ],
+)
+def test_what_is_shown(text, shown):
+    assert neutralise(text) == shown
+
+
+@pytest.fixture(scope="module")
+def left():
+    """What stays of every character there is."""
+    return neutralise(EVERY)
+
+
+def test_no_control_character_is_obeyed(left):
+    assert {c for c in left if unicodedata.category(c) == "Cc"} == {"\n", "\t"}
+
+
+def test_of_the_format_characters_only_harmless_marks_stay(left):
+    bidi = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    assert not {c for c in left if unicodedata.bidirectional(c) in bidi}
+
+
+@given(st.text(), st.integers(0, 50))
+def test_it_does_not_matter_where_a_chunk_ends(text, cut):
+    assert neutralise(text[:cut]) + neutralise(text[cut:]) == neutralise(text)
+
+
+def test_a_name_stays_on_its_line():
+    assert one_line("a\nb\tc\x1b") == "a^Jb^Ic^["

@@ -1,0 +1,160 @@
+"""Signals that come while something must be done whole are delivered, later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ore.files.signals import deferred_signals
+from tests.support.faults import in_child
+from tests.support.process import PATIENCE
+
+
+@pytest.fixture(params=["alone", "beside a thread"], autouse=True)
+def threads(request) -> Iterator[None]:
+    """Whether the thread that defers is the only one, for that is done in two ways."""
+    if request.param == "alone":
+        limit = time.monotonic() + PATIENCE  # a server of an earlier test may still be ending
+        while threading.active_count() > 1 and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert threading.active_count() == 1
+        yield
+        return
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    yield
+    done.set()
+    other.join()
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_the_block_and_is_delivered_once(number):
+    heard = []
+    before = signal.signal(number, lambda *_: heard.append("handler"))
+    try:
+        with deferred_signals():
+            send(number)
+            send(number)
+            heard.append("block")
+        heard.append("after")
+        assert signal.getsignal(number).__name__ == "<lambda>"
+    finally:
+        signal.signal(number, before)
+    assert heard == ["block", "handler", "after"]
+
+
+def test_an_interrupt_is_raised_after_the_block():
+    done = []
+    with pytest.raises(KeyboardInterrupt):
+        with deferred_signals():
+            send(signal.SIGINT)
+            done.append("block")
+    assert done == ["block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_terminated_process_ends_by_the_signal_after_the_block(tmp_path):
+    def block():
+        with deferred_signals():
+            send(signal.SIGTERM)
+            (tmp_path / "done").touch()
+        (tmp_path / "after").touch()
+
+    assert in_child(block).signal == signal.SIGTERM
+    assert set(os.listdir(tmp_path)) == {"home", "done"}
+
+
+def test_both_signals_are_delivered():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append("terminated"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with deferred_signals():
+                send(signal.SIGINT)
+                send(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == ["terminated"]
+
+
+def test_an_error_of_the_block_goes_through_and_the_handlers_are_back():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(ValueError):
+        with deferred_signals():
+            raise ValueError
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with deferred_signals():
+            send(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_another_thread_does_the_block_without_touching_handlers():
+    seen = []
+
+    def block():
+        with deferred_signals():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_flood_of_interrupts_leaves_mask_and_handlers_as_they_were(others):
+    def flooded():
+        sys.settrace(None)  # an interrupt in a tracer, as coverage's, leaves its lock held
+        for _ in range(others):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        is_armed, raised, parent = False, 0, os.getpid()
+
+        def handler(*_):
+            nonlocal is_armed
+            if is_armed:
+                is_armed = False
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, handler)
+        on_term = signal.getsignal(signal.SIGTERM)
+        sender = os.fork()
+        if sender == 0:
+            limit = time.monotonic() + 1.5
+            while time.monotonic() < limit:
+                os.kill(parent, signal.SIGINT)
+            os._exit(0)
+        until = time.monotonic() + 1.6
+        while time.monotonic() < until:
+            try:
+                is_armed = True
+                for _ in range(100):
+                    with deferred_signals():
+                        pass
+                is_armed = False
+            except KeyboardInterrupt:
+                raised += 1
+        os.waitpid(sender, 0)
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        return raised > 0, handlers == [handler, on_term], mask
+
+    assert in_child(flooded).value == (True, True, set())

@@ -1,0 +1,285 @@
+"""The skills there are, lenient and loud, and what a turn gets of the one that is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from ore.errors import InvalidSkillError, SkillNotFoundError
+from ore.skills import (
+    MAX_RESOURCE_BYTES,
+    MAX_RESOURCES,
+    activate_skill,
+    build_skill_registry,
+    build_targets_from_skill_registry,
+    find_skill,
+    load_skill_metadata,
+)
+from ore.types import RoutingTarget, SkillMetadata
+from tests.support.skill_files import write_skill
+
+
+def named(root: Path, name: str, folder: str = "", hints: str = "") -> Path:
+    frontmatter = f"name: {name}\ndescription: About {name}.\n{hints}"
+    return write_skill(root, folder or name, frontmatter)
+
+
+def activated(root: Path, body: str, **resources: str | bytes) -> tuple[str, list[str]]:
+    folder = write_skill(root, body=body, **resources)
+    lines: list[str] = []
+    return activate_skill(load_skill_metadata(folder), lines.append), lines
+
+
+# The registry
+
+
+def test_the_registry_holds_every_skill_by_name_in_order(tmp_path):
+    root = tmp_path / "skills"
+    folders = {name: named(root, name) for name in ("zip", "pdf", "a-b")}
+    lines: list[str] = []
+    registry = build_skill_registry(root, lines.append)
+    assert list(registry.items()) == [
+        (name, SkillMetadata(name, f"About {name}.", (hint,), folders[name]))
+        for name, hint in (("a-b", "a b"), ("pdf", "pdf"), ("zip", "zip"))
+    ]
+    assert lines == []
+    assert build_skill_registry(str(root)) == registry
+
+
+def test_the_registry_is_in_the_home_of_ore(home, tmp_path, monkeypatch):
+    folder = named(home / ".ore" / "skills", "pdf")
+    assert build_skill_registry()["pdf"].path == folder
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "elsewhere"))
+    assert build_skill_registry() == {}
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_one_bad_skill_is_skipped_with_one_line_and_the_others_load(tmp_path):
+    root = tmp_path / "skills"
+    named(root, "pdf")
+    write_skill(root, "broken", "name: [")
+    write_skill(root, "nameless", "description: d")
+    (root / "empty\nfolder").mkdir()
+    lines: list[str] = []
+    assert list(build_skill_registry(root, lines.append)) == ["pdf"]
+    start, end = "SKILL.md in the skill folder", "The skill is skipped."
+    assert lines == [
+        f"{start} 'broken' can't be used: its frontmatter is not valid YAML at line 3: "
+        f"did not find expected node content. {end}",
+        f"{start} 'empty^Jfolder' can't be used: it is not there, and its name must be exactly "
+        f"that. {end}",
+        f"{start} 'nameless' can't be used: its frontmatter has no name. {end}",
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file name is always text")
+def test_a_folder_whose_name_is_no_text_is_a_skill_like_any_other(tmp_path):
+    root = tmp_path / "skills"
+    named(root, "pdf", folder=os.fsdecode(b"latin-\xe4"))
+    lines: list[str] = []
+    assert list(build_skill_registry(root, lines.append)) == ["pdf"]
+    assert len(lines) == 1
+
+
+def test_only_folders_are_skills_and_hidden_ones_are_not(tmp_path):
+    named(tmp_path, "git", folder=".git")
+    (tmp_path / "README.md").write_text("# Skills")
+    target = named(tmp_path / "elsewhere", "pdf")
+    root = tmp_path / "skills"
+    root.mkdir()
+    (root / "pdf").symlink_to(target)
+    (root / "gone").symlink_to(tmp_path / "gone")
+    (root / "loop").symlink_to("loop")
+    (root / "file").symlink_to(tmp_path / "README.md")
+    lines: list[str] = []
+    assert list(build_skill_registry(root, lines.append)) == ["pdf"]
+    assert lines == [
+        f"The skill folder '{name}' is a link that leads to no folder."
+        for name in ("file", "gone", "loop")
+    ]
+    assert list(build_skill_registry(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("folders", "kept", "hidden"),
+    [
+        (("one", "two"), "one", ["two"]),
+        (("pdf", "zzz"), "pdf", ["zzz"]),
+        (("aaa", "pdf", "bbb"), "pdf", ["aaa", "bbb"]),
+    ],
+)
+def test_of_two_skills_with_one_name_the_rightful_or_first_is_kept(tmp_path, folders, kept, hidden):
+    for folder in folders:
+        named(tmp_path / "skills", "pdf", folder)
+    lines: list[str] = []
+    registry = build_skill_registry(tmp_path / "skills", lines.append)
+    assert registry["pdf"].path.name == kept
+    unusual = [
+        f"The skill 'pdf' is loaded, but its name should be the name of its folder, '{kept}'."
+    ]
+    assert lines == (unusual if kept != "pdf" else []) + [
+        f"The skill in the folder '{folder}' is hidden: the one in '{kept}' is called 'pdf' too. "
+        f"Rename one of them."
+        for folder in hidden
+    ]
+
+
+def test_no_folder_of_skills_is_an_empty_registry(tmp_path):
+    lines: list[str] = []
+    assert build_skill_registry(tmp_path / "none", lines.append) == {}
+    assert lines == []
+
+
+def test_a_folder_of_skills_that_is_none_is_said(tmp_path):
+    (tmp_path / "skills").write_text("")
+    lines: list[str] = []
+    assert build_skill_registry(tmp_path / "skills", lines.append) == {}
+    assert lines == [
+        f"No skills are loaded: the folder {tmp_path}/skills can't be read: not a directory."
+    ]
+
+
+def test_targets_carry_what_a_router_needs(tmp_path):
+    named(tmp_path, "pdf", hints="hints: [read pdf]")
+    named(tmp_path, "echo")
+    registry = build_skill_registry(tmp_path)
+    assert build_targets_from_skill_registry(registry) == [
+        RoutingTarget("echo", "skill", "About echo.", ("echo",)),
+        RoutingTarget("pdf", "skill", "About pdf.", ("read pdf",)),
+    ]
+    assert build_targets_from_skill_registry({}) == []
+
+
+def test_a_skill_is_found_by_its_exact_name(tmp_path):
+    named(tmp_path, "pdf", folder="other")
+    registry = build_skill_registry(tmp_path)
+    assert find_skill(registry, "pdf") is registry["pdf"]
+    for name in ("other", "PDF", "pd", ""):
+        with pytest.raises(SkillNotFoundError):
+            find_skill(registry, name)
+
+
+@pytest.mark.parametrize(
+    ("count", "there"),
+    [
+        (0, "put a folder with a SKILL.md into ~/.ore/skills to add one"),
+        (1, "there are s00"),
+        (20, "there are " + ", ".join(f"s{n:02}" for n in range(20))),
+        (22, "there are " + ", ".join(f"s{n:02}" for n in range(20)) + " and 2 more (see --list-skills)"),
+    ],
+)  # fmt: skip
+def test_a_skill_that_is_missing_lists_what_there_is(tmp_path, count, there):
+    names = [f"s{number:02}" for number in range(count)]
+    registry = {name: SkillMetadata(name, "d", (), tmp_path) for name in names}
+    with pytest.raises(SkillNotFoundError) as caught:
+        find_skill(registry, "a\x1bb")
+    assert str(caught.value) == f"There is no skill 'a^[b': {there}."
+    assert caught.value.name == "a\x1bb"
+
+
+def test_the_folder_that_skills_belong_into_is_named_wherever_it_is(ore, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "elsewhere"))
+    for args in (["--list-skills"], ["--skill", "pdf", "Hi"]):
+        assert f"a SKILL.md into {tmp_path}/elsewhere/skills" in ore(*args).err
+
+
+# Activation
+
+
+def test_a_skill_without_resources_is_its_body(tmp_path):
+    text, lines = activated(tmp_path, "\n# How\n\nDo it.\n\n", scripts__run_py="boom()")
+    assert (text, lines) == ("# How\n\nDo it.", [])
+
+
+def test_resources_follow_the_body_once_each_in_the_order_of_first_mention(tmp_path):
+    text, lines = activated(
+        tmp_path,
+        "Read `references/b.md`, [a](assets/a.csv), `resources/c.txt`, [b](./references/b.md#x).",
+        references__b_md="B see `references/d.md`\n",
+        references__d_md="not named by the body",
+        assets__a_csv="A",
+        resources__c_txt="C",
+    )
+    assert text == (
+        "Read `references/b.md`, [a](assets/a.csv), `resources/c.txt`, [b](./references/b.md#x)."
+        "\n\n[Resource:references/b.md]\nB see `references/d.md`\n"
+        "\n\n[Resource:assets/a.csv]\nA"
+        "\n\n[Resource:resources/c.txt]\nC"
+    )
+    assert lines == []
+
+
+@pytest.mark.invariant
+def test_what_can_not_be_read_is_said_and_left_out(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    refs = ["../../secret", "gone.md", "logo.png", "link.md", "large.md", "ok.md"]
+    write_skill(
+        tmp_path,
+        assets__logo_png=b"\x89PNG\0",
+        assets__large_md="x" * (MAX_RESOURCE_BYTES + 1),
+        assets__ok_md="fine",
+    )
+    (tmp_path / "pdf" / "assets" / "link.md").symlink_to(tmp_path / "secret")
+    body = " ".join(f"`assets/{ref}`" for ref in refs)
+    text, lines = activated(tmp_path, body)
+    assert text == f"{body}\n\n[Resource:assets/ok.md]\nfine"
+    assert [line.partition(" in the skill folder ")[0] for line in lines] == [
+        "Path traversal blocked: 'assets/../../secret'",
+        "Resource not found: 'assets/gone.md'",
+        "The resource 'assets/logo.png'",
+        "Path traversal blocked: 'assets/link.md'",
+        "The resource 'assets/large.md'",
+    ]
+    assert all(line.endswith(". The skill is used without it.") for line in lines)
+
+
+def test_all_resources_together_are_at_most_a_mebibyte(tmp_path):
+    names = ["a", "b", "c", "d", "e", "f"]
+    sizes = [
+        MAX_RESOURCE_BYTES,
+        MAX_RESOURCE_BYTES,
+        MAX_RESOURCE_BYTES,
+        MAX_RESOURCE_BYTES - 5,
+        6,
+        5,
+    ]
+    body = " ".join(f"`assets/{name}.txt`" for name in names)
+    text, lines = activated(
+        tmp_path,
+        body,
+        **{f"assets__{name}_txt": "é" * (size // 2) + "x" * (size % 2) for name, size in zip(names, sizes)},
+    )  # fmt: skip
+    assert [part[:8] for part in text.split("[Resource:assets/")[1:]] == [
+        f"{name}.txt]\né" for name in "abcdf"
+    ]
+    assert lines == [
+        "The resource 'assets/e.txt' of the skill 'pdf' is left out: all resources together would "
+        "be larger than 1,048,576 bytes."
+    ]
+
+
+def test_a_skill_that_names_countless_resources_is_cut_off(tmp_path):
+    body = " ".join(f"`assets/{number}`" for number in range(MAX_RESOURCES + 7))
+    text, lines = activated(tmp_path, body, assets__0="first")
+    assert text == f"{body}\n\n[Resource:assets/0]\nfirst"
+    assert len(lines) == MAX_RESOURCES
+    assert lines[-1] == (
+        "The skill 'pdf' names more than 1,000 resources: the others are left out."
+    )
+
+
+def test_a_skill_without_instructions_is_said(tmp_path):
+    assert activated(tmp_path, " \n") == (
+        "",
+        ["The skill 'pdf' has no instructions below its frontmatter."],
+    )
+
+
+def test_a_skill_that_is_gone_since_the_scan_is_an_error(tmp_path):
+    skill = build_skill_registry(write_skill(tmp_path / "skills").parent)["pdf"]
+    (skill.path / "SKILL.md").unlink()
+    with pytest.raises(InvalidSkillError, match="it is not there"):
+        activate_skill(skill)

@@ -1,0 +1,106 @@
+"""What can be set, as the code has it: the tables of ``docs/configuration.md``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ore.backends import Settings, embedded_request, openai_request
+from ore.backends.model_options import OPTIONS
+from ore.cli.parser import build_parser
+from ore.errors import OreError
+
+ROOT = Path(__file__).parents[2]
+
+# What a flag's value is when it is not given: a variable, if it is set, and else a default.
+BEHIND = {
+    "--backend": ("`ORE_BACKEND`", "`auto`"),
+    "--host": ("`OLLAMA_HOST`, `OPENAI_BASE_URL`", "`127.0.0.1:11434`; openai: none"),
+    "--model": ("`ORE_MODEL`", "chosen among what is installed"),
+    "--option": ("", "the model's own"),
+    "--persona": ("", "`aya`"),
+    "--route-threshold": ("", "`0.5`"),
+    "--think": ("", "the model's own"),
+    "--keep-alive": ("", "the server's own"),
+    "--schema": ("", "free text"),
+    "--timeout": ("", "none: it waits"),
+    "--deadline": ("", "none: it waits"),
+}
+
+VARIABLES = {
+    "EDITOR": "the editor of `/edit`, after `VISUAL`",
+    "FORCE_COLOR": "colour ORE's words on any terminal",
+    "HOME": "the home folder, where `~/.ore` is",
+    "NO_COLOR": "no colour at all; wins over `FORCE_COLOR`",
+    "OLLAMA_API_KEY": "sent to an Ollama server over https, or on this machine; never shown or stored",
+    "OLLAMA_HOST": "the Ollama server's address",
+    "OMP_WAIT_POLICY": "how threads of the embedded engine wait; `passive` unless set",
+    "OPENAI_API_KEY": "sent to an OpenAI-compatible server over https, or on this machine; never shown or stored",
+    "OPENAI_BASE_URL": "the OpenAI-compatible server's address",
+    "ORE_BACKEND": "where models run",
+    "ORE_HOME": "the folder of ORE's files instead of `~/.ore`",
+    "ORE_MODEL": "the model",
+    "ORE_MODEL_DIR": "the folder of the embedded models instead of `~/.ore/models`",
+    "ORE_NO_HISTORY": "the REPL keeps no history of what was typed",
+    "SSL_CERT_DIR": "a folder of certificates to trust instead of the system's",
+    "SSL_CERT_FILE": "a file of certificates to trust instead of the system's",
+    "TERM": "`dumb` means no colour and no moving line",
+    "VISUAL": "the editor of `/edit`",
+}
+# Looked at by the code, and nothing that a user sets for ORE.
+OF_THE_SYSTEM = {"WT_SESSION", "GGML_NO_BACKTRACE", "PIP_REQUIRE_VIRTUALENV"}
+_READ = re.compile(
+    r"""environ(?:ment)?(?:\.get\(|\.setdefault\(|\[)\s*"([A-Z_]+)"|"([A-Z_]+)" (?:not )?in (?:os\.)?environ"""
+)
+
+
+def read_variables() -> set[str]:
+    """Every environment variable that the code reads by name."""
+    found = set()
+    for path in (ROOT / "ore").rglob("*.py"):
+        for names in _READ.findall(path.read_text(encoding="utf-8")):
+            found |= {name for name in names if name}
+    return found - OF_THE_SYSTEM
+
+
+def flags() -> str:
+    """Every flag: how it is written, what stands behind it, what it does."""
+    rows = []
+    for action in build_parser()._actions:
+        if not action.option_strings:
+            continue
+        long = action.option_strings[-1]
+        taken = action.metavar if isinstance(action.metavar, str) else None
+        taken = "|".join(action.choices) if action.choices else taken
+        taken = " ".join(action.metavar) if isinstance(action.metavar, tuple) else taken
+        written = ", ".join(action.option_strings) + (f" {taken}" if taken else "")
+        variable, default = BEHIND.get(long, ("", ""))
+        rows.append((f"`{written}`".replace("|", r"\|"), variable, default, action.help))
+    return _table(("flag", "variable", "default", "what it does"), rows)
+
+
+def variables() -> str:
+    """Every environment variable that is read."""
+    return _table(("variable", "what it does"), [(f"`{n}`", text) for n, text in VARIABLES.items()])
+
+
+def options() -> str:
+    """Every option of ``--option``, and which backend has it."""
+    rows = []
+    for name, (kind, _) in OPTIONS.items():
+        has = [_has(check, name) for check in (embedded_request, openai_request)]
+        rows.append((f"`{name}`", kind, "yes", *has))
+    return _table(("option", "value", "ollama", "embedded", "openai"), rows)
+
+
+def _has(backend, name: str) -> str:
+    try:
+        backend.check_settings(Settings(options={name: 512}))
+    except OreError:
+        return "refused"
+    return "yes"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("|  |", "| |")
