@@ -36,13 +36,6 @@ class Reasoner(ABC):
         yield response.content
         return response
 
-    def phase(self) -> str:
-        """Return what a call that is under way is doing, in a few words.
-
-        For a waiting indicator; may be called from another thread at any time and never raises.
-        """
-        return "waiting"
-
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
 

@@ -31,7 +31,6 @@ BY_NAME = {("ore.reasoner", "ore.backends")}
 STILL_UP = {
     ("ore.artifact", "ore.cli.terminal"),
     ("ore.artifact", "ore.cli"),
-    ("ore.backends", "ore.cli"),
 }
 """What the moves have uncovered, and the next steps take out."""
 MOST_ENTRIES = 18

@@ -67,6 +67,7 @@ class Backend(ABC):
 
     name: str
     host: str | None = None
+    _phase: Callable[[], str] | None = None  # of the reasoner that was made last
 
     @abstractmethod
     def models(self) -> list[str]:
@@ -121,6 +122,13 @@ class Backend(ABC):
         Raises:
             ModelNotFoundError: The backend knows already that there is no such model.
         """
+
+    def phase(self) -> str:
+        """Return what a call of the reasoner that was made last is doing, in a few words.
+
+        For a waiting indicator; may be called from another thread at any time and never raises.
+        """
+        return "waiting" if self._phase is None else self._phase()
 
 
 class StreamingReasoner(Reasoner):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.backends import Backend
-from ore.cli.options import Options
 from ore.errors import ModelNotFoundError, UsageError
 from ore.files.extras import install_command
 
@@ -21,13 +21,32 @@ if TYPE_CHECKING:  # a backend is imported when it is chosen
 NAMES = ("auto", "ollama", "embedded", "openai")
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a user said of the backend and the model.
+
+    Attributes:
+        backend: One of ``NAMES``; None leaves it to ``ORE_BACKEND``.
+        model: The model that was named, or None.
+        host: The server that was named, or None.
+        seconds: How long the choice of a model may take; None is as long as any question.
+        pulls: Whether a model is to be fetched, not asked.
+    """
+
+    backend: str | None = None
+    model: str | None = None
+    host: str | None = None
+    seconds: float | None = None
+    pulls: bool = False
+
+
 def open_backend(
-    options: Options,
+    wanted: Choice,
     environ: Mapping[str, str],
     env_files: Mapping[str, str],
     notice: Callable[[str], None],
 ) -> Backend:
-    """Return the backend that the flags and the environment ask for.
+    """Return the backend that the user and the environment ask for.
 
     ``auto`` is Ollama, but for one case: no host was named, nothing answers on the default
     address, and the embedded model is installed (to fetch it, the engine is enough).
@@ -39,26 +58,26 @@ def open_backend(
     Raises:
         UsageError: ``ORE_BACKEND`` or the host is illegal, or they contradict ``--model``.
     """
-    name = options.backend or environ.get("ORE_BACKEND") or "auto"
+    name = wanted.backend or environ.get("ORE_BACKEND") or "auto"
     if name not in NAMES:
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
     if name == "openai":
-        return _openai(options, environ, env_files, notice)
-    model = options.model
-    if name == "auto" and options.host is None:
+        return _openai(wanted, environ, env_files, notice)
+    model = wanted.model
+    if name == "auto" and wanted.host is None:
         model = model or _model(environ)
-    if _is_gguf_file(model, name, options.host):
-        if name == "ollama" or options.host is not None:
+    if _is_gguf_file(model, name, wanted.host):
+        if name == "ollama" or wanted.host is not None:
             raise UsageError(
                 f"{model} is a file, which only the embedded backend runs: use --backend "
                 f"embedded, and no --host."
             )
         name = "embedded"
     if name == "embedded":
-        if options.host is not None:
+        if wanted.host is not None:
             raise UsageError("--host can't be used with the embedded backend: it has no server.")
         return _embedded(environ)
-    return _ollama(options, environ, env_files, notice, is_auto=name == "auto")
+    return _ollama(wanted, environ, env_files, notice, is_auto=name == "auto")
 
 
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
@@ -83,16 +102,8 @@ def _model(environ: Mapping[str, str]) -> str | None:
     return environ.get("ORE_MODEL", "").strip() or None
 
 
-def _patience(options: Options) -> float | None:
-    """Return what bounds the choice of a model, in seconds: what bounds the turn."""
-    bounds = (options.timeout, options.deadline)
-    return min((seconds for seconds in bounds if seconds is not None), default=None)
-
-
 def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str], None]) -> Host:
     """Return the host with the file that named it, if one did; say so where it is remote."""
-    from dataclasses import replace
-
     from ore.backends.address import is_loopback
 
     file = env_files.get(host.source)
@@ -104,7 +115,7 @@ def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str],
 
 
 def _openai(
-    options: Options,
+    wanted: Choice,
     environ: Mapping[str, str],
     env_files: Mapping[str, str],
     notice: Callable[[str], None],
@@ -112,13 +123,13 @@ def _openai(
     from ore.backends.openai import OpenAIBackend
     from ore.backends.openai_server import key_for, resolve_server
 
-    host = _with_file(resolve_server(options.host, environ), env_files, notice)
+    host = _with_file(resolve_server(wanted.host, environ), env_files, notice)
     key = key_for(host.url, environ)
-    return OpenAIBackend(host, key, _model(environ), seconds=_patience(options))
+    return OpenAIBackend(host, key, _model(environ), seconds=wanted.seconds)
 
 
 def _ollama(
-    options: Options,
+    wanted: Choice,
     environ: Mapping[str, str],
     env_files: Mapping[str, str],
     notice: Callable[[str], None],
@@ -127,11 +138,11 @@ def _ollama(
     from ore.backends.ollama import OllamaBackend
     from ore.backends.ollama_host import resolve_host
 
-    host = _with_file(resolve_host(options.host, environ), env_files, notice)
-    backend = OllamaBackend(host, _model(environ), seconds=_patience(options))
+    host = _with_file(resolve_host(wanted.host, environ), env_files, notice)
+    backend = OllamaBackend(host, _model(environ), seconds=wanted.seconds)
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded(environ)
-        if embedded.has_engine() if options.pull else embedded.is_installed():
+        if embedded.has_engine() if wanted.pulls else embedded.is_installed():
             notice(
                 f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
                 f"try things with."

@@ -85,7 +85,9 @@ class EmbeddedBackend(Backend):
             FileAccessError: The model's file can't be read, or is none.
             CapabilityError: A setting that this backend does not have.
         """
-        return EmbeddedReasoner(model_id, settings)
+        made = EmbeddedReasoner(model_id, settings)
+        self._phase = made.phase
+        return made
 
 
 class EmbeddedReasoner(StreamingReasoner):

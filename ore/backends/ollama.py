@@ -91,7 +91,7 @@ class OllamaBackend(Backend):
 
         A conversation needs nothing of its own here: the server keeps its prompt cache anyway.
         """
-        return AyaReasoner(
+        made = AyaReasoner(
             model_id,
             self.address,
             timeout=settings.timeout,
@@ -100,6 +100,8 @@ class OllamaBackend(Backend):
             on_thinking=settings.on_thinking,
             **settings.asked(),
         )
+        self._phase = made.phase
+        return made
 
 
 def _asked(question: Callable[..., Any], address: Host) -> Any:

@@ -161,7 +161,7 @@ class AyaReasoner(Reasoner):
             is_there = ollama_api.answers(self.host, seconds=_PHASE_SECONDS)
             return f"loading {self.model_id}" if is_there else "no reply from the server"
         except OreError:
-            return super().phase()
+            return "waiting"
         if find_model(running, self.model_id) is None:
             return f"loading {self.model_id}"
         return self._doing

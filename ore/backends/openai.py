@@ -90,7 +90,9 @@ class OpenAIBackend(Backend):
         Raises:
             CapabilityError: A setting that the protocol does not have.
         """
-        return OpenAIReasoner(model_id, self.address, self._key, settings)
+        made = OpenAIReasoner(model_id, self.address, self._key, settings)
+        self._phase = made.phase
+        return made
 
 
 class OpenAIReasoner(StreamingReasoner):

@@ -105,10 +105,6 @@ class SchemaReasoner(Reasoner):
             parse_answer(response, self.schema)
         return response
 
-    def phase(self) -> str:
-        """Return what the inner reasoner is doing."""
-        return self.inner.phase()
-
     def close(self) -> None:
         """Close the inner reasoner."""
         self.inner.close()

@@ -51,7 +51,7 @@ def main(
     Args:
         argv: The arguments without the program's name; None is the process's own.
         console: The streams to use; None is the process's own.
-        open_backend: What makes the backend, given the options, the environment, ``env_files``
+        open_backend: What makes the backend, given an ``ore.backends.choice.Choice``, the environment, ``env_files``
             and what is told of it; None is ``ore.backends.choice.open_backend``.
         env_files: The file that each environment variable came from, where it came from one.
     """
@@ -100,8 +100,16 @@ def _run(
     def opened(chosen: Options) -> Backend:
         from ore.backends import choice
 
+        bounds = [each for each in (chosen.timeout, chosen.deadline) if each is not None]
+        wanted = choice.Choice(
+            backend=chosen.backend,
+            model=chosen.model,
+            host=chosen.host,
+            seconds=min(bounds, default=None),
+            pulls=chosen.pull is not None,
+        )
         make = open_backend or choice.open_backend
-        return make(chosen, os.environ, env_files, console.notice)
+        return make(wanted, os.environ, env_files, console.notice)
 
     if options.verb:
         _run_verb(options, console, opened)

@@ -165,7 +165,7 @@ class _Replay:
     ) -> ExecutionArtifact:
         """Ask once, and return the artifact of it, as far as it is compared."""
         reasoner = self._reasoner(backend, model, settings)
-        self._console.begin_waiting(reasoner.phase)
+        self._console.begin_waiting(backend.phase)
         try:
             response = reasoner.reason([Message(each.role, each.content) for each in messages])
         finally:

@@ -90,7 +90,7 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
         KeyboardInterrupt: It was interrupted; where its artifact is written, the text says so.
     """
     console = run.console
-    console.begin_waiting(run.engine.reasoner.phase)
+    console.begin_waiting(run.backend.phase)
     try:
         response = (_stream if run.options.stream else _whole)(run, prompt, context)
     finally:

@@ -7,17 +7,18 @@ import socket
 import pytest
 
 from ore.backends import choice
+from ore.backends.choice import Choice
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.ollama_host import DEFAULT_URL
-from ore.cli.options import Options
-from ore.errors import BackendTimeoutError, ModelNotFoundError, UsageError
+from ore.errors import ModelNotFoundError, UsageError
 from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
 
 
-def opened(options: Options, environ=None, env_files=None):
+def opened(wanted: Choice, environ=None, env_files=None):
     """The backend that is chosen, and the notices."""
     notices: list[str] = []
-    backend = choice.open_backend(options, environ or {}, env_files or {}, notices.append)
+    backend = choice.open_backend(wanted, environ or {}, env_files or {}, notices.append)
     return backend, notices
 
 
@@ -41,60 +42,60 @@ def embedded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options, environ, name",
+    "wanted, environ, name",
     [
-        (Options(backend="ollama"), {}, "ollama"),
-        (Options(backend="embedded"), {}, "embedded"),
-        (Options(), {"ORE_BACKEND": "embedded"}, "embedded"),
-        (Options(backend="ollama"), {"ORE_BACKEND": "embedded"}, "ollama"),
-        (Options(host="127.0.0.1:9"), {}, "ollama"),
-        (Options(), {"OLLAMA_HOST": "127.0.0.1:9"}, "ollama"),
+        (Choice(backend="ollama"), {}, "ollama"),
+        (Choice(backend="embedded"), {}, "embedded"),
+        (Choice(), {"ORE_BACKEND": "embedded"}, "embedded"),
+        (Choice(backend="ollama"), {"ORE_BACKEND": "embedded"}, "ollama"),
+        (Choice(host="127.0.0.1:9"), {}, "ollama"),
+        (Choice(), {"OLLAMA_HOST": "127.0.0.1:9"}, "ollama"),
     ],
 )
-def test_what_is_named_is_used_whether_it_answers_or_not(options, environ, name, embedded):
+def test_what_is_named_is_used_whether_it_answers_or_not(wanted, environ, name, embedded):
     embedded(engine=True, model=True)
-    backend, notices = opened(options, environ)
+    backend, notices = opened(wanted, environ)
     assert (backend.name, notices) == (name, [])
 
 
 def test_auto_goes_to_the_embedded_model_and_says_so(no_ollama, embedded):
     embedded(engine=True, model=True)
-    backend, notices = opened(Options())
+    backend, notices = opened(Choice())
     assert backend.name == "embedded"
     assert len(notices) == 1 and DEFAULT_URL in notices[0]
 
 
 def test_auto_without_an_embedded_model_is_ollama_with_a_hint(no_ollama, embedded):
     embedded(engine=True, model=False)
-    backend, notices = opened(Options())
+    backend, notices = opened(Choice())
     assert backend.name == "ollama"
     assert len(notices) == 1 and "--pull smollm2:135m" in notices[0]
 
 
 def test_fetching_the_embedded_model_needs_the_engine_only(no_ollama, embedded):
     embedded(engine=True, model=False)
-    assert opened(Options(pull="smollm2:135m"))[0].name == "embedded"
+    assert opened(Choice(pulls=True))[0].name == "embedded"
     embedded(engine=False, model=False)
-    assert opened(Options(pull="smollm2:135m"))[0].name == "ollama"
+    assert opened(Choice(pulls=True))[0].name == "ollama"
 
 
 def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
     embedded(engine=True, model=True)
     with FakeOllama() as fake:
         monkeypatch.setattr("ore.backends.ollama_host.DEFAULT_URL", fake.url)
-        backend, notices = opened(Options())
+        backend, notices = opened(Choice())
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 
 
 @pytest.mark.parametrize("name", ["ollama", "openai"])
-@pytest.mark.parametrize("bounds", [{"timeout": 0.2}, {"deadline": 0.2, "timeout": 60.0}])
+@pytest.mark.parametrize("bounds", [["--timeout=0.2"], ["--deadline=0.2", "--timeout=60"]])
 def test_what_bounds_a_turn_bounds_the_choice_of_its_model_too(name, bounds):
     if name == "openai":
         pytest.importorskip("openai")
     with FakeOllama(scenario="silent", on="*") as fake:
-        backend, _ = opened(Options(backend=name, host=fake.url, **bounds))
-        with pytest.raises(BackendTimeoutError, match="did not answer within 0.2 s"):
-            backend.default_model()
+        flags = ("--backend", name, "--host", fake.url, *bounds)
+        result = run_ore("hi", *flags, open_backend=choice.open_backend)
+    assert result.code == 1 and "did not answer within 0.2 s" in result.err
 
 
 @pytest.mark.parametrize("name", ["ollama", "embedded", "openai"])
@@ -102,56 +103,56 @@ def test_the_environment_names_the_default_model_of_every_backend(name):
     if name == "openai":
         pytest.importorskip("openai")
     environ = {"ORE_MODEL": " mine:1 ", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
-    backend, _ = opened(Options(backend=name), environ)
+    backend, _ = opened(Choice(backend=name), environ)
     assert backend.default_model() == "mine:1"
 
 
 @pytest.mark.parametrize("value", ["ollamma", "AUTO", "openai "])
 def test_an_unknown_name_in_the_environment_is_refused(value):
     with pytest.raises(UsageError, match="ORE_BACKEND"):
-        opened(Options(), {"ORE_BACKEND": value})
+        opened(Choice(), {"ORE_BACKEND": value})
 
 
 def test_a_gguf_file_means_the_embedded_backend(tmp_path):
     path = tmp_path / "my model.gguf"
     path.write_bytes(b"GGUF")
-    assert opened(Options(model=str(path)), {"OLLAMA_HOST": "127.0.0.1:9"})[0].name == "embedded"
-    for options, environ in (
-        (Options(model=str(path), backend="ollama"), {}),
-        (Options(model=str(path)), {"ORE_BACKEND": "ollama"}),
-        (Options(model=str(path), host="127.0.0.1:9"), {}),
+    assert opened(Choice(model=str(path)), {"OLLAMA_HOST": "127.0.0.1:9"})[0].name == "embedded"
+    for wanted, environ in (
+        (Choice(model=str(path), backend="ollama"), {}),
+        (Choice(model=str(path)), {"ORE_BACKEND": "ollama"}),
+        (Choice(model=str(path), host="127.0.0.1:9"), {}),
     ):
         with pytest.raises(UsageError, match="use --backend embedded, and no --host"):
-            opened(options, environ)
+            opened(wanted, environ)
 
 
 def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tmp_path):
     path = tmp_path / "mine.gguf"
     path.write_bytes(b"GGUF")
     environ = {"ORE_MODEL": str(path)}
-    assert opened(Options(), environ)[0].name == "embedded"
-    for options in (Options(backend="ollama"), Options(host="127.0.0.1:9")):
-        assert opened(options, environ)[0].name == "ollama"
+    assert opened(Choice(), environ)[0].name == "embedded"
+    for wanted in (Choice(backend="ollama"), Choice(host="127.0.0.1:9")):
+        assert opened(wanted, environ)[0].name == "ollama"
 
 
 @pytest.mark.parametrize(
-    "options, environ",
-    [(Options(model="none.gguf"), {}), (Options(), {"ORE_MODEL": "none.gguf"})],
+    "wanted, environ",
+    [(Choice(model="none.gguf"), {}), (Choice(), {"ORE_MODEL": "none.gguf"})],
 )
-def test_a_gguf_file_that_is_not_there_is_named(options, environ):
+def test_a_gguf_file_that_is_not_there_is_named(wanted, environ):
     with pytest.raises(ModelNotFoundError, match="no file none.gguf"):
-        opened(options, environ)
+        opened(wanted, environ)
 
 
 def test_the_embedded_backend_has_no_host():
     with pytest.raises(UsageError, match="--host"):
-        opened(Options(backend="embedded", host="127.0.0.1:9"))
+        opened(Choice(backend="embedded", host="127.0.0.1:9"))
 
 
 def test_a_remote_host_from_a_file_is_said_and_a_loopback_one_is_not():
     for host, said in (("192.0.2.1", True), ("127.0.0.1:9", False)):
         backend, notices = opened(
-            Options(), {"OLLAMA_HOST": host}, {"OLLAMA_HOST": "/home/me/.ore/.env"}
+            Choice(), {"OLLAMA_HOST": host}, {"OLLAMA_HOST": "/home/me/.ore/.env"}
         )
         assert bool(notices) == said
         assert "/home/me/.ore/.env" in str(backend.address)

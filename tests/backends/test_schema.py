@@ -195,15 +195,11 @@ class Wordless(Reasoner):
     def reason(self, messages):
         return "Paris."
 
-    def phase(self):
-        return "dreaming"
 
-
-def test_what_is_no_response_is_left_to_the_engine_and_the_phase_is_the_inner_ones():
+def test_what_is_not_a_response_is_left_to_the_engine():
     reasoner = SchemaReasoner(Wordless(), CITY)
     with pytest.raises(ReasonerContractError):
         ORE(reasoner, "").execute("hi")
-    assert reasoner.phase() == "dreaming"
 
 
 def test_the_server_gets_the_schema():

@@ -253,8 +253,8 @@ def test_another_model_under_the_same_name_is_seen(ore, folder, monkeypatch):
 def test_an_artifact_s_backend_is_used_where_the_user_names_none(ore, folder, monkeypatch):
     opened = []
 
-    def opening(options, *rest):
-        opened.append(options.backend)
+    def opening(wanted, *rest):
+        opened.append(wanted.backend)
         return ScriptedBackend(["Paris."])
 
     from tests.support.harness import ScriptedBackend

@@ -22,7 +22,6 @@ SIGNATURES = (
     "ORE.execute_stream",
     "Reasoner.reason",
     "Reasoner.stream_reason",
-    "Reasoner.phase",
     "Reasoner.close",
     "AyaReasoner",
     "SessionStore.save",
