@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ore.cli.commands import Talk, complete, perform
 from ore.cli.input import decode_line
-from ore.cli.terminal.console import MORE, Console
+from ore.cli.terminal.console import MORE_LABEL, Console
 from ore.cli.turn import Run, outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
 
@@ -142,7 +142,7 @@ def _quoted(console: Console, text: str) -> str | None:
     text = text.lstrip()
     while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:
-            line = console.ask(MORE)
+            line = console.ask(MORE_LABEL)
         except KeyboardInterrupt:
             console.end_line()
             console.notice("The text was dropped.")

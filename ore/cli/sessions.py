@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 
 from ore.cli.options import Options
-from ore.cli.terminal.console import LABEL, PROMPT, Console
+from ore.cli.terminal.console import ANSWER_LABEL, PROMPT_LABEL, Console
 from ore.errors import UsageError
 from ore.store import FileSessionStore
 from ore.types import Message, Session
@@ -150,7 +150,7 @@ def _data(message: Message) -> dict[str, object]:
 
 
 def _label(message: Message) -> str:
-    return PROMPT if message.role == "user" else LABEL
+    return PROMPT_LABEL if message.role == "user" else ANSWER_LABEL
 
 
 def _about(session: Session) -> str:

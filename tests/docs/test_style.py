@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.terminal.style import LABEL, allows_colour, paint
+from ore.cli.terminal.style import COLOURS, allows_colour, paint, paint_label
 
 
 @pytest.mark.skipif("os.name == 'nt'", reason="a terminal there need not say what it is")
@@ -27,5 +27,6 @@ def test_who_says_what(is_terminal, environ, allowed):
 
 
 def test_a_style_ends_where_the_text_does():
-    assert paint("x", LABEL) == "\x1b[1;36mx\x1b[0m"
-    assert paint("", LABEL) == ""
+    assert paint("x", COLOURS["[AYA]:"]) == "\x1b[1;36mx\x1b[0m"
+    assert paint_label("ore: ") == "\x1b[1;31more:\x1b[0m "
+    assert paint("", COLOURS["[AYA]:"]) == ""

@@ -1,1 +1,1 @@
-"""What a person at a terminal types and sees. Knows nothing about models, sessions or artifacts."""
+"""What a person at a terminal types and sees."""

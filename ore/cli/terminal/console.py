@@ -10,24 +10,23 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from ore.cli.terminal import style
-from ore.cli.terminal.streams import Streams, lead_nowhere, wait_on
+from ore.cli.terminal.streams import Streams, make_blocking, redirect_to_null
+from ore.cli.terminal.style import paint_label
+from ore.cli.terminal.text import AnswerText, laid_out, list_lines, pairs, summary
+from ore.cli.terminal.waiting import ProgressBar
 from ore.errors import ReasonerContractError, UsageError
 from ore.files.neutral import neutralise
 
-TYPE_CHECKING = False  # not typing's, which would cost every start
-if TYPE_CHECKING:  # imported when they are needed
-    from contextlib import AbstractContextManager
-
-    from ore.cli.terminal.answer_text import AnswerText
-    from ore.cli.terminal.line_editor import LineEditor
+if TYPE_CHECKING:
+    from ore.cli.terminal.editing import LineEditor
     from ore.cli.terminal.markdown import Markdown
-    from ore.cli.terminal.progress import Progress
 
-LABEL = "[AYA]: "
-PROMPT = "You: "
-MORE = "...  "
+ANSWER_LABEL = "[AYA]: "
+PROMPT_LABEL = "You: "
+MORE_LABEL = "...  "
 """The prompt inside a text of several lines."""
 
 MOST_RECALLED = 12
@@ -39,35 +38,21 @@ class Console(Streams):
 
     What writes to stdout may raise ``OutputError`` or ``ReaderGoneError``.
 
-    Args:
-        stdin: Bytes, or None when it is closed.
-        stdout: Text, or None when it is closed.
-        stderr: Text, or None when it is closed.
-        environ: What says what a terminal shows besides text; None is nothing.
-
     Attributes:
         markdown: Whether answers on a terminal are shown as Markdown.
     """
 
-    def __init__(
-        self,
-        stdin: io.BufferedIOBase | None,
-        stdout: io.TextIOBase | None,
-        stderr: io.TextIOBase | None,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(stdin, stdout, stderr, environ)
-        self.markdown = False
-        self._line_is_open = False
-        self._label_is_due = False
-        self._shown: AnswerText | Markdown | None = None
-        self._editor: LineEditor | None = None
-        self._progress: Progress | None = None
+    markdown = False
+    _line_is_open = False
+    _label_is_due = False
+    _shown: AnswerText | Markdown | None = None
+    _editor: LineEditor | None = None
+    _progress: ProgressBar | None = None
 
     @classmethod
     def from_system(cls) -> Console:
         """Return a console on the process's own streams, UTF-8 whatever the locale."""
-        wait_on(sys.stdin, sys.stdout, sys.stderr)
+        make_blocking(sys.stdin, sys.stdout, sys.stderr)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -86,9 +71,7 @@ class Console(Streams):
 
             self._shown = Markdown(self._columns(self.stdout) or 80, self.stdout_has_colour)
         elif self.stdout_is_terminal:
-            from ore.cli.terminal.answer_text import AnswerText
-
-            self._shown = AnswerText(self._columns(self.stdout), len(LABEL))
+            self._shown = AnswerText(self._columns(self.stdout), len(ANSWER_LABEL))
 
     def chunk(self, text: str) -> None:
         """Write a part of the answer at once; on a terminal, as far as its words are complete."""
@@ -109,14 +92,12 @@ class Console(Streams):
         self._line_is_open = False
 
     def _label(self) -> str:
-        label = self._painted(LABEL, style.LABEL) if self._label_is_due else ""
+        label = self._painted(ANSWER_LABEL) if self._label_is_due else ""
         self._label_is_due = False
         return label
 
-    def _painted(self, label: str, how: str) -> str:
-        if not self.stdout_has_colour:
-            return label
-        return style.paint(label.rstrip(), how) + label[len(label.rstrip()) :]
+    def _painted(self, label: str) -> str:
+        return paint_label(label) if self.stdout_has_colour else label
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: show what was held, and begin a new line."""
@@ -146,29 +127,24 @@ class Console(Streams):
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
-        from ore.cli.terminal.answer_text import list_lines
-
         lines = list_lines(rows, self.stdout_is_terminal)
         self._write("".join(f"{line}\n" for line in lines), flush=True)
 
     def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
-        """Write a conversation: a line about it, then each text after the label of who said it."""
-        if self.stdout_is_terminal:
-            head = neutralise(head)
-            parts = [self._said(label, text) for label, text in parts]
+        """Write a conversation: a line about it, then each text after its speaker's label."""
         paragraphs = [head, *(label + text for label, text in parts)]
+        if self.stdout_is_terminal:
+            width = self._columns(self.stdout)
+            said = [
+                self._painted(label) + laid_out(text, width, len(label)) for label, text in parts
+            ]
+            paragraphs = [neutralise(head), *said]
         self._write("\n\n".join(paragraphs) + "\n", flush=True)
-
-    def _said(self, label: str, text: str) -> tuple[str, str]:
-        from ore.cli.terminal.answer_text import laid_out
-
-        how = style.PROMPT if label == PROMPT else style.LABEL
-        return self._painted(label, how), laid_out(text, self._columns(self.stdout), len(label))
 
     def abandon_stdout(self) -> None:
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""
         if self.stdout is not None and self.stdout is sys.stdout:
-            lead_nowhere(self.stdout)
+            redirect_to_null(self.stdout)
         self.stdout = None
 
     # Everything else
@@ -179,44 +155,40 @@ class Console(Streams):
             self._tell(text, is_dim=True)
 
     def recall(self, label: str, text: str) -> None:
-        """Write to stderr what was said before, the end of a long text, unless ORE is to be quiet."""
+        """Write an earlier message to stderr, the end of a long one, unless ORE is to be quiet."""
         if self.quiet:
             return
         lines = self._wrapped(text, len(label)).split("\n")
         if len(lines) > MOST_RECALLED:
             lines = ["…", *lines[-MOST_RECALLED:]]
-        how = style.PROMPT if label == PROMPT else style.LABEL
-        self._tell("\n".join(lines), label=label, how=how)
+        self._tell("\n".join(lines), label=label)
 
     def reply(self, text: str) -> None:
-        """Write lines to stderr, also when ORE is to be quiet: what was asked for, the usage."""
+        """Write lines to stderr, even when ORE is to be quiet: what was asked for, the usage."""
         self._tell(text)
 
     def error(self, text: str) -> None:
         """Write one error to stderr."""
-        self._tell(text, label="ore: ", how=style.ERROR)
+        self._tell(text, label="ore: ")
 
     def metadata(self, response_id: str, model_id: str, values: Mapping[str, object]) -> None:
         """Write ``[Metadata]:``, for a person on a terminal and as ``key=value`` elsewhere."""
         if self.quiet:
             return
-        from ore.cli.terminal.measures import pairs, summary
-
         if self.stderr_is_terminal:
             text = summary(model_id, values)
         else:
-            text = pairs(response_id, model_id, values)
+            text = pairs({"id": response_id, "model": model_id})
+            text = f"{text} {pairs(values)}".rstrip()
         self._tell(text, label="[Metadata]: ")
 
-    def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is, in bytes: a bar where one can be drawn, else a line a step."""
+    def progress(self, step: str, done: int, total: int) -> None:
+        """Show how far a step is, in bytes: a bar where one can be drawn, else a line a step."""
         if self.quiet:
             return
         if self._progress is None:
-            from ore.cli.terminal.progress import Progress
-
-            self._progress = Progress(self._tell, self._can_redraw)
-        self._progress.show(what, done, total)
+            self._progress = ProgressBar(self._tell, self._can_redraw)
+        self._progress.show(step, done, total)
 
     def end_progress(self) -> None:
         """Take the bar away, if one is shown."""
@@ -236,13 +208,12 @@ class Console(Streams):
         ours = self.stdin is getattr(sys.stdin, "buffer", None) and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
             return
-        from ore.cli.terminal import line_editor
-        from ore.cli.terminal.history import History
+        from ore.cli.terminal import editing
 
-        if line_editor.IS_AVAILABLE:
-            self._editor = line_editor.LineEditor(History(os.environ), complete)
+        if editing.IS_AVAILABLE:
+            self._editor = editing.LineEditor(editing.History(os.environ), complete)
 
-    def ask(self, prompt: str = PROMPT) -> bytes | None:
+    def ask(self, prompt: str = PROMPT_LABEL) -> bytes | None:
         """Return the next line of stdin with its line end, or None at its end.
 
         The prompt goes to the terminal when stdin is one: to stdout, or to stderr when stdout is
@@ -251,12 +222,12 @@ class Console(Streams):
         if self.stdin is None:
             return None
         if self._editor is not None:
-            line = self._editor.read(prompt, lambda label: self._painted(label, style.PROMPT))
+            line = self._editor.read(prompt, self._painted)
             if line is None and not self._editor.ends_its_line:
                 self.end_line()
             return line
         if self.stdin_is_terminal and self.stdout_is_terminal:
-            self._write(self._painted(prompt, style.PROMPT), flush=True)
+            self._write(self._painted(prompt), flush=True)
         elif self.stdin_is_terminal:
             self._tell(prompt, end="")
         return self._read_line(self.stdin) or None
@@ -276,10 +247,12 @@ class Console(Streams):
 
     def hide_typing(self) -> AbstractContextManager[None]:
         """Return a context in which the terminal does not show what is typed; it is read later."""
-        from ore.cli.terminal.typing_ahead import unseen
+        from ore.cli.terminal.editing import hidden_typing
 
         marks_pastes = self._editor is not None and self._editor.ends_its_line
-        return unseen(self.stdin, lambda mark: self._write(mark, True), is_edited=marks_pastes)
+        return hidden_typing(
+            self.stdin, lambda mark: self._write(mark, flush=True), is_edited=marks_pastes
+        )
 
     def remember(self, entry: str) -> None:
         """Keep what was typed for the next time, where lines are edited."""
@@ -294,13 +267,13 @@ class Console(Streams):
     def confirm(self, question: str) -> bool | None:
         """Ask a question on the terminal; anything but ``y`` or ``yes`` is no.
 
-        None means that nobody can be asked: stdin or stderr is no terminal.
+        None means that nobody can be asked: stdin or stderr is not a terminal.
         """
         if self.stdin is None or not (self.stdin_is_terminal and self.stderr_is_terminal):
             return None
-        from ore.cli.terminal.line_editor import forget_typed
+        from ore.cli.terminal.editing import forget_typed
 
-        forget_typed(self.stdin)  # what was typed before the question is no answer to it
+        forget_typed(self.stdin)  # what was typed before the question does not answer it
         self._tell(f"{question} [y/N] ", end="")
         return self._read_line(self.stdin).strip().lower() in (b"y", b"yes")
 

@@ -1,21 +1,21 @@
 """Markdown on a terminal, a block at a time, through the optional package ``rich``.
 
 What an answer makes a renderer write is text and colours, never a character or a link that a
-terminal would obey. Knows nothing about streams.
+terminal would obey.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from ore.cli.terminal.answer_text import laid_out
+from ore.cli.terminal.text import laid_out
 from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.files.neutral import neutralise
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # it is optional, and slow to import
+if TYPE_CHECKING:
     from rich.segment import Segment
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -25,7 +25,7 @@ _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
 
 def check_rich() -> None:
     """Raise ``ExtraNotInstalledError`` where ``rich`` is missing; does not import it."""
-    if importlib.util.find_spec("rich") is None:
+    if find_spec("rich") is None:
         raise ExtraNotInstalledError(
             f"--render needs the package rich: {install_command('rich')}.", "rich"
         )
@@ -75,18 +75,18 @@ class Markdown:
         source, self._lines, self._fence = "\n".join(self._lines), [], ""
         if not source.strip():
             return ""
-        shown = [self._styled(line) for line in _lines_of(source, self.width)]
+        shown = [self._styled(line) for line in _rendered(source, self.width)]
         return "\n" + "\n".join(shown) + "\n"
 
     def _styled(self, line: list[Segment]) -> str:
         text = "".join(segment.text for segment in line)
-        indent = " " if laid_out(text) != neutralise(text) else ""
+        indent = " " if laid_out(text) != neutralise(text) else ""  # a forged label
         if not self._has_colour:
             return indent + neutralise(text).rstrip()
         return indent + "".join(_painted(segment) for segment in line)
 
 
-def _lines_of(source: str, width: int) -> list[list[Segment]]:
+def _rendered(source: str, width: int) -> list[list[Segment]]:
     from rich.console import Console
     from rich.markdown import Markdown as Source
     from rich.segment import Segment

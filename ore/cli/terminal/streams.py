@@ -1,7 +1,7 @@
 """The three standard streams: what they can show, and what goes wrong with them.
 
-Beside what is written stand the waiting indicator and the model's thinking; whatever else is written
-takes the one away and ends the other. Knows nothing about answers or prompts.
+Beside what is written stand the waiting indicator and the model's thinking; whatever else is
+written takes the one away and ends the other.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import io
 import os
 from collections.abc import Callable, Mapping
 
-from ore.cli.terminal.style import QUIET, allows_colour, obeys, paint
-from ore.errors import OreError, OutputError, ReaderGoneError
+from ore.cli.terminal.style import DIM, allows_colour, obeys, paint, paint_label
+from ore.cli.terminal.text import AnswerText, laid_out
+from ore.cli.terminal.waiting import THINKING_LABEL, Trace, Waiting
+from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
-
-TYPE_CHECKING = False  # not typing's, which would cost every start
-if TYPE_CHECKING:  # imported when they are needed
-    from ore.cli.terminal.trace import Trace
-    from ore.cli.terminal.waiting import Waiting
 
 
 class Streams:
@@ -34,6 +31,10 @@ class Streams:
         quiet: Whether stderr carries errors only.
     """
 
+    quiet = False
+    _waiting: Waiting | None = None
+    _trace: Trace | None = None
+
     def __init__(
         self,
         stdin: io.BufferedIOBase | None,
@@ -41,23 +42,17 @@ class Streams:
         stderr: io.TextIOBase | None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.quiet = False
-        self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
+        environ = environ or {}
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.stdin_is_terminal = _is_terminal(stdin)
         self.stdout_is_terminal = _is_terminal(stdout)
         self.stderr_is_terminal = _is_terminal(stderr)
-        environ = {} if environ is None else environ
         self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
         self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
         self._can_redraw = self.stderr_is_terminal and obeys(environ)
-        self._waiting: Waiting | None = None
-        self._trace: Trace | None = None
 
-    @staticmethod
-    def _columns(stream: io.TextIOBase | None) -> int:
-        """The width of the terminal that a stream is, or 0 where it has none."""
+    def _columns(self, stream: io.TextIOBase | None) -> int:
+        """Return the width of the terminal that a stream is, or 0 where it has none."""
         try:
             return os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
         except (OSError, ValueError):
@@ -66,15 +61,13 @@ class Streams:
     def begin_waiting(self, phase: Callable[[], str]) -> None:
         """Count the seconds on stderr until something is written, and while nothing comes.
 
-        Only where stderr is a terminal that can, and ORE is not to be quiet.
+        Only where stderr is a terminal that can redraw a line, and ORE is not to be quiet.
 
         Args:
             phase: What is being waited for, in a few words; asked from another thread.
         """
         if self.quiet or not self._can_redraw:
             return
-        from ore.cli.terminal.waiting import Waiting
-
         try:
             self._waiting = Waiting(self._draw, phase)
         except RuntimeError:
@@ -96,16 +89,15 @@ class Streams:
         self._put("\x1b[K" + drawn)
 
     def _dimmed(self, text: str) -> str:
-        return paint(text, QUIET) if self.stderr_has_colour else text
+        return paint(text, DIM) if self.stderr_has_colour else text
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""
         if self._trace is None:
-            from ore.cli.terminal.trace import Trace
-
-            self._trace = Trace(
-                self.stderr_is_terminal, self.stderr_has_colour, self._columns(self.stderr)
-            )
+            lines = None
+            if self.stderr_is_terminal:
+                lines = AnswerText(self._columns(self.stderr), len(THINKING_LABEL))
+            self._trace = Trace(lines, self.stderr_has_colour)
         self._put_apart(self._trace.feed(text))
 
     def end_thinking(self) -> None:
@@ -115,7 +107,7 @@ class Streams:
             self._put_apart(trace.end())
 
     def flush(self) -> None:
-        """Put everything that was written where it belongs.
+        """Write out everything that is still buffered for stdout.
 
         Raises:
             OutputError: It could not be written.
@@ -125,36 +117,23 @@ class Streams:
             self._write("", flush=True)
 
     def _write(self, text: str, flush: bool = False) -> None:
-        if self._trace is not None:
-            self.end_thinking()
-        if self.stdout is None:
+        self.end_thinking()
+        stdout = self.stdout
+        if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
-        if self._waiting is not None:
-            stdout = self.stdout
-            self._waiting.output(lambda: _write_now(stdout, text, flush))
-        else:
-            _write_now(self.stdout, text, flush)
+        self._apart(lambda: _write_now(stdout, text, flush))
 
-    def _tell(
-        self,
-        text: str,
-        end: str = "\n",
-        label: str = "",
-        how: str = QUIET,
-        is_dim: bool = False,
-    ) -> None:
+    def _tell(self, text: str, end: str = "\n", label: str = "", is_dim: bool = False) -> None:
         self.end_thinking()
         if self.stderr_is_terminal:
             text = self._cut(text) if end == "\r" else self._wrapped(text, len(label))
         if is_dim:
             text = self._dimmed(text)
         if self.stderr_has_colour and label:
-            label = paint(label.rstrip(), how) + " "
+            label = paint_label(label)
         self._put_apart(label + text + end)
 
     def _wrapped(self, text: str, column: int) -> str:
-        from ore.cli.terminal.answer_text import laid_out
-
         return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own
 
     def _cut(self, text: str) -> str:
@@ -162,12 +141,15 @@ class Streams:
         text, room = one_line(text), self._columns(self.stderr) - 1
         return text[:room] if room > 0 else text
 
-    def _put_apart(self, text: str) -> None:
-        """Write to stderr where the waiting indicator is not."""
+    def _apart(self, write: Callable[[], None]) -> None:
+        """Write where the waiting indicator is not."""
         if self._waiting is not None:
-            self._waiting.output(lambda: self._put(text))
+            self._waiting.output(write)
         else:
-            self._put(text)
+            write()
+
+    def _put_apart(self, text: str) -> None:
+        self._apart(lambda: self._put(text))
 
     def _put(self, text: str) -> None:
         if self.stderr is None:
@@ -176,23 +158,23 @@ class Streams:
             self.stderr.write(text)
             self.stderr.flush()
         except (OSError, ValueError):
-            lead_nowhere(self.stderr)
+            redirect_to_null(self.stderr)
             self.stderr = None  # nobody can be told that nobody can be told
 
 
-def lead_nowhere(stream: io.TextIOBase) -> None:
-    """Have what was not written yet end in no file, so that the interpreter's last flush can't fail."""
+def redirect_to_null(stream: io.TextIOBase) -> None:
+    """Discard what was not written yet, so that the interpreter's last flush can't fail."""
     try:
         descriptor = stream.fileno()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
     except (OSError, ValueError):
-        pass  # it is no file, so nothing is flushed to one
+        pass  # not a file, so nothing is flushed to one
 
 
-def wait_on(*streams: object) -> None:
-    """Have reading and writing wait, also where whoever opened a stream asked for none that do."""
+def make_blocking(*streams: object) -> None:
+    """Make reads and writes wait, even where a stream was opened as non-blocking."""
     for stream in streams:
         try:
             os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # None has no fileno
@@ -212,7 +194,9 @@ def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
         if flush:
             stream.flush()
     except OSError as exc:
-        raise _output_error(exc) from exc
+        if exc.errno == errno.EPIPE or (os.name == "nt" and exc.errno == errno.EINVAL):
+            raise ReaderGoneError("Nobody reads the answer any more.") from exc
+        raise OutputError(f"The answer can't be written: {exc.strerror or exc}.") from exc
 
 
 def _is_terminal(stream: io.IOBase | None) -> bool:
@@ -220,10 +204,3 @@ def _is_terminal(stream: io.IOBase | None) -> bool:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
         return False
-
-
-def _output_error(exc: OSError) -> OreError:
-    broken = exc.errno == errno.EPIPE or (os.name == "nt" and exc.errno == errno.EINVAL)
-    if broken:
-        return ReaderGoneError("Nobody reads the answer any more.")
-    return OutputError(f"The answer can't be written: {exc.strerror or exc}.")

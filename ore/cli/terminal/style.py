@@ -1,7 +1,6 @@
 """What a terminal can show besides text, and the few colours that ORE's own words have.
 
-An answer is never coloured: that is how a person tells ORE's words from a model's. Knows nothing
-about streams.
+An answer is never coloured: that is how a person tells ORE's words from a model's.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-LABEL = "1;36"
-PROMPT = "1;32"
-ERROR = "1;31"
-QUIET = "2"
+DIM = "2"
+COLOURS = {"[AYA]:": "1;36", "You:": "1;32", "...": "1;32", "ore:": "1;31"}
+"""Of the labels that are not dim."""
 
 
 def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
@@ -36,3 +34,9 @@ def obeys(environ: Mapping[str, str]) -> bool:
 def paint(text: str, style: str) -> str:
     """Return ``text`` in a style of this module, and the plain style after it."""
     return f"\x1b[{style}m{text}\x1b[0m" if text else ""
+
+
+def paint_label(label: str) -> str:
+    """Return a label of ORE's in its colour; the space after it stays plain."""
+    words = label.rstrip()
+    return paint(words, COLOURS.get(words, DIM)) + label[len(words) :]

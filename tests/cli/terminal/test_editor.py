@@ -82,8 +82,5 @@ def test_where_no_file_can_be_made_no_editor_is_opened(editor, tmp_path):
             write_in_editor("a text", environ)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert str(raised.value) == (
-        "There can be no file for the editor: file too large; free some space, or set TMPDIR to "
-        "another folder."
-    )
+    assert "file too large" in str(raised.value) and "TMPDIR" in str(raised.value)
     assert not (tmp_path / "opened").exists()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ore.cli.terminal.history import MOST_BYTES, MOST_ENTRIES, History
+from ore.cli.terminal.editing import MOST_BYTES, MOST_ENTRIES, History
 
 
 def history(**environ: str) -> History:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ore.cli.terminal.typing_ahead import unseen
+from ore.cli.terminal.editing import hidden_typing
 
 
 @pytest.fixture
@@ -34,7 +34,10 @@ def test_the_terminal_shows_nothing_in_the_block_and_is_as_it_was_after_it(
 ):
     _, stdin = terminal
     before = local_modes(stdin)
-    with pytest.raises(KeyboardInterrupt), unseen(stdin, lambda _: None, is_edited=is_edited):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        hidden_typing(stdin, lambda _: None, is_edited=is_edited),
+    ):
         assert local_modes(stdin) == before & ~off
         raise KeyboardInterrupt
     assert local_modes(stdin) == before
@@ -42,7 +45,7 @@ def test_the_terminal_shows_nothing_in_the_block_and_is_as_it_was_after_it(
 
 def test_what_was_typed_is_read_after_the_block(terminal):
     ours, stdin = terminal
-    with unseen(stdin, lambda _: None, is_edited=False):
+    with hidden_typing(stdin, lambda _: None, is_edited=False):
         os.write(ours, b"next\n")
     assert stdin.readline() == b"next\n"
 
@@ -51,7 +54,7 @@ def test_what_was_typed_is_read_after_the_block(terminal):
 def test_pastes_are_marked_where_lines_are_edited(terminal, is_edited, shown):
     _, stdin = terminal
     written: list[str] = []
-    with unseen(stdin, written.append, is_edited=is_edited):
+    with hidden_typing(stdin, written.append, is_edited=is_edited):
         pass
     assert written == shown
 
@@ -61,12 +64,12 @@ def test_what_is_no_terminal_is_left_alone(tmp_path):
     written: list[str] = []
     with open(tmp_path / "file", "rb") as file:
         for stdin in (file, io.BytesIO(b"text\n")):
-            with unseen(stdin, written.append, is_edited=True):
+            with hidden_typing(stdin, written.append, is_edited=True):
                 assert stdin.readline() == b"text\n"
     assert written == []
 
 
 def test_a_terminal_that_goes_away_in_the_block_is_no_error(terminal):
     _, stdin = terminal
-    with unseen(stdin, lambda _: None, is_edited=False):
+    with hidden_typing(stdin, lambda _: None, is_edited=False):
         stdin.close()

@@ -1,4 +1,4 @@
-"""An answer on a terminal: whole words, no forged labels, whatever the pieces it comes in."""
+"""Texts on a terminal: whole words, no forged labels, lists and measured things."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.cli.terminal.answer_text import LABELS, AnswerText, columns, width_of
+from ore.cli.terminal.text import (
+    LABELS,
+    AnswerText,
+    amount,
+    list_lines,
+    pairs,
+    summary,
+    width_of,
+)
 from ore.files.neutral import neutralise
 
 TEXTS = st.text(
@@ -104,8 +112,8 @@ def test_no_line_is_wider_than_the_terminal(words, column):
 
 def test_rows_stand_below_each_other_in_any_script():
     rows = [("日本", "first"), ("longer", "second")]
-    assert columns(rows) == ["日本    first", "longer  second"]
-    assert columns([]) == []
+    assert list_lines(rows, True) == ["日本    first", "longer  second"]
+    assert list_lines([], True) == []
 
 
 @pytest.mark.parametrize(
@@ -114,3 +122,38 @@ def test_rows_stand_below_each_other_in_any_script():
 def test_a_line_s_end_of_two_characters_is_one_wherever_the_stream_is_cut(pieces):
     text = AnswerText(40)
     assert "".join(map(text.feed, pieces)) + text.end() == "one\ntwo^M"
+
+
+COUNTS = {"prompt_eval_count": 128, "eval_count": 512}
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        (
+            {**COUNTS, "eval_duration": 12_190_000_000, "total_duration": 12_300_000_000},
+            "m · 128 in · 512 out · 42 tok/s · 12.3 s",
+        ),
+        (
+            {**COUNTS, "eval_duration": 128_000_000_000, "prompt_eval_duration": 0},
+            "m · 128 in · 512 out · 4.0 tok/s · 128.0 s",
+        ),
+        ({**COUNTS, "total_duration": 12_000_000}, "m · 128 in · 512 out · 0.01 s"),
+        (COUNTS, "m · 128 in · 512 out"),
+        ({}, "m · 0 in · 0 out"),
+        ({"eval_count": "many", "eval_duration": None}, "m · 0 in · 0 out"),
+        ({"prompt_eval_count": -1, "eval_count": 10**400}, f"m · 0 in · {2**63} out"),
+    ],
+)
+def test_a_person_reads_counts_speed_and_seconds(values, expected):
+    assert summary("m", values) == expected
+
+
+def test_a_program_reads_every_key_whatever_a_server_says():
+    values = {"model": "a b", "x": {"y": ""}, "empty": {}, "eval_duration": 10**400}
+    assert pairs(values) == f"model='a b' x.y='' eval_duration={10**400}"
+
+
+def test_an_amount_is_a_bar_only_where_the_whole_is_known():
+    assert amount(5_000_000, 0) == "5.0 MB"
+    assert amount(5_000_000, 10_000_000) == f"[{'#' * 15}{'.' * 15}]  50% of 10.0 MB"

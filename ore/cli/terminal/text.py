@@ -1,11 +1,12 @@
-"""How an answer reads on a terminal: neutral, its words whole, and no line that passes for ORE's.
+"""How texts read on a terminal: neutral, words whole, and no line that passes for one of ORE's.
 
-Takes text in any pieces and returns what to show. Knows nothing about streams or colours.
+Takes text in any pieces and returns what to show; also measured things, lists and progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from unicodedata import category, east_asian_width
 
 from ore.files.neutral import neutralise
 
@@ -17,6 +18,7 @@ NARROWEST = 20
 
 _TAB = 8
 _INDENT = " "
+_MOST = 2**63
 
 
 class AnswerText:
@@ -39,92 +41,89 @@ class AnswerText:
         self._word_width = 0
         self._is_cut = False
         self._return = ""
+        self._out: list[str] = []
 
     def feed(self, text: str) -> str:
         """Return what can be shown of the text that came so far and was not returned before."""
-        out: list[str] = []
         text = (self._return + text).replace("\r\n", "\n")
         self._return = "\r" if text.endswith("\r") else ""  # it may be half of a line's end
         for character in neutralise(text.removesuffix("\r")):
-            if character == "\n":
-                self._end_word(out)
-                out.append("\n")
-                self._begin_line()
-            elif character.isspace():
-                self._end_word(out)
-                self._space(character, out)
+            if character.isspace():
+                self._end_word()
+                self._space(character)
             else:
-                self._letter(character, out)
-        return "".join(out)
+                self._letter(character)
+        return self._taken()
 
     def end(self) -> str:
         """Return what was held."""
-        out: list[str] = []
         for character in neutralise(self._return):
-            self._letter(character, out)
-        self._end_word(out)
+            self._letter(character)
         self._return = ""
-        return "".join(out)
+        self._end_word()
+        return self._taken()
+
+    def _taken(self) -> str:
+        taken, self._out = "".join(self._out), []
+        return taken
 
     @property
     def _edge(self) -> int:
         return self.width if self.width >= NARROWEST else 0
 
-    def _begin_line(self) -> None:
-        self._column = 0
-        self._begins_line = True
+    def _break(self) -> None:
+        self._out.append("\n")
+        self._column, self._begins_line = 0, True
 
-    def _space(self, character: str, out: list[str]) -> None:
+    def _space(self, character: str) -> None:
+        if character == "\n":
+            self._break()
+            return
         size = _TAB - self._column % _TAB if character == "\t" else width_of(character)
         if self._edge and self._column + size > self._edge:
             self._column = self._edge  # left out: the next word begins a line
             return
-        out.append(character)
+        self._out.append(character)
         self._column += size
         self._begins_line = False
 
-    def _letter(self, character: str, out: list[str]) -> None:
+    def _letter(self, character: str) -> None:
         size = width_of(character)
         if size == 2:  # scripts of wide characters have no spaces to break at
-            self._end_word(out)
+            self._end_word()
         if size == 0 and not self._word:
-            out.append(character)  # belongs to the character before it
+            self._out.append(character)  # belongs to the character before it
             return
         room = self._edge - (self._column if self._is_cut else 0)
         if self._edge and self._word_width + size > room:
-            self._cut(out)
+            self._cut_word()
         self._word.append(character)
         self._word_width += size
         if size == 2:
-            self._end_word(out)
+            self._end_word()
 
-    def _cut(self, out: list[str]) -> None:
+    def _cut_word(self) -> None:
         """Show the part of a word that fills the line; the terminal goes on in the next one."""
         if not self._is_cut and self._column:
-            self._break(out)
-        self._show(out)
+            self._break()
+        self._show_word()
         self._is_cut = True
         self._column = max(self._column - self._edge, 0)
         self._begins_line = self._column == 0
 
-    def _end_word(self, out: list[str]) -> None:
+    def _end_word(self) -> None:
         if self._word:
-            does_not_fit = self._edge and self._column + self._word_width > self._edge
-            if does_not_fit and self._column:
-                self._break(out)
-            self._show(out)
+            if self._edge and self._column and self._column + self._word_width > self._edge:
+                self._break()
+            self._show_word()
         self._is_cut = False
 
-    def _break(self, out: list[str]) -> None:
-        out.append("\n")
-        self._begin_line()
-
-    def _show(self, out: list[str]) -> None:
+    def _show_word(self) -> None:
         word = "".join(self._word)
         if self._begins_line and _passes_for_ours(word):
-            out.append(_INDENT)
+            self._out.append(_INDENT)
             self._column += len(_INDENT)
-        out.append(word)
+        self._out.append(word)
         self._column += self._word_width
         self._begins_line = False
         self._word, self._word_width = [], 0
@@ -147,11 +146,9 @@ def width_of(character: str) -> int:
     """Return how many columns a printable character takes: 0, 1 or 2."""
     if character.isascii():
         return 1
-    import unicodedata
-
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+    if category(character) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return 2 if east_asian_width(character) in "WF" else 1
 
 
 def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
@@ -159,16 +156,58 @@ def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not is_terminal:
         return ["\t".join(row).rstrip() for row in rows]
-    return columns([[neutralise(cell) for cell in row] for row in rows])
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of neutral texts as lines whose columns stand below each other."""
+    rows = [[neutralise(cell) for cell in row] for row in rows]
     sizes = [[sum(map(width_of, cell)) for cell in row] for row in rows]
     widest = [max(column) for column in zip(*sizes)]
-    return [
-        "  ".join(
-            cell + " " * (most - size) for cell, size, most in zip(row, taken, widest)
-        ).rstrip()
-        for row, taken in zip(rows, sizes)
-    ]
+    lines = []
+    for row, taken in zip(rows, sizes):
+        cells = [cell + " " * (most - size) for cell, size, most in zip(row, taken, widest)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def summary(model_id: str, values: Mapping[str, object]) -> str:
+    """Return the metadata of a response as a person reads it; what is not known is left out."""
+    asked, written = _number(values, "prompt_eval_count"), _number(values, "eval_count")
+    writing = _number(values, "eval_duration")
+    whole = _number(values, "total_duration") or writing + _number(values, "prompt_eval_duration")
+    parts = [model_id, f"{asked:.0f} in", f"{written:.0f} out"]
+    if writing:
+        parts.append(f"{written * 1e9 / writing:.{0 if written * 1e8 >= writing else 1}f} tok/s")
+    if whole:
+        parts.append(f"{whole / 1e9:.{1 if whole >= 1e8 else 2}f} s")
+    return " · ".join(parts)
+
+
+def _number(values: Mapping[str, object], key: str) -> float:
+    """Return what a key says, within what a float can hold: a server may say anything."""
+    value = values.get(key)
+    return min(max(value, 0), _MOST) if isinstance(value, (int, float)) else 0
+
+
+def pairs(values: Mapping[str, object], prefix: str = "") -> str:
+    """Return the metadata of a response as ``key=value`` words, durations in readable units."""
+    words = []
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            words.append(pairs(value, f"{name}."))
+        else:
+            words.append(f"{name}={_shown(name, value)}")
+    return " ".join(filter(None, words))
+
+
+def _shown(key: str, value: object) -> str:
+    if key.endswith("_duration") and isinstance(value, (int, float)) and abs(value) < _MOST:
+        return f"{value / 1e9:.2f}s" if value >= 1e9 else f"{value / 1e6:.1f}ms"
+    text = str(value)
+    return repr(text) if not text or any(c.isspace() for c in text) else text
+
+
+def amount(done: int, total: int) -> str:
+    """Return how far something is, in bytes: a bar where it is known how much there is."""
+    if total <= 0:
+        return f"{done / 1e6:.1f} MB"
+    part = min(done / total, 1.0)
+    bar = ("#" * round(part * 30)).ljust(30, ".")
+    return f"[{bar}] {part:4.0%} of {total / 1e6:.1f} MB"

@@ -1,0 +1,276 @@
+"""Typing at the terminal: a line with ``readline``, what is typed ahead, and the history.
+
+Where there is no ``readline`` the terminal's own editing has to do.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ore.errors import OreError
+from ore.files.folder import Folder
+from ore.files.home import ore_home
+
+try:
+    import readline
+except ImportError:  # pragma: no cover  # not tested: Windows, a Python built without it
+    readline = None  # type: ignore[assignment]  # IS_AVAILABLE is asked first
+try:
+    import termios
+except ImportError:  # pragma: no cover  # not tested: Windows has none
+    termios = None  # type: ignore[assignment]  # asked for before it is used
+
+IS_AVAILABLE = readline is not None
+_MARKS_PASTES = 0x0801  # GNU readline 8.1
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+_LOCAL = 3
+"""Where the local modes stand in what ``termios`` says of a terminal."""
+
+MOST_ENTRIES = 1000
+MOST_BYTES = 16 * 1024
+"""The longest history entry that is kept, in bytes as written."""
+_HISTORY = "history"
+_ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
+
+
+class LineEditor:
+    """Reads lines from the terminal that is the process's stdin and stdout.
+
+    Args:
+        history: Where entries come from and go to.
+        complete: Given the line up to the cursor, returns the words that can stand in the place
+            of its last word.
+
+    Attributes:
+        ends_its_line: Whether readline leaves the line itself at the end of the input.
+    """
+
+    def __init__(self, history: History, complete: Callable[[str], list[str]]) -> None:
+        self._history = history
+        self._complete = complete
+        self._words: list[str] = []
+        self.ends_its_line = False
+        readline.set_auto_history(False)
+        readline.clear_history()
+        for entry in history.entries():
+            _offer(entry)
+        readline.set_completer_delims(" ")
+        readline.set_completer(self._completion)
+        if "libedit" in (readline.__doc__ or ""):  # pragma: no cover  # not tested: macOS has it
+            readline.parse_and_bind("bind ^I rl_complete")
+            return
+        readline.parse_and_bind("tab: complete")
+        if os.environ.get("TERM", "dumb") != "dumb":
+            # Python switches it off, for its own prompt reads line by line.
+            readline.parse_and_bind("set enable-bracketed-paste on")
+            version = getattr(readline, "_READLINE_RUNTIME_VERSION", 0)
+            self.ends_its_line = version >= _MARKS_PASTES
+
+    def read(self, prompt: str, colour: Callable[[str], str]) -> bytes | None:
+        """Return the next line with its line end, or None at the end of the input.
+
+        A line may hold further line ends: a paste of several lines is one line.
+
+        Args:
+            prompt: What stands before the line.
+            colour: Returns the prompt's words with their colour.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; ``typed`` says what the line held.
+        """
+        # \x01 and \x02 keep what is between them out of the prompt's width.
+        label = prompt.rstrip()
+        painted = colour(label)
+        if painted != label:
+            painted = painted.replace(label, f"\x02{label}\x01").join("\x01\x02")
+        held = ""
+        while True:
+            readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
+            try:
+                with _on_ctrl_z(_leave_the_line):  # the terminal is as it was during the stop
+                    text = input(painted + prompt[len(label) :])
+            except EOFError:
+                return None
+            except _Stopped:
+                held = self.typed
+                os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
+            else:
+                return text.encode("utf-8", "surrogateescape") + b"\n"
+            finally:
+                readline.set_startup_hook(None)
+
+    @property
+    def typed(self) -> str:
+        """What the line held when it was interrupted."""
+        return readline.get_line_buffer()
+
+    def remember(self, entry: str) -> None:
+        """Keep an entry, unless it is the last one again."""
+        length = readline.get_current_history_length()
+        if not length or readline.get_history_item(length) != entry:
+            _offer(entry)
+            self._history.add(entry)
+
+    def _completion(self, word: str, number: int) -> str | None:
+        if number == 0:
+            self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
+        return self._words[number] if number < len(self._words) else None
+
+
+def _offer(entry: str) -> None:
+    """Let the arrow keys bring an entry back, if a line can hold it."""
+    try:
+        readline.add_history(entry)
+    except ValueError:
+        pass  # it has a NUL, or a character that the locale does not have
+
+
+class _Stopped(Exception):
+    """Ctrl-Z was pressed in a line."""
+
+
+def _leave_the_line(*_: object) -> None:
+    raise _Stopped
+
+
+@contextmanager
+def hidden_typing(
+    stdin: io.BufferedIOBase | None, show: Callable[[str], None], *, is_edited: bool
+) -> Iterator[None]:
+    """Keep the terminal from showing what is typed in the block; who reads next gets it.
+
+    Ctrl-C and Ctrl-Z work as ever.
+
+    Args:
+        stdin: The terminal; anything else is left alone.
+        show: Writes to the terminal, at once.
+        is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
+            marks where a paste begins and ends (bracketed paste).
+    """
+    before = _modes(stdin)
+    if before is None or stdin is None:
+        yield
+        return
+    hidden = list(before)
+    hidden[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
+
+    def stop(*_: object) -> None:
+        _set_modes(stdin, before)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
+        signal.signal(signal.SIGTSTP, stop)
+        _set_modes(stdin, hidden)
+
+    try:
+        _set_modes(stdin, hidden)
+        if is_edited:
+            show(_PASTE_ON)
+        with _on_ctrl_z(stop):
+            yield
+    finally:
+        _set_modes(stdin, before)
+        if is_edited:
+            show(_PASTE_OFF)
+
+
+@contextmanager
+def _on_ctrl_z(handler: Callable[..., None]) -> Iterator[None]:
+    """Have ``handler`` called in the block where Ctrl-Z would have stopped the process."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTSTP, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+
+def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
+    """Return the terminal's modes, or None where ``stdin`` is not a terminal."""
+    if termios is None or stdin is None:
+        return None
+    try:
+        return termios.tcgetattr(stdin.fileno())
+    except (OSError, ValueError, termios.error):
+        return None
+
+
+def _set_modes(stdin: io.BufferedIOBase, modes: list[Any]) -> None:
+    try:
+        termios.tcsetattr(stdin.fileno(), termios.TCSANOW, modes)
+    except (OSError, ValueError, termios.error):
+        pass  # the terminal is gone
+
+
+def forget_typed(stdin: io.BufferedIOBase) -> None:
+    """Throw away what was typed and not read yet, where stdin is a terminal."""
+    if _modes(stdin) is not None:
+        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+
+
+class History:
+    """What was typed, in ``~/.ore/history`` for the next run: one entry a line, oldest first.
+
+    A file that can't be read or written is no reason to stop.
+
+    Args:
+        environ: ``ORE_NO_HISTORY``, if it is set to anything, keeps the file unread and unwritten.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._path = None
+        if not environ.get("ORE_NO_HISTORY"):
+            try:
+                self._path = ore_home(environ)
+            except OreError:
+                pass  # there is nowhere to keep it
+
+    def entries(self) -> list[str]:
+        """Return the last ``MOST_ENTRIES`` entries, oldest first; a longer file is cut to them."""
+        if self._path is None:
+            return []
+        try:
+            with Folder(self._path) as folder:
+                data, _ = folder.read(_HISTORY, 2 * MOST_ENTRIES * MOST_BYTES)
+                lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
+                if len(lines) > MOST_ENTRIES:
+                    lines = lines[-MOST_ENTRIES:]
+                    text = "".join(f"{line}\n" for line in lines)
+                    temporary = f".{_HISTORY}.{os.getpid()}.tmp"
+                    folder.replace(_HISTORY, temporary, [text.encode("utf-8")], 0o600)
+        except (OSError, OreError, ValueError):
+            return []
+        return [_decode(line) for line in lines if line]
+
+    def add(self, entry: str) -> None:
+        """Put an entry at the end of the file, which only this user can read."""
+        line = (_encode(entry) + "\n").encode("utf-8", "replace")
+        if self._path is None or len(line) > MOST_BYTES:
+            return
+        try:
+            with Folder(self._path, make=True) as folder:
+                descriptor = folder.open(_HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                with open(descriptor, "ab", buffering=0) as file:
+                    if hasattr(os, "fchmod"):  # pragma: no branch  # Windows has none
+                        os.fchmod(descriptor, 0o600)
+                    file.write(line)
+        except (OSError, OreError):
+            self._path = None  # it would fail again
+
+
+def _encode(entry: str) -> str:
+    """Return an entry as one line of a file."""
+    return entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _decode(line: str) -> str:
+    return re.sub(r"\\[\\nr]", lambda found: _ESCAPES[found[0]], line)
