@@ -1,7 +1,7 @@
-"""Opening files that others may have prepared, and replacing files whole.
+"""Reading files that others may have prepared, and replacing files whole.
 
-Every read is of a regular file, bounded, and judged on the opened descriptor, never on a path that
-can change in between. Knows nothing about what a text says.
+What is read is a regular file, bounded, and judged on the opened descriptor, never on a path that
+can change in between.
 """
 
 from __future__ import annotations
@@ -9,51 +9,58 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
 
-_READ_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+_CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_READ = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_NOCTTY", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOSED_ON_EXEC
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_FOLDER = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
 # A folder that is passed through needs no permission to be listed, where the system can tell.
-_FOLDER_FLAGS = (
-    getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-)
-_CAN_WALK = os.open in os.supports_dir_fd and bool(_NO_FOLLOW)
-_CHUNK = 1 << 20  # bytes asked for at once
+_FOLDER_ON_THE_WAY = _FOLDER | getattr(os, "O_PATH", 0)
+_CHUNK = 1 << 20  # bytes asked for at once, where a file does not say its size
 
 
-def read_regular(path: Path | str, limit: int, *, follow: bool = True) -> bytes:
-    """Return the bytes of a regular file of at most ``limit`` bytes.
+class UnfitFileError(OSError):
+    """What is there is a link, is not a regular file, or is too large; ``strerror`` says which."""
+
+
+def read_regular(
+    path: Path | str,
+    limit: int,
+    *,
+    follow: bool = True,
+    head: int | None = None,
+    pipe: bool = False,
+) -> bytes:
+    """Return the bytes of a regular file.
 
     Args:
-        path: The file. A FIFO, device, socket or folder is refused without waiting on it.
+        path: The file. A FIFO, device, socket or folder is refused without opening it.
         limit: The most bytes to accept; a larger file is an error, never a cut.
         follow: Whether the last component may be a symbolic link.
+        head: How many bytes to return at most, from the beginning; None returns all.
+        pipe: Whether a FIFO is read, too, and waited for.
 
     Raises:
         FileAccessError: One sentence that names the path and the reason.
     """
     try:
-        if not follow and is_link(path):
-            raise OSError(errno.ELOOP, "it is a symbolic link")
-        descriptor = os.open(path, _READ_FLAGS if follow else _READ_FLAGS | _NO_FOLLOW)
+        return read_file(path, limit, follow=follow, head=head, pipe=pipe)[0]
     except (OSError, ValueError) as exc:
-        raise _unreadable(path, _why(exc)) from exc
-    return _read_opened(descriptor, path, limit)
+        raise _unreadable(path, exc) from exc
 
 
 def read_confined(root: Path | str, relative: str, limit: int, *, head: int | None = None) -> bytes:
     """Return the bytes of a regular file below ``root``, following no link at any component.
 
+    Each folder on the way is held open, so that nothing that is renamed meanwhile leads elsewhere.
     A hard link can't be told from the file itself and is read.
 
     Args:
@@ -70,116 +77,94 @@ def read_confined(root: Path | str, relative: str, limit: int, *, head: int | No
     parts = _confined_parts(relative)
     shown = Path(root, *parts)
     try:
-        descriptor = open_below(root, parts) if _CAN_WALK else open_checked(root, parts)
+        folder = os.open(root, _FOLDER_ON_THE_WAY)
+        try:
+            for part in parts[:-1]:
+                _refuse_link(os.stat(part, dir_fd=folder, follow_symlinks=False))
+                below = os.open(part, _FOLDER_ON_THE_WAY | _NO_FOLLOW, dir_fd=folder)
+                close_quietly(folder)
+                folder = below
+            return read_file(parts[-1], limit, folder=folder, follow=False, head=head)[0]
+        finally:
+            close_quietly(folder)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as exc:
         if getattr(exc, "errno", None) == errno.ELOOP:
             raise PermissionError(errno.ELOOP, "leads through a symbolic link", str(shown)) from exc
-        raise _unreadable(shown, _why(exc)) from exc
-    return _read_opened(descriptor, shown, limit, head)
+        raise _unreadable(shown, exc) from exc
+
+
+def read_file(
+    name: Path | str,
+    limit: int,
+    *,
+    folder: int | None = None,
+    follow: bool = True,
+    head: int | None = None,
+    pipe: bool = False,
+) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of a file, and what the system says of the file that was read.
+
+    As ``read_regular``; where a ``folder`` is open, ``name`` is below it.
+
+    Raises:
+        UnfitFileError: It is a link, is not a regular file, or is larger than ``limit``.
+        OSError: The system's reason.
+        ValueError: No file can have that name.
+    """
+    # Looked at first, for opening a device can have effects.
+    _judge(os.stat(name, dir_fd=folder, follow_symlinks=follow), limit, pipe)
+    flags = _READ | (0 if pipe else _NO_WAIT) | (0 if follow else _NO_FOLLOW)
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        _judge(status, limit, pipe)
+        most = limit + 1 if head is None else head
+        data = _read_at_most(descriptor, most, max(status.st_size + 1, _CHUNK))
+    finally:
+        close_quietly(descriptor)
+    if len(data) > limit:
+        raise _too_large(limit)
+    return data, status
 
 
 def _confined_parts(relative: str) -> list[str]:
-    parts = [part for part in relative.replace(os.sep, "/").split("/") if part not in ("", ".")]
-    outside = relative.startswith("/") or os.path.isabs(relative) or ".." in parts
-    if outside or not parts or os.path.splitdrive(relative)[0]:
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts or not parts:
         raise PermissionError(errno.EACCES, "leads out of the folder", relative)
     return parts
 
 
-def open_below(root: Path | str, parts: list[str]) -> int:
-    """Open ``parts`` below ``root`` for reading, one component at a time, each held open.
-
-    Nothing that is renamed meanwhile can lead elsewhere.
-
-    Raises:
-        OSError: From the step that failed; with ``ELOOP`` where a component is a symbolic link.
-    """
-    folder = os.open(root, _FOLDER_FLAGS)
-    try:
-        for part in parts[:-1]:
-            below = _open_in(folder, part, _FOLDER_FLAGS)
-            os.close(folder)
-            folder = below
-        return _open_in(folder, parts[-1], _READ_FLAGS)
-    finally:
-        os.close(folder)
+def _judge(status: os.stat_result, limit: int, pipe: bool) -> None:
+    _refuse_link(status)
+    if not stat.S_ISREG(status.st_mode) and not (pipe and stat.S_ISFIFO(status.st_mode)):
+        raise UnfitFileError(errno.EINVAL, "it is not a regular file")
+    if status.st_size > limit:
+        raise _too_large(limit)
 
 
-def _open_in(folder: int, name: str, flags: int) -> int:
-    try:
-        return os.open(name, flags | _NO_FOLLOW, dir_fd=folder)
-    except OSError as exc:
-        # What the system answers to a link differs: ELOOP, EMLINK, ENOTDIR, EFTYPE.
-        if _is_link_in(folder, name):
-            raise OSError(errno.ELOOP, "is a symbolic link", name) from exc
-        raise
+def _refuse_link(status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise UnfitFileError(errno.ELOOP, "it is a symbolic link")
 
 
-def _is_link_in(folder: int, name: str) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
+def _too_large(limit: int) -> UnfitFileError:
+    return UnfitFileError(errno.EFBIG, f"it is larger than {limit:,} bytes")
 
 
-def open_checked(root: Path | str, parts: list[str]) -> int:
-    """Open ``parts`` below ``root`` for reading where no component can be held open (Windows).
-
-    Every component is looked at before and after, and the opened file is compared with the name;
-    someone who swaps them quickly enough between the looks is not stopped.
-
-    Raises:
-        OSError: From the step that failed; with ``ELOOP`` where a component is a link.
-    """
-    path = Path(root, *parts)
-    components = [path, *path.parents][: len(parts)]
-    _refuse_links(components)
-    descriptor = os.open(path, _READ_FLAGS)
-    try:
-        _refuse_links(components)
-        if not os.path.samestat(os.fstat(descriptor), os.lstat(path)):
-            raise OSError(errno.ELOOP, "was replaced while it was opened", str(path))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+def _read_at_most(descriptor: int, size: int, at_once: int) -> bytes:
+    chunks = []
+    while size > 0 and (chunk := os.read(descriptor, min(size, at_once))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
 
 
-def _refuse_links(components: list[Path]) -> None:
-    for component in components:
-        if is_link(component):
-            raise OSError(errno.ELOOP, "is a symbolic link", str(component))
-
-
-def is_link(path: Path | str) -> bool:
-    """Return whether a path's last component is a symbolic link or, on Windows, a junction."""
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError):
-        return False
-    junction = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
-    return stat.S_ISLNK(status.st_mode) or (
-        junction is not None and getattr(status, "st_reparse_tag", 0) == junction
-    )
-
-
-def _read_opened(descriptor: int, path: Path | str, limit: int, head: int | None = None) -> bytes:
-    try:
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise _unreadable(path, "it is no regular file")
-            most = limit + 1 if head is None else head
-            data = b"" if status.st_size > limit else _read_at_most(descriptor, most)
-        finally:
-            os.close(descriptor)
-    except OSError as exc:
-        raise _unreadable(path, reason(exc)) from exc
-    if status.st_size > limit or len(data) > limit:
-        raise _unreadable(path, f"it is larger than {limit:,} bytes")
-    return data
+def _unreadable(path: Path | str, exc: Exception) -> FileAccessError:
+    shown = str(path) if str(path).isprintable() else repr(str(path))
+    why = reason(exc) if isinstance(exc, OSError) else "no file can have that name"
+    return FileAccessError(f"{shown} can't be read: {why}.", path)
 
 
 def decode_text(data: bytes, shown: str, path: str) -> str:
@@ -196,7 +181,7 @@ def decode_text(data: bytes, shown: str, path: str) -> str:
     if b"\0" in data:
         at = data.index(0)
         raise FileAccessError(
-            f"{shown} is no text: it has a NUL at byte {at}; name a text file.", path
+            f"{shown} is not text: it has a NUL at byte {at}; name a text file.", path
         )
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
@@ -206,72 +191,117 @@ def decode_text(data: bytes, shown: str, path: str) -> str:
         ) from exc
 
 
-def _read_at_most(descriptor: int, size: int) -> bytes:
-    chunks = []
-    while size > 0 and (chunk := os.read(descriptor, min(size, _CHUNK))):
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
-
-
-def _why(exc: Exception) -> str:
-    return reason(exc) if isinstance(exc, OSError) else "no file can have that name"
-
-
-def _unreadable(path: Path | str, why: str) -> FileAccessError:
-    shown = str(path)
-    if not shown.isprintable():
-        shown = repr(shown)
-    return FileAccessError(f"{shown} can't be read: {why}.", path)
-
-
-def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = 0o600) -> None:
+def replace_file(
+    path: Path | str,
+    chunks: Iterable[bytes | bytearray],
+    *,
+    mode: int = 0o600,
+    folder: int | None = None,
+    temporary: str | None = None,
+) -> os.stat_result:
     """Write ``chunks`` to ``path`` so that a reader sees the old file or the new one, never a part.
 
-    The bytes go to a temporary file beside it and are on disk before it takes the name; on any
-    failure the temporary file is removed and ``path`` is as it was. The one exception is an error
-    of the last step, putting the folder on disk: then ``path`` is the new file already.
+    The bytes go to a temporary file beside it and are on disk before it takes the name. On any
+    failure the temporary file is removed and ``path`` is as it was; but where only putting the
+    folder on disk failed, ``path`` is the new file already. A failed sync is never tried again:
+    the system may have dropped the bytes and would then report success.
+
+    Args:
+        path: The file.
+        chunks: The bytes.
+        mode: The new file's permissions.
+        folder: An open folder, which ``path`` is below; it is not put on disk.
+        temporary: A name beside it that nobody else writes to meanwhile; what is there is removed.
+            None is a name of its own each time.
+
+    Returns:
+        What the system says of the new file.
 
     Raises:
         OSError: From the step that failed.
     """
-    # A name of its own each time: what a killed process has left never stands in the way.
-    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.tmp")
-    descriptor = os.open(temporary, _WRITE_FLAGS, mode)
+    parent, name = os.path.split(path)
+    beside = os.path.join(parent, temporary or f".{name[:40]}.{os.urandom(6).hex()}.tmp")
     try:
-        with open(descriptor, "wb") as file:
+        descriptor = os.open(beside, _WRITE, mode, dir_fd=folder)
+    except FileExistsError:  # left behind by a process that was killed
+        os.unlink(beside, dir_fd=folder)
+        descriptor = os.open(beside, _WRITE, mode, dir_fd=folder)
+    try:
+        try:
             for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+                _write(descriptor, chunk)
+            sync(descriptor)
+            status = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(beside, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
         raise
-    sync_folder(path.parent)
+    if folder is None:
+        sync_folder(Path(parent))
+    return status
+
+
+def _write(descriptor: int, chunk: bytes | bytearray) -> None:
+    with memoryview(chunk) as view:
+        written = 0
+        while written < len(view):
+            count = os.write(descriptor, view[written:])
+            if count == 0:
+                raise OSError(errno.EIO, "the system wrote nothing")
+            written += count
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and what is missing above it, for this user only, and put them on disk."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Put a folder's entries on disk; where that can't be asked for, do nothing.
 
-    Windows opens no folders, a folder may be writable and not readable, and some network file
-    systems sync files only.
+    A folder may be writable and not readable, and some network file systems sync files only.
 
     Raises:
         OSError: The disk failed.
     """
-    if os.name == "nt":
-        return
     try:
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        descriptor = os.open(folder, _FOLDER)
     except PermissionError:
         return
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     except OSError as exc:
         if exc.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
+        os.close(descriptor)
+
+
+def sync(descriptor: int) -> None:
+    """Put an open file or folder on disk."""
+    if sys.platform == "darwin":  # where fsync stops at the drive's cache
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+        except OSError as exc:
+            if exc.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+    os.fsync(descriptor)
+
+
+def close_quietly(descriptor: int) -> None:
+    """Close a descriptor that nothing was written through, so that an error has no meaning."""
+    with suppress(OSError):
         os.close(descriptor)
 
 

@@ -38,7 +38,7 @@ class Lock:
         """Lock the file and write this process's id into it; return False when it is taken."""
         self._status = os.fstat(self._descriptor)
         if not stat.S_ISREG(self._status.st_mode):
-            raise OSError(errno.EINVAL, f"{self.name} is no regular file")
+            raise OSError(errno.EINVAL, f"{self.name} is not a regular file")
         if not _lock(self._descriptor):
             return False
         _sign(self._descriptor, self.pid)

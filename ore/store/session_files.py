@@ -20,7 +20,7 @@ from ore.errors import (
     SessionNotFoundError,
     SessionNotSavedError,
 )
-from ore.files import reason
+from ore.files import UnfitFileError, reason
 from ore.files.folder import Folder
 from ore.files.signals import deferred_signals
 from ore.store.names import check_name
@@ -129,9 +129,9 @@ class SessionFiles:
         """Return what is in a session's file, which may be damaged; raises what ``read`` raises."""
         try:
             return folder.read(f"{name}.json", MAX_BYTES)
-        except ValueError as exc:
+        except UnfitFileError as exc:
             raise InvalidSessionError(
-                f"The session '{name}' {failed}: {exc}. {self._path(name)} is left as it is; "
+                f"The session '{name}' {failed}: {reason(exc)}. {self._path(name)} is left as it is; "
                 f"choose another name, or move it away.",
                 name,
             ) from exc

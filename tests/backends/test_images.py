@@ -70,7 +70,7 @@ def test_a_model_that_can_not_look_is_told_before_the_call(png):
         ("text.png", 2, "is no image that models read: give a PNG, JPEG or WebP."),
         ("empty.png", 2, "is no image"),
         ("huge.png", 1, "larger than"),
-        ("fifo.png", 1, "no regular file"),
+        ("fifo.png", 1, "not a regular file"),
     ],
 )
 def test_what_is_no_image_is_told_before_anything_is_sent(ore, tmp_path, name, code, words):

@@ -81,8 +81,8 @@ def test_a_link_is_followed_for_the_user_named_it(ore, notes, tmp_path):
     "kind, why",
     [
         ("missing", "no such file"),
-        ("folder", "no regular file"),
-        ("fifo", "no regular file"),
+        ("folder", "not a regular file"),
+        ("fifo", "not a regular file"),
         ("large", "larger than 1,048,576 bytes"),
         ("bytes", "not UTF-8 at byte 1"),
         ("binary", "a NUL at byte 1"),

@@ -63,16 +63,16 @@ def test_a_persona_lasts_through_a_repl(ore, personas):
 BAD = [
     (["--system", "@/nowhere/x"], 1, "can't be read"),
     (["--system", "@"], 2, "names no file"),
-    (["--system", "@."], 1, "no regular file"),
+    (["--system", "@."], 1, "not a regular file"),
     (["--system", "@{blank}"], 2, "it is empty"),
     (["--system", "@{binary}"], 2, "not UTF-8 at byte 0"),
-    (["--system", "@{fifo}"], 1, "no regular file"),
+    (["--system", "@{fifo}"], 1, "not a regular file"),
     (["--persona", "nobody"], 1, "There is no persona 'nobody': write one to "),
     (["--persona", "../x"], 2, "can't be a persona's name"),
     (["--persona", "/etc/passwd"], 2, "can't be a persona's name"),
     (["--persona", "link"], 1, "it is a symbolic link"),
     (["--persona", "blank"], 1, "it is empty"),
-    (["--persona", "folder"], 1, "no regular file): put a text file"),
+    (["--persona", "folder"], 1, "not a regular file): put a text file"),
 ]
 
 

@@ -9,6 +9,7 @@ import stat
 import pytest
 
 from ore.errors import FileAccessError
+from ore.files import UnfitFileError, reason
 from ore.files.folder import Folder
 from tests.support.faults import Intercepted, failing
 from tests.support.sessions import SPECIAL, make_special
@@ -100,7 +101,7 @@ def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
         path.write_bytes(b"")
     else:
         path.symlink_to(target)
-    with pytest.raises(FileAccessError, match="is a symbolic link or no folder"):
+    with pytest.raises(FileAccessError, match="is a symbolic link or not a folder"):
         with Folder(path, make=True):
             pass
     assert kind == "link" or not target.exists()
@@ -110,14 +111,16 @@ def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_only_a_regular_file_is_read(folder, kind):
     make_special(folder.path / "x", kind)
-    with pytest.raises(ValueError, match="^it is no regular file$"):
+    with pytest.raises(UnfitFileError) as caught:
         folder.read("x", 100)
+    link = "link" in kind
+    assert reason(caught.value) == "it is " + ("a symbolic link" if link else "not a regular file")
 
 
 def test_a_file_larger_than_the_limit_is_refused_and_not_cut(folder):
     (folder.path / "x").write_bytes(b"12345")
     assert folder.read("x", 5)[0] == b"12345"
-    with pytest.raises(ValueError, match="^it is larger than 4 bytes$"):
+    with pytest.raises(UnfitFileError, match="it is larger than 4 bytes$"):
         folder.read("x", 4)
 
 

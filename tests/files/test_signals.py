@@ -119,6 +119,18 @@ def test_another_thread_does_the_block_without_touching_handlers():
     assert seen == [signal.default_int_handler]
 
 
+def test_threads_that_the_block_starts_never_take_the_signals():
+    masks = []
+    with deferred_signals(starts_threads=True):
+        begun = threading.Thread(
+            target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        )
+        begun.start()
+        begun.join()
+    assert {signal.SIGINT, signal.SIGTERM} <= masks[0]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_flood_of_interrupts_leaves_mask_and_handlers_as_they_were(others):

@@ -54,8 +54,8 @@ def test_a_resource_that_is_missing_is_named(tmp_path, ref):
 @pytest.mark.parametrize(
     ("ref", "problem"),
     [
-        ("references", "it is no regular file"),
-        ("references/fifo", "it is no regular file"),
+        ("references", "it is not a regular file"),
+        ("references/fifo", "it is not a regular file"),
         ("references/a.md/b", "not a directory"),
         ("references/latin.md", "it is not UTF-8 at byte 4"),
         ("references/image.png", "it holds a NUL byte at byte 3, so it is no text"),

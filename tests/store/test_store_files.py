@@ -48,7 +48,9 @@ def test_what_is_no_regular_file_is_refused_and_left_whatever_is_tried(store, ki
     before = os.lstat(path)
     assert store.exists("odd")
     for use in (store.load, store.details, store.salvage, lambda n: store.save(Session(), n)):
-        with pytest.raises(InvalidSessionError, match="'odd' .*: it is no regular file. "):
+        with pytest.raises(
+            InvalidSessionError, match="'odd' .*: it is (not a regular file|a symbolic link). "
+        ):
             use("odd")
     for use in (store.delete, lambda name: store.rename(name, "new")):
         with pytest.raises(SessionError) as caught:
