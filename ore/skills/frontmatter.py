@@ -1,18 +1,22 @@
-"""The two parts of a SKILL.md: the YAML frontmatter between two ``---`` lines, and the body.
-
-Knows nothing about files or folders, nor which fields a skill needs. Every reason that it gives is
-the end of a sentence ("it is not UTF-8 at byte 12").
-"""
+"""The two parts of a SKILL.md: YAML, read as ``yaml.safe_load`` reads it, and the body."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
+import yaml
+
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML was built without its C library
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 MAX_FRONTMATTER_BYTES = 64 * 1024
-MAX_DEPTH = 16
 HEAD_BYTES = MAX_FRONTMATTER_BYTES + 16
-"""How much of a file is enough for ``split`` to find the frontmatter, or to refuse it."""
+"""How much of SKILL.md is enough for ``split`` to find the frontmatter, or to refuse it."""
+MAX_DEPTH = 16
 
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 _CLOSING = re.compile(rb"^---\r?$", re.MULTILINE)
@@ -23,135 +27,90 @@ _PLAIN_FIELD = re.compile(
 _COLON = re.compile(r":(?:\s|$)")
 
 
-def split(data: bytes) -> tuple[str, bytes]:
-    """Return the text of the frontmatter and the bytes of the body.
+def split(data: bytes) -> tuple[bytes, bytes]:
+    """Return the frontmatter and the body of a SKILL.md.
 
     Both ``---`` lines are exact; the first may follow a byte order mark. Lines end in LF or CRLF.
 
     Raises:
-        ValueError: The frontmatter is missing, unclosed, too large or not text.
+        ValueError: The frontmatter is missing, unclosed or too large; the end of a sentence.
     """
     opening = _OPENING.match(data)
     if opening is None:
         raise ValueError("it does not begin with frontmatter, after a line that is exactly '---'")
     closing = _CLOSING.search(data, opening.end())
     if closing is None or closing.start() - opening.end() > MAX_FRONTMATTER_BYTES:
-        raise ValueError(
-            "its frontmatter is not closed by a line that is exactly '---' within "
-            f"{MAX_FRONTMATTER_BYTES // 1024} KiB"
-        )
-    frontmatter = decode(data[opening.end() : closing.start()], offset=opening.end())
-    return frontmatter, data[closing.end() :]
-
-
-def decode(data: bytes, *, offset: int = 0) -> str:
-    """Return UTF-8 bytes as text with LF at its line ends.
-
-    Args:
-        data: The bytes.
-        offset: Where they begin in their file, for the reason.
-
-    Raises:
-        ValueError: They are not UTF-8, or hold a NUL byte, which no text has.
-    """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"it is not UTF-8 at byte {offset + exc.start}") from exc
-    if "\0" in text:
-        raise ValueError(f"it holds a NUL byte at byte {offset + data.index(0)}, so it is no text")
-    return text.replace("\r\n", "\n")
+        most = f"{MAX_FRONTMATTER_BYTES:,} bytes"
+        raise ValueError(f"its frontmatter is not closed by a line '---' within {most}")
+    return data[opening.end() : closing.start()], data[closing.end() :]
 
 
 def parse(text: str) -> tuple[dict[Any, Any], bool]:
     """Return the frontmatter's mapping, and whether texts had to be quoted to read it.
 
-    Only plain YAML data is read: no tags, no anchors or aliases (so nothing can be larger than it
-    looks), no two values for one key, at most ``MAX_DEPTH`` levels. Skills are often written as
-    ``description: Use when: ...``, which is no YAML; such a text is read as if it were quoted.
+    Skills are often written as ``description: Use when: ...``, which is not YAML; such a text is
+    read as if it were quoted.
 
     Raises:
-        ValueError: The reason.
+        ValueError: The reason, as the end of a sentence.
     """
-    import yaml
-
     try:
-        return _mapping(text), False
+        return _load(text), False
     except yaml.YAMLError as exc:
         quoted = _PLAIN_FIELD.sub(_quote, text)
         if quoted != text:
-            try:
-                return _mapping(quoted), True
-            except (yaml.YAMLError, ValueError):
-                pass  # the first error is about the text as it was written
-        problem = getattr(exc, "problem", None) or getattr(exc, "reason", "it can't be parsed")
-        mark = getattr(exc, "problem_mark", None)
-        where = f" at line {mark.line + 2}" if mark else ""
-        raise ValueError(f"its frontmatter is not valid YAML{where}: {problem}") from exc
+            with suppress(yaml.YAMLError, ValueError):  # the first error is about the user's text
+                return _load(quoted), True
+        raise ValueError(_problem(exc)) from exc
 
 
-class _Pairs(list[Any]):
-    """The keys and values of a mapping that is not finished, in turns."""
-
-
-def _mapping(text: str) -> dict[Any, Any]:
-    """Build the mapping from the parser's events.
-
-    PyYAML's own builder would recurse as deep as the text does, follow aliases, and take the last
-    of two values for one key.
-    """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    stack: list[list[Any]] = [[]]
-    while loader.check_event():
-        event = loader.get_event()
-        if isinstance(event, yaml.NodeEvent):
-            _refuse_anchors_and_tags(event)
-            if isinstance(event, yaml.ScalarEvent):
-                stack[-1].append(_scalar(loader, event))
-                continue
-            if len(stack) > MAX_DEPTH:
-                raise ValueError(f"its frontmatter is nested deeper than {MAX_DEPTH} levels")
-            stack.append(_Pairs() if isinstance(event, yaml.MappingStartEvent) else [])
-        elif isinstance(event, yaml.CollectionEndEvent):
-            done = stack.pop()
-            stack[-1].append(_dict(done) if isinstance(done, _Pairs) else done)
-    documents = stack[0]
-    if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise ValueError("its frontmatter is not one mapping of 'field: value' lines")
-    return documents[0]
-
-
-def _refuse_anchors_and_tags(event: Any) -> None:
-    if event.anchor is not None:
-        raise ValueError("its frontmatter has an anchor or an alias (& or *): quote the text")
-    if event.tag is not None:
-        raise ValueError("its frontmatter has a YAML tag (!): quote the text")
-
-
-def _scalar(loader: Any, event: Any) -> Any:
-    import yaml
-
-    tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-    if tag == "tag:yaml.org,2002:str":
-        return event.value
-    node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+def _load(text: str) -> dict[Any, Any]:
+    _refuse_what_can_grow(text)
     try:
-        return loader.construct_object(node)
-    except (ValueError, OverflowError) as exc:  # a date or a number that Python can't hold
-        raise ValueError(f"its frontmatter holds a value that can't be read: {exc}") from exc
+        fields = yaml.load(text, Loader=_FrontmatterLoader)
+    except (TypeError, ValueError, OverflowError) as exc:
+        # A list as a key, or a date or a number that Python can't hold.
+        raise ValueError(f"its frontmatter has a value that can't be read: {exc}") from exc
+    if not isinstance(fields, dict):
+        raise ValueError("its frontmatter is not a mapping of 'field: value' lines")
+    return fields
 
 
-def _dict(pairs: _Pairs) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in zip(pairs[::2], pairs[1::2]):
-        if isinstance(key, (dict, list)):
-            raise ValueError("its frontmatter has a key that is no text")
-        if key in found and found[key] != value:
-            raise ValueError(f"its frontmatter has two values for the key '{str(key)[:40]}'")
-        found[key] = value
-    return found
+def _refuse_what_can_grow(text: str) -> None:
+    """Raise ``ValueError`` for aliases, tags and depth, before anything is built of the text."""
+    depth = 0
+    for event in yaml.parse(text, Loader=SafeLoader):
+        if getattr(event, "anchor", None) is not None:
+            raise ValueError("its frontmatter has an anchor or an alias (& or *): quote the text")
+        if getattr(event, "tag", None) is not None:
+            raise ValueError("its frontmatter has a YAML tag (!): quote the text")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"its frontmatter is nested deeper than {MAX_DEPTH} levels")
+
+
+class _FrontmatterLoader(SafeLoader):
+    """The safe loader, but two different values for one key are an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=True)
+            value = self.construct_object(value_node, deep=True)
+            if key in found and found[key] != value:
+                problem = f"there are two values for the key '{str(key)[:40]}'"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+            found[key] = value
+        return found
+
+
+def _problem(exc: yaml.YAMLError) -> str:
+    if not isinstance(exc, yaml.MarkedYAMLError):
+        return f"its frontmatter is not valid YAML: {getattr(exc, 'reason', exc)}"
+    where = f" at line {exc.problem_mark.line + 2}" if exc.problem_mark else ""
+    what = " ".join(filter(None, (exc.context, exc.problem)))
+    return f"its frontmatter is not valid YAML{where}: {what}"
 
 
 def _quote(field: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
 """Which resources a skill's text names: paths in Markdown links and in backticks.
 
-Knows nothing about files: a path that is found here need not exist. Every pattern takes time in
-proportion to the text, whoever wrote it.
+A path that is found here need not exist. Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def resource_mentions(body: str) -> list[str]:
     ``references/<topic>.md``) name none. A link's ``#fragment`` is dropped, its ``%20`` decoded.
     """
     found: dict[str, None] = {}
-    for mention in _MENTION.finditer(_IMAGE.sub("", _without_fences(body))):
+    for mention in _MENTION.finditer(_IMAGE.sub("", "\n".join(_prose(body)))):
         path = _resource(mention)
         if path is not None:
             found.setdefault(path)
@@ -56,14 +55,10 @@ def _resource(mention: re.Match[str]) -> str | None:
     return "/".join(parts)
 
 
-def _without_fences(body: str) -> str:
-    return "\n".join(_prose(body.split("\n")))
-
-
-def _prose(lines: list[str]) -> Iterator[str]:
+def _prose(body: str) -> Iterator[str]:
     """Yield the lines outside fenced code; a fence that nothing closes lasts to the end."""
     fence = ""
-    for line in lines:
+    for line in body.split("\n"):
         found = _FENCE.match(line)
         if fence:
             closes = found and found[1].startswith(fence) and not found[2].strip()

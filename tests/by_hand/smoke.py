@@ -107,21 +107,21 @@ def a_conversation_goes_on(ore: Installed) -> None:
     with FakeOllama() as fake:
         for number in (1, 2):
             ore.run("--session", "trip", CAPITAL, "--host", fake.url)
-            saved = ore.files.folder / ".ore/sessions/trip.json"
+            saved = ore.folder / ".ore/sessions/trip.json"
             assert len(json.loads(saved.read_text(encoding="utf-8"))["messages"]) == 2 * number
         assert len(fake.chats[1].json["messages"]) == 4
 
 
 def a_skill_and_an_env_file_are_read(ore: Installed) -> None:
-    skill = ore.files.folder / ".ore/skills/pdf/SKILL.md"
+    skill = ore.folder / ".ore/skills/pdf/SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: pdf\ndescription: Works with PDF.\n---\nDo it well.\n")
     with FakeOllama() as fake:
-        (ore.files.folder / ".ore/.env").write_text(f"OLLAMA_HOST={fake.url}\nORE_MODEL=mistral\n")
+        (ore.folder / ".ore/.env").write_text(f"OLLAMA_HOST={fake.url}\nORE_MODEL=mistral\n")
         ore.run("--skill", "pdf", "Hi")
         sent = fake.chats[0].json
     assert sent["model"] == "mistral" and sent["messages"][1]["content"].endswith("Do it well.")
-    (ore.files.folder / ".ore/.env").unlink()
+    (ore.folder / ".ore/.env").unlink()
 
 
 def a_run_is_kept_checked_and_run_again(ore: Installed) -> None:
@@ -132,7 +132,7 @@ def a_run_is_kept_checked_and_run_again(ore: Installed) -> None:
         assert ore.run("--artifact-in", "run.json", *here)[0] == "Paris.\n"
         ore.run("--replay", "run.json", *here)
         assert [chat.json["messages"][-1]["content"] for chat in fake.chats] == [CAPITAL] * 3
-    kept = ore.files.folder / "run.json"
+    kept = ore.folder / "run.json"
     kept.write_text(kept.read_text(encoding="utf-8").replace("Paris", "Lyons"), encoding="utf-8")
     ore.run("--verify", "run.json", code=3)
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ore.skills.frontmatter import HEAD_BYTES, MAX_DEPTH, MAX_FRONTMATTER_BYTES, parse, split
 
@@ -18,17 +19,17 @@ BOM = b"\xef\xbb\xbf"
 @pytest.mark.parametrize(
     ("data", "frontmatter", "body"),
     [
-        (b"---\nname: a\n---\nBody\n", "name: a\n", b"\nBody\n"),
-        (BOM + b"---\nname: a\n---\nBody", "name: a\n", b"\nBody"),
-        (b"---\r\nname: a\r\n---\r\nBody\r\n", "name: a\n", b"\nBody\r\n"),
-        (b"---\nname: a\n---", "name: a\n", b""),
-        (b"---\nname: a\n---\r", "name: a\n", b""),
-        (b"---\n---\nBody", "", b"\nBody"),
-        (b"---\na: b\n---\nOne\n---\nTwo", "a: b\n", b"\nOne\n---\nTwo"),
-        (b"---\na: |\n  x\n  ---\nb: '---'\n---\n", "a: |\n  x\n  ---\nb: '---'\n", b"\n"),
-        (b"---\na: b\n--- \n----\n---\n", "a: b\n--- \n----\n", b"\n"),
-        ("---\nname: ä\n---\nß".encode(), "name: ä\n", "\nß".encode()),
-        (b"---\na: b\n---\n\xff\0", "a: b\n", b"\n\xff\0"),
+        (b"---\nname: a\n---\nBody\n", b"name: a\n", b"\nBody\n"),
+        (BOM + b"---\nname: a\n---\nBody", b"name: a\n", b"\nBody"),
+        (b"---\r\nname: a\r\n---\r\nBody\r\n", b"name: a\r\n", b"\nBody\r\n"),
+        (b"---\nname: a\n---", b"name: a\n", b""),
+        (b"---\nname: a\n---\r", b"name: a\n", b""),
+        (b"---\n---\nBody", b"", b"\nBody"),
+        (b"---\na: b\n---\nOne\n---\nTwo", b"a: b\n", b"\nOne\n---\nTwo"),
+        (b"---\na: |\n  x\n  ---\nb: '---'\n---\n", b"a: |\n  x\n  ---\nb: '---'\n", b"\n"),
+        (b"---\na: b\n--- \n----\n---\n", b"a: b\n--- \n----\n", b"\n"),
+        ("---\nname: ä\n---\nß".encode(), "name: ä\n".encode(), "\nß".encode()),
+        (b"---\na: b\n---\n\xff\0", b"a: b\n", b"\n\xff\0"),
     ],
 )
 def test_a_file_is_split_at_its_two_exact_lines(data, frontmatter, body):
@@ -46,14 +47,11 @@ def test_a_file_is_split_at_its_two_exact_lines(data, frontmatter, body):
         (b"----\na: b\n---\n", "does not begin with frontmatter"),
         (b"---", "does not begin with frontmatter"),
         ("---\na: b\n---\n".encode("utf-16"), "does not begin with frontmatter"),
-        (b"---\na: b\n", "not closed by a line that is exactly '---'"),
-        (b"---\na: b\n--- \n ---\n----\n", "not closed by a line that is exactly '---'"),
-        (b"---\na: \xe4\n---\n", "it is not UTF-8 at byte 7"),
-        (BOM + b"---\na: \xe4\n---\n", "it is not UTF-8 at byte 10"),
-        (b"---\na: \0\n---\n", "it holds a NUL byte at byte 7"),
+        (b"---\na: b\n", "not closed by a line '---'"),
+        (b"---\na: b\n--- \n ---\n----\n", "not closed by a line '---'"),
     ],
 )
-def test_a_file_without_two_exact_lines_of_text_is_refused(data, reason):
+def test_a_file_without_two_exact_lines_is_refused(data, reason):
     with pytest.raises(ValueError, match=reason):
         split(data)
 
@@ -72,29 +70,29 @@ def test_the_head_of_a_file_is_judged_like_the_whole_file(opening, closing):
                 results.append(str(exc))
         assert results[0] == results[1]
         fits = more <= 0 and closing != b"----\n" and (closing != b"--- \n---\n" or more <= -5)
-        assert results[0].startswith("#") == fits
+        assert isinstance(results[0], bytes) == fits
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("description: 'It''s: quoted'", "It's: quoted"),
-        ('description: "a \\"b\\" c"', 'a "b" c'),
-        ("description: >\n  folded\n  text\n", "folded text\n"),
-        ("description: >-\n  folded\n  text\n", "folded text"),
-        ("description: |\n  one: 1\n  two\n", "one: 1\ntwo\n"),
-        ("description: plain\n  goes on", "plain goes on"),
-        ("description: plain # and a comment", "plain"),
-        ("description: https://example.org/a:b", "https://example.org/a:b"),
-        ("description: 😀 ünï", "😀 ünï"),
-        ("description: {version: '1.0', tags: [a, b]}", {"version": "1.0", "tags": ["a", "b"]}),
-        ("description:\n  - Read\n  - Bash(git:*)", ["Read", "Bash(git:*)"]),
-        ("description: Bash(git:*) Bash(jq:*) Read", "Bash(git:*) Bash(jq:*) Read"),
-        ("description: 5", 5),
-        ("description:", None),
-        ("description: {a: [1], b: x, a: [1]}", {"a": [1], "b": "x"}),
-    ],
-)
+READ = [
+    ("description: 'It''s: quoted'", "It's: quoted"),
+    ('description: "a \\"b\\" c"', 'a "b" c'),
+    ("description: >\n  folded\n  text\n", "folded text\n"),
+    ("description: >-\n  folded\n  text\n", "folded text"),
+    ("description: |\n  one: 1\n  two\n", "one: 1\ntwo\n"),
+    ("description: plain\n  goes on", "plain goes on"),
+    ("description: plain # and a comment", "plain"),
+    ("description: https://example.org/a:b", "https://example.org/a:b"),
+    ("description: 😀 ünï", "😀 ünï"),
+    ("description: {version: '1.0', tags: [a, b]}", {"version": "1.0", "tags": ["a", "b"]}),
+    ("description:\n  - Read\n  - Bash(git:*)", ["Read", "Bash(git:*)"]),
+    ("description: Bash(git:*) Bash(jq:*) Read", "Bash(git:*) Bash(jq:*) Read"),
+    ("description: 5", 5),
+    ("description:", None),
+    ("description: {a: [1], b: x, a: [1]}", {"a": [1], "b": "x"}),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), READ)
 def test_frontmatter_is_read_as_plain_yaml(text, value):
     assert parse(text) == ({"description": value}, False)
 
@@ -109,7 +107,7 @@ def test_frontmatter_is_read_as_plain_yaml(text, value):
         ("description: (1) Steps: one {two}", "(1) Steps: one {two}"),
     ],
 )
-def test_a_colon_in_a_plain_text_is_read_as_if_quoted_and_said(text, value):
+def test_a_colon_in_a_plain_text_is_read_as_if_quoted_and_reported(text, value):
     assert parse(f"name: a\n{text}\nlicense: MIT") == (
         {"name": "a", "description": value, "license": "MIT"},
         True,
@@ -132,12 +130,13 @@ REFUSED = [
     ("a: 1\nb: 2\na: 3", "two values for the key 'a'"),
     ("a: {b: 1, 'b': 2}", "two values for the key 'b'"),
     ("a:\n- b: 1\n  b: 2", "two values for the key 'b'"),
-    ("", "not one mapping"),
-    ("# nothing", "not one mapping"),
-    ("text", "not one mapping"),
-    ("- a: b", "not one mapping"),
-    ("a: b\n--- {a: b}", "not one mapping"),
-    ("a: b\n--- c", "not one mapping"),
+    ("", "not a mapping"),
+    ("# nothing", "not a mapping"),
+    ("text", "not a mapping"),
+    ("- a: b", "not a mapping"),
+    ("a: b\n--- {a: b}", "expected a single document"),
+    ("a: b\n--- c", "expected a single document"),
+    ("<<: {a: b}", "not valid YAML at line 2"),
     ("a: 'b", "not valid YAML at line 2"),
     ("a: b: c\nd: [", "at line 2: mapping values are not allowed"),
     ("a: b: c\nd: &x 1", "at line 2: mapping values are not allowed"),
@@ -145,7 +144,7 @@ REFUSED = [
     ("a: 'b': c", "not valid YAML at line 2"),
     ("a: \x1b[31m", "not valid YAML"),
     ("\ta: b", "not valid YAML at line 2"),
-    ("? [a]\n: b", "a key that is no text"),
+    ("? [a]\n: b", "a value that can't be read"),
     ("a: =", "not valid YAML at line 2"),
     ("a: 2024-13-45", "a value that can't be read"),
     ("a: " + "9" * 5000, "a value that can't be read"),
@@ -176,6 +175,11 @@ def test_the_deepest_nesting_that_is_allowed_is_read():
     assert str(value["a"]) == "[" * levels + "]" * levels
 
 
+@pytest.mark.parametrize("text", ["a: .nan", "a: {b: .nan}", "a: 2024-01-02 03:04:05", "a: 0o17"])
+def test_a_value_of_any_yaml_type_is_read_as_safe_load_reads_it(text):
+    assert repr(parse(text)[0]) == repr(yaml.safe_load(text))
+
+
 def test_the_parser_without_its_c_library_gives_the_same_answers():
     script = f"""
 import sys
@@ -184,7 +188,9 @@ sys.modules["yaml._yaml"] = None
 import yaml
 assert not yaml.__with_libyaml__
 from ore.skills.frontmatter import parse
-from tests.skills.test_frontmatter import REFUSED
+from tests.skills.test_frontmatter import READ, REFUSED
+for text, value in READ:
+    assert parse(text) == ({{"description": value}}, False), text
 assert parse("name: a\\ndescription: Use when: x") == (
     {{"name": "a", "description": "Use when: x"}}, True)
 for text, reason in REFUSED:

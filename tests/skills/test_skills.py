@@ -68,7 +68,7 @@ def test_one_bad_skill_is_skipped_with_one_line_and_the_others_load(tmp_path):
     start, end = "SKILL.md in the skill folder", "The skill is skipped."
     assert lines == [
         f"{start} 'broken' can't be used: its frontmatter is not valid YAML at line 3: "
-        f"did not find expected node content. {end}",
+        f"while parsing a flow node did not find expected node content. {end}",
         f"{start} 'empty^Jfolder' can't be used: it is not there, and its name must be exactly "
         f"that. {end}",
         f"{start} 'nameless' can't be used: its frontmatter has no name. {end}",
@@ -76,7 +76,7 @@ def test_one_bad_skill_is_skipped_with_one_line_and_the_others_load(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file name is always text")
-def test_a_folder_whose_name_is_no_text_is_a_skill_like_any_other(tmp_path):
+def test_a_folder_whose_name_is_not_text_is_a_skill_like_any_other(tmp_path):
     root = tmp_path / "skills"
     named(root, "pdf", folder=os.fsdecode(b"latin-\xe4"))
     lines: list[str] = []
@@ -97,7 +97,7 @@ def test_only_folders_are_skills_and_hidden_ones_are_not(tmp_path):
     lines: list[str] = []
     assert list(build_skill_registry(root, lines.append)) == ["pdf"]
     assert lines == [
-        f"The skill folder '{name}' is a link that leads to no folder."
+        f"The skill folder '{name}' is a link that does not lead to a folder."
         for name in ("file", "gone", "loop")
     ]
     assert list(build_skill_registry(tmp_path)) == []
@@ -133,7 +133,7 @@ def test_no_folder_of_skills_is_an_empty_registry(tmp_path):
     assert lines == []
 
 
-def test_a_folder_of_skills_that_is_none_is_said(tmp_path):
+def test_a_folder_of_skills_that_is_not_a_folder_is_reported(tmp_path):
     (tmp_path / "skills").write_text("")
     lines: list[str] = []
     assert build_skill_registry(tmp_path / "skills", lines.append) == {}
@@ -213,7 +213,7 @@ def test_resources_follow_the_body_once_each_in_the_order_of_first_mention(tmp_p
 
 
 @pytest.mark.invariant
-def test_what_can_not_be_read_is_said_and_left_out(tmp_path):
+def test_a_resource_that_can_not_be_read_is_reported_and_left_out(tmp_path):
     (tmp_path / "secret").write_text("secret")
     refs = ["../../secret", "gone.md", "logo.png", "link.md", "large.md", "ok.md"]
     write_skill(
@@ -231,7 +231,8 @@ def test_what_can_not_be_read_is_said_and_left_out(tmp_path):
         "Resource not found: 'assets/gone.md'",
         "The resource 'assets/logo.png'",
         "Path traversal blocked: 'assets/link.md'",
-        "The resource 'assets/large.md'",
+        f"{tmp_path}/pdf/assets/large.md can't be read: it is larger than 262,144 bytes. "
+        "The skill is used without it.",
     ]
     assert all(line.endswith(". The skill is used without it.") for line in lines)
 
@@ -266,19 +267,17 @@ def test_a_skill_that_names_countless_resources_is_cut_off(tmp_path):
     text, lines = activated(tmp_path, body, assets__0="first")
     assert text == f"{body}\n\n[Resource:assets/0]\nfirst"
     assert len(lines) == MAX_RESOURCES
-    assert lines[-1] == (
-        "The skill 'pdf' names more than 1,000 resources: the others are left out."
-    )
+    assert lines[-1] == ("The skill 'pdf' names over 1,000 files: the rest is left out.")
 
 
-def test_a_skill_without_instructions_is_said(tmp_path):
+def test_a_skill_without_instructions_is_reported(tmp_path):
     assert activated(tmp_path, " \n") == (
         "",
         ["The skill 'pdf' has no instructions below its frontmatter."],
     )
 
 
-def test_a_skill_that_is_gone_since_the_scan_is_an_error(tmp_path):
+def test_a_skill_that_has_gone_since_the_scan_is_an_error(tmp_path):
     skill = build_skill_registry(write_skill(tmp_path / "skills").parent)["pdf"]
     (skill.path / "SKILL.md").unlink()
     with pytest.raises(InvalidSkillError, match="it is not there"):
