@@ -1,15 +1,11 @@
-"""The process's entry: loads ``.env`` files and hands over to the command line.
-
-Knows nothing about flags but that ``--version`` and ``--help`` need no environment.
-"""
+"""The process's entry: loads ``.env`` files and hands over to the command line."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-
-INTERRUPTED = 130
+from contextlib import suppress
 
 
 def start() -> None:
@@ -22,6 +18,8 @@ def start() -> None:
         else:
             run(env_files=load_env_files())
     except KeyboardInterrupt:  # before the command line was there to catch it
+        from ore.errors import INTERRUPTED
+
         raise SystemExit(INTERRUPTED) from None
     finally:
         # The process ends: looking through all its objects for unused ones would take longer than
@@ -33,20 +31,25 @@ def load_env_files() -> dict[str, str]:
     """Read ``.env`` beside ``main.py``, then ``~/.ore/.env``; real variables win over both.
 
     A file of the current folder is never read: whoever made that folder would choose the server
-    that prompts are sent to.
+    that prompts are sent to. A line that is not a variable, or can't be set as one, is left out.
 
     Returns:
-        The file that each variable came from. A file that can't be read, or holds what can be no
-        variable, stands for itself, with an empty text: ``{path: ""}``.
+        The file that each variable came from. A file that can't be read stands for itself, with an
+        empty text: ``{path: ""}``.
     """
     found: dict[str, str] = {}
     for path in filter(os.path.isfile, _env_files()):
         try:
-            names = _set_all(_read(path))
+            values = _read(path)
         except (ImportError, OSError, ValueError):
             found[path] = ""
-        else:
-            found.update(dict.fromkeys(names, path))
+            continue
+        for name, value in values.items():
+            if value is None or name in os.environ:
+                continue
+            with suppress(OSError, ValueError):  # a NUL in it, or a "=" in its name
+                os.environ[name] = value
+                found[name] = path
     return found
 
 
@@ -55,34 +58,14 @@ def _read(path: str) -> dict[str, str | None]:
 
     Raises:
         ImportError: The package that reads such files is missing.
-        OSError, ValueError: The file can't be read, or a line is none of such a file.
+        OSError, ValueError: The file can't be read, or is not UTF-8.
     """
-    from dotenv.parser import parse_stream
+    import logging
 
-    with open(path, encoding="utf-8-sig") as file:
-        lines = list(parse_stream(file))
-    if any(line.error for line in lines):
-        raise ValueError(path)
-    return {line.key: line.value for line in lines if line.key is not None}
+    from dotenv import dotenv_values
 
-
-def _set_all(values: dict[str, str | None]) -> list[str]:
-    """Set each variable that is not set yet, or none of them; return the names of those that were.
-
-    Raises:
-        OSError, ValueError: One can't be set: a NUL in it, or a ``=`` in its name.
-    """
-    names: list[str] = []
-    try:
-        for name, value in values.items():
-            if value is not None and name not in os.environ:
-                os.environ[name] = value
-                names.append(name)
-    except (OSError, ValueError):
-        for name in names:
-            del os.environ[name]
-        raise
-    return names
+    logging.getLogger("dotenv").addHandler(logging.NullHandler())  # else it writes to stderr
+    return dotenv_values(path, interpolate=True, encoding="utf-8-sig")
 
 
 def _env_files() -> list[str]:

@@ -80,6 +80,10 @@ class ReasonerContractError(OreError, TypeError):
     """A reasoner returned something that is not a ``Response``."""
 
 
+INTERRUPTED = 130
+"""The exit code of a process that was interrupted (SIGINT), which raises KeyboardInterrupt."""
+
+
 class Terminated(BaseException):
     """The process was asked to end by SIGTERM; like KeyboardInterrupt, no ``OreError``."""
 

@@ -117,7 +117,7 @@ def test_every_public_name_is_there(name):
     "error, code, said",
     [
         ("KeyboardInterrupt", 130, ""),
-        ("ModuleNotFoundError", 0, "{} can't be read, so nothing of it is used.\n"),
+        ("ModuleNotFoundError", 0, "{} can't be read, so it was ignored.\n"),
     ],
 )
 def test_what_happens_before_the_command_line_is_there_is_no_traceback(

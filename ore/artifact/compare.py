@@ -1,6 +1,6 @@
-"""``--diff``: what went into two runs and what came out of them, value by value.
+"""What went into two runs and what came out of them, compared value by value.
 
-Ids, times and counts differ from run to run and are left out. Knows nothing about models or flags.
+Ids, times and counts differ from run to run and are left out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ore.artifact import read_artifact
-from ore.cli.terminal.console import Console
-from ore.errors import CheckFailedError
-from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
 MOST_LINES = 5000
@@ -35,31 +31,6 @@ class Difference:
     name: str
     old: str
     new: str
-
-
-def run_diff(paths: tuple[str, ...], console: Console, as_json: bool) -> None:
-    """Compare the two artifacts at ``paths`` and write what differs.
-
-    Raises:
-        ArtifactError: One can't be read.
-        CheckFailedError: Something differs.
-    """
-    old, new = (read_artifact(path, console.stdin) for path in paths)
-    found = differences(old, new)
-    unknown = not_known(old, new)
-    if as_json:
-        console.json(
-            {"same": not found, "differences": [vars(each) for each in found], "not_known": unknown}
-        )
-    elif found:
-        console.document("".join(unified(each, *paths) for each in found))
-    if unknown and not as_json:
-        console.notice(f"Not known on both sides, so not compared: {', '.join(unknown)}.")
-    if found:
-        names = ", ".join(each.name for each in found)
-        first, second = (one_line(path) for path in paths)
-        raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
-    console.notice("The same went in, and the same came out.")
 
 
 def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Difference]:

@@ -1,7 +1,6 @@
-"""``--verify``: whether artifacts are what they were when they were written, and belong together.
+"""Whether artifacts are as they were when they were written, and belong together.
 
-Shows accident, not forgery: who changes an artifact on purpose can compute its hashes anew. Knows
-nothing about models or flags.
+Shows accidents, not forgery: whoever changes an artifact on purpose can compute its hashes anew.
 """
 
 from __future__ import annotations
@@ -15,21 +14,20 @@ from typing import Any
 from ore.artifact import MAX_BYTES, read_bytes
 from ore.artifact.canonical import digest
 from ore.artifact.seal import SELF, breaks
-from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, CheckFailedError
+from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
 
 
 @dataclass
 class Checked:
-    """One artifact that was looked at.
+    """What was found of one artifact.
 
     Attributes:
         path: What was named on the command line.
-        artifact: None where there is none, or what is there is no artifact.
-        sha256: Of the bytes that were read; None where nothing could be.
+        artifact: None where nothing could be read, or what was read is not an artifact.
+        sha256: Of the bytes that were read; None where nothing could be read.
         problems: What does not hold, or why nothing could be read; empty where all holds.
-        notes: What could not be checked, and whose child it is.
+        notes: What could not be checked, and which artifact is its parent.
     """
 
     path: str
@@ -46,29 +44,11 @@ class Checked:
         return "broken" if self.problems else "holds"
 
 
-def run_verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
-    """Check the artifacts at ``paths`` and their chain, and write a line for each.
-
-    Raises:
-        CheckFailedError: Something does not hold.
-        ArtifactError: All that was read holds, and something is not there or can't be read.
-    """
-    found = verify(paths, console.stdin)
-    if as_json:
-        console.json([_document(each) for each in found])
-    else:
-        console.rows([_row(each) for each in found])
-    states = [each.state for each in found]
-    if broken := states.count("broken"):
-        raise CheckFailedError(
-            f"{broken} of {len(found)} artifacts are broken: their lines say what does not hold."
-        )
-    if unread := states.count("not read"):
-        raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
-
-
 def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list[Checked]:
-    """Return what is found of each artifact, in the order of ``paths``; ``-`` is stdin."""
+    """Check each artifact and their chain; return what was found, in the order of ``paths``.
+
+    A path ``-`` is stdin. Never raises: what can't be read is a finding.
+    """
     found = [_look_at(path, stdin) for path in paths]
     artifacts = [(each, each.artifact) for each in found if each.artifact is not None]
     _check_ids([pair for pair in artifacts if not pair[0].problems])
@@ -78,14 +58,12 @@ def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list
 
 
 def _check_ids(whole: Iterable[tuple[Checked, ExecutionArtifact]]) -> None:
-    """Find two runs of one id; a copy of a run, however it is laid out, is none."""
+    """Find different runs with the same id; a copy of a run, however it is laid out, is allowed."""
     by_id: dict[str, tuple[Checked, ExecutionArtifact]] = {}
     for checked, artifact in whole:
         first, original = by_id.setdefault(artifact.execution_id, (checked, artifact))
         if original != artifact:
-            checked.problems.append(
-                f"it has the execution_id of {first.path}, and says other things"
-            )
+            checked.problems.append(f"it has the execution_id of {first.path}, but other content")
 
 
 def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
@@ -103,7 +81,7 @@ def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
     checked = Checked(path, artifact, sha256)
     provenance = artifact.provenance
     if provenance is None:
-        checked.notes.append("it has no provenance: its fields were checked, and nothing else")
+        checked.notes.append("it has no provenance: only its fields were checked")
         return checked
     checked.problems += [*breaks(document), *_message_problems(artifact.input.prompt, provenance)]
     if provenance.get(SELF, "") is None:
@@ -119,7 +97,7 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
         sent = [{"role": each["role"], "content": each["content"]} for each in messages]
         found = digest(sent)
     except (KeyError, TypeError, ValueError):
-        yield "provenance.messages is no list of messages"
+        yield "provenance.messages is not a list of messages"
         return
     if found != provenance.get("messages_sha256"):
         yield "provenance.messages does not fit provenance.messages_sha256"
@@ -136,7 +114,7 @@ def _check_parent(
     if parent is None:
         return
     if not isinstance(parent, dict):
-        child.problems.append("provenance.parent is no object")
+        child.problems.append("provenance.parent is not an object")
         return
     name, sha256 = parent.get("execution_id"), parent.get("sha256")
     by_id = [(each, other) for each, other in all_of_them if other.execution_id == name]
@@ -149,21 +127,6 @@ def _check_parent(
             child.problems.append(f"its prompt is not that of its parent {found.path}")
     elif by_id:
         path = by_id[0][0].path
-        child.problems.append(f"its parent {path} is not the one that it was made from")
+        child.problems.append(f"its parent {path} is not the artifact it was made from")
     else:
         child.notes.append(f"its parent {name} is not among these")
-
-
-def _row(checked: Checked) -> tuple[str, str, str]:
-    return checked.path, checked.state, "; ".join(checked.problems or checked.notes)
-
-
-def _document(checked: Checked) -> dict[str, Any]:
-    return {
-        "path": checked.path,
-        "holds": checked.state == "holds",
-        "execution_id": checked.artifact.execution_id if checked.artifact else None,
-        "sha256": checked.sha256,
-        "problems": checked.problems,
-        "notes": checked.notes,
-    }

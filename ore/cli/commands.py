@@ -1,6 +1,6 @@
 """The commands of a REPL: one table, from which help, completion and ``docs/repl.md`` follow.
 
-A command is never sent to the model. Knows nothing about how lines are read.
+A command is never sent to the model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ore.cli.turn import Run
+from ore.cli.options import SESSION_FLAGS
+from ore.cli.runs import Run
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
@@ -126,7 +127,7 @@ def _model(talk: Talk, name: str) -> None:
             model=name,
             available=tuple(models),
         )
-    reasoner = run.backend.reasoner(name, run.settings)
+    reasoner = run.backend.reasoner(name, run.asked.settings)
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
     talk.run = replace(run, engine=engine, model_id=name)
@@ -150,7 +151,7 @@ def _show(talk: Talk, argument: str) -> None:
 def _window(run: Run, response: Response | None) -> str:
     context = (response.metadata.get("context") or {}) if response else {}
     size, used = context.get("window"), context.get("prompt_tokens")
-    size = size or (run.settings.options or {}).get("num_ctx")
+    size = size or (run.asked.settings.options or {}).get("num_ctx")
     if not size:
         return "not known" if response else "known after the first turn"
     return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")
@@ -237,13 +238,6 @@ ELSEWHERE = {
 """What to do instead of the commands that people know from ``ollama run``."""
 
 _SHOWN_ELSEWHERE = (
-    "--model",
-    "--backend",
-    "--host",
-    "--interactive",
-    "--conversational",
-    "--save-session",
-    "--resume-session",
-    "--session",
-    "--continue",
+    *("--model", "--backend", "--host", "--interactive", "--conversational"),
+    *SESSION_FLAGS,
 )

@@ -1,7 +1,4 @@
-"""Completion of ORE's own command line in a shell, through the optional package ``shtab``.
-
-Knows nothing about what the flags mean.
-"""
+"""Completion of ORE's own command line in a shell, through the optional package ``shtab``."""
 
 from __future__ import annotations
 

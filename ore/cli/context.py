@@ -1,6 +1,6 @@
-"""What a turn is given besides its prompt: skills, tool results, and how they were chosen.
+"""The context of a turn: what it is given, which is its prompt, skills and results of tools.
 
-Everything here lasts one turn. Knows nothing about models, sessions or streams.
+All of it lasts one turn.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from ore.cli.options import Options
 from ore.errors import GateError, ToolFailedError, UsageError
+from ore.files import decode_text, read_regular
+from ore.files.neutral import one_line
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
 if TYPE_CHECKING:  # a turn without tools loads neither
     from ore.gate import Gate
     from ore.tools import Tool
 
-Notice = Callable[[str], None]
+LARGEST_FILE = 1 << 20
+"""The most bytes of a file that ``--file`` names."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class Context:
     """What one turn is given; None where nothing was asked for.
 
     Attributes:
+        prompt: The user's text as it is sent.
         skill_context: One text per skill, prefixed ``[Skill:name]``.
         tool_results: One result per tool that ran.
         decision: What the router chose.
         skills: The names of the skills.
     """
 
+    prompt: str
     skill_context: list[str] | None = None
     tool_results: list[ToolResult] | None = None
     decision: RoutingDecision | None = None
@@ -45,15 +50,15 @@ class Context:
 class ContextSource:
     """Makes the context of each turn as the flags say.
 
-    What can be wrong whatever the prompt is found out on construction.
+    On construction everything is checked that does not depend on the prompt.
 
     Raises:
         FileAccessError: A file that is named can't be read.
-        UsageError: An unknown permission, or an argument without ``=``.
+        UsageError: There is no such permission, or an argument has no ``=``.
         UnknownToolError, SkillError: There is no such tool or skill.
     """
 
-    def __init__(self, options: Options, notice: Notice) -> None:
+    def __init__(self, options: Options, notice: Callable[[str], None]) -> None:
         self._options = options
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
@@ -75,13 +80,11 @@ class ContextSource:
     def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
 
-        A single turn gets the files as they were read on construction, a turn of a REPL as they
-        are now.
+        A single turn gets the files as they were on construction, a turn of a REPL as they are now.
 
         Args:
-            prompt: The whole prompt.
-            typed: The part that may choose a route, where that is not all of it: text that was
-                piped in is data, and no file may pick a tool or a path.
+            typed: The part of the prompt that may choose a route, where that is not all of it: text
+                that was piped in is data, and no file may pick a tool or a path.
 
         Raises:
             FileAccessError: A file can't be read any more.
@@ -97,6 +100,7 @@ class ContextSource:
         if decision is not None:
             self._follow(decision, skills, results)
         return Context(
+            prompt,
             skill_context=[self._activate(name) for name in skills] or None,
             tool_results=results or None,
             decision=decision,
@@ -104,11 +108,6 @@ class ContextSource:
         )
 
     def _read_files(self) -> list[ToolResult]:
-        """Read the files that are named; naming one is its own grant."""
-        if not self._options.file:
-            return []
-        from ore.cli.named_files import read_named
-
         return [read_named(path) for path in self._options.file]
 
     def _gate(self) -> Gate:
@@ -173,6 +172,19 @@ def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:
     except GateError as exc:
         return exc.grants
     return " ".join(f"{name}=…" for name in tool.required_args if name not in arguments)
+
+
+def read_named(path: str) -> ToolResult:
+    """Return the text of a regular UTF-8 file as the result of ``file:PATH``.
+
+    Naming a file grants reading it, a link too. A byte order mark is left out.
+
+    Raises:
+        FileAccessError: It is not a regular file, too large, or not UTF-8 text.
+    """
+    data = read_regular(path, LARGEST_FILE)
+    shown = one_line(path)
+    return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")
 
 
 def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:

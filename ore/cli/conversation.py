@@ -1,18 +1,18 @@
-"""The session of a run: where it comes from, where it is kept, and what is not saved yet.
-
-Knows nothing about prompts, models or terminals.
-"""
+"""The session of a run: where it comes from, where it is kept, and what is not saved yet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ore.cli.options import Options
 from ore.errors import SessionError, SessionNotFoundError
-from ore.store import FileSessionStore, SessionStore, check_name
 from ore.types import Session
+
+if TYPE_CHECKING:  # a turn without a session does not load it
+    from ore.store import FileSessionStore
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Conversation:
     session: Session | None = None
     name: str | None = None
     source: str | None = None
-    store: SessionStore | None = None
+    store: FileSessionStore | None = None
     unsaved: bool = False
 
     @property
@@ -67,6 +67,8 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
     if not options.keeps_session:
         yield Conversation(Session() if options.has_session else None)
         return
+    from ore.store import FileSessionStore, check_name
+
     store = FileSessionStore(report=notice)
     either = _last(store, notice) if options.continue_last else options.session
     target, source = (

@@ -1,12 +1,10 @@
-"""What was asked for, as one frozen dataclass, and every rule on what goes together.
-
-Knows nothing about the parser, files or the environment.
-"""
+"""What was asked for, as one frozen dataclass, and every rule on what goes together."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from ore.errors import UsageError
@@ -38,48 +36,30 @@ NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
 STDOUT_ARTIFACT = "--artifact-out to stdout"
 
-CONFLICTS = (
-    ("--interactive", "--conversational"),
-    ("--interactive", "--save-session"),
-    ("--interactive", "--resume-session"),
-    ("--interactive", "--session"),
-    ("--interactive", "--continue"),
-    ("--session", "--save-session"),
-    ("--session", "--resume-session"),
-    ("--continue", "--save-session"),
-    ("--continue", "--resume-session"),
-    ("--continue", "--session"),
-    ("--route", "--tool"),
-    ("--json", "--stream"),
-    ("--json", REPL),
-    ("--artifact-in", "a prompt"),
-    ("--artifact-in", "--save-session"),
-    ("--artifact-in", "--resume-session"),
-    ("--artifact-in", "--session"),
-    ("--artifact-in", "--continue"),
-    ("--artifact-in", REPL),
-    ("--artifact-in", "--file"),
-    ("--artifact-in", "--tool"),
-    ("--artifact-in", "--route"),
-    ("--artifact-in", "--skill"),
-    ("--artifact-out", "--stream"),
-    ("--artifact-out", "--save-session"),
-    ("--artifact-out", "--resume-session"),
-    ("--artifact-out", "--session"),
-    ("--artifact-out", "--continue"),
-    ("--artifact-out", REPL),
-    (STDOUT_ARTIFACT, "--json"),
-    ("--render", "--json"),
-    ("--render", STDOUT_ARTIFACT),
-    ("--dry-run", "--artifact-out"),
-    ("--dry-run", REPL),
-    ("--system", "--no-system"),
-    ("--system", "--persona"),
-    ("--no-system", "--persona"),
-    ("--schema", "--stream"),
-    ("--schema", REPL),
-    ("--image", REPL),
-)
+SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
+
+NOT_WITH = {
+    "--interactive": ("--conversational", *SESSION_FLAGS),
+    "--session": ("--save-session", "--resume-session"),
+    "--continue": ("--save-session", "--resume-session", "--session"),
+    "--route": ("--tool",),
+    "--json": ("--stream", REPL),
+    "--artifact-in": (
+        *("a prompt", *SESSION_FLAGS, REPL),
+        *("--file", "--tool", "--route", "--skill"),
+    ),
+    "--artifact-out": ("--stream", *SESSION_FLAGS, REPL),
+    STDOUT_ARTIFACT: ("--json",),
+    "--render": ("--json", STDOUT_ARTIFACT),
+    "--dry-run": ("--artifact-out", REPL),
+    "--system": ("--no-system", "--persona"),
+    "--no-system": ("--persona",),
+    "--schema": ("--stream", REPL),
+    "--image": (REPL,),
+}
+"""What can't be used together: a flag, and those that it can't be used with."""
+
+CONFLICTS = tuple((flag, other) for flag, others in NOT_WITH.items() for other in others)
 
 
 @dataclass(frozen=True)
@@ -143,9 +123,6 @@ class Options:
     def from_args(cls, args: object) -> Options:
         """Return the options that a parsed namespace holds, checked against every rule here.
 
-        Args:
-            args: Has an attribute for each field here; lists become tuples.
-
         Raises:
             UsageError: Two flags conflict, or a value is illegal; one sentence that names them.
         """
@@ -165,14 +142,14 @@ class Options:
             raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
         return options
 
-    @property
+    @cached_property
     def is_repl(self) -> bool:
         """Whether the run is a REPL: asked for, or a session flag without a prompt."""
         if self.interactive or self.conversational:
             return True
         return self.keeps_session and self.prompt is None
 
-    @property
+    @cached_property
     def keeps_session(self) -> bool:
         """Whether a session flag was given; it implies a conversation."""
         return any((self.save_session, self.resume_session, self.session, self.continue_last))
@@ -182,13 +159,12 @@ class Options:
         """Whether turns share a session: mode precedence is session flags, then ``-c``."""
         return self.keeps_session or self.conversational
 
-    @property
+    @cached_property
     def verb(self) -> str | None:
         """The flag that does one thing without a turn, if there is one."""
-        given = self.given
-        return next((flag for flag in VERBS if flag in given), None)
+        return next((flag for flag in VERBS if flag in self.given), None)
 
-    @property
+    @cached_property
     def given(self) -> tuple[str, ...]:
         """The flags that were given, and what they add up to, by the names in ``CONFLICTS``."""
         flags = [
@@ -225,9 +201,8 @@ class Options:
                 raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
 
     def _check_conflicts(self) -> None:
-        given = self.given
         for first, second in CONFLICTS:
-            if first in given and second in given:
+            if first in self.given and second in self.given:
                 raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
 
 

@@ -1,20 +1,18 @@
 """The command line's grammar: every flag, grouped by purpose, with its help.
 
-Says what can be written, not what goes together: cross-flag rules are in ``ore.cli.options``. Reads
-neither the environment nor any file.
+What goes together is in ``ore.cli.options``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
+from ore import __version__
 from ore.errors import UsageError
-
-TYPE_CHECKING = False  # not typing's, which would cost every start
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 EXAMPLES = """\
 examples:
@@ -32,7 +30,6 @@ exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
 3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
 """
 
-
 SHELLS = ("bash", "zsh", "fish")
 
 NUMBERS = {
@@ -43,29 +40,28 @@ NUMBERS = {
 """What the flags that take a number allow."""
 
 
-class Answered(Exception):
-    """The command line asked only for a text, which is the exception's message."""
+class _Text(argparse.Action):
+    """Keeps the text that a flag asks for: it is shown instead of doing anything else."""
 
-
-class _Help(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        raise Answered(parser.format_help())
-
-
-class _Version(argparse.Action):
-    def __call__(self, *_: object) -> None:
-        from ore import __version__
-
-        raise Answered(f"ore {__version__}\n")
-
-
-class _Completion(argparse.Action):
     def __call__(
-        self, parser: argparse.ArgumentParser, _: object, shell: object, *more: object
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        *_: object,
     ) -> None:
-        from ore.cli.completion import completion_script
+        if namespace.text is None:
+            namespace.text = _text_of(self.dest, parser, str(values))
 
-        raise Answered(completion_script(parser, str(shell)))
+
+def _text_of(name: str, parser: argparse.ArgumentParser, value: str) -> str:
+    if name == "help":
+        return parser.format_help()
+    if name == "version":
+        return f"ore {__version__}\n"
+    from ore.cli.completion import completion_script
+
+    return completion_script(parser, value)
 
 
 class _Once(argparse.Action):
@@ -92,18 +88,25 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
-        """Return what the arguments say.
+        """Return what the arguments say; ``text`` is what is to be shown instead, or None.
+
+        Args:
+            args: The arguments, which must be UTF-8 whatever the locale; None is the process's own.
 
         Raises:
-            UsageError: They break the grammar; one sentence that says where.
-            Answered: They ask for a text.
+            UsageError: They are not UTF-8, or break the grammar; one sentence that says where.
         """
-        given = sys.argv[1:] if args is None else list(args)
-        found, rest = self.parse_known_args(given)
-        words = given[given.index("--") :] if "--" in given else []  # what follows it is no flag
-        flags = [
-            each.partition("=")[0] for each in rest if each.startswith("-") and each not in words
-        ]
+        given = [_decode_argument(each) for each in (sys.argv[1:] if args is None else args)]
+        found, rest = argparse.Namespace(text=None), list[str]()
+        try:
+            _, rest = self.parse_known_args(given, found)
+        except UsageError:
+            if found.text is None:
+                raise
+        if found.text is not None:  # what follows --help does not matter
+            return found
+        words = given[given.index("--") :] if "--" in given else []  # what follows it is not a flag
+        flags = [each.partition("=")[0] for each in rest if each[:1] == "-" and each not in words]
         if flags:
             raise UsageError(f"There is no flag {flags[0]}: --help lists them.")
         if rest:
@@ -132,8 +135,25 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}.")
 
 
+def _decode_argument(argument: str) -> str:
+    try:
+        return decode(os.fsencode(argument), "An argument")
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"An argument is not text at character {exc.start}.") from exc
+
+
+def decode(data: bytes, what: str) -> str:
+    """Return bytes as UTF-8 text; ``what`` says what they are, where they are not."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise UsageError(
+            f"{what} is not UTF-8 at byte {exc.start}: convert it first; it was not sent."
+        ) from exc
+
+
 def build_parser() -> Parser:
-    """Return the parser of ORE's command line; parsing raises ``UsageError`` or ``Answered``."""
+    """Return the parser of ORE's command line."""
     parser = Parser(
         prog="ore",
         usage="%(prog)s [prompt] [flags]   (--help lists the flags)",
@@ -145,9 +165,7 @@ def build_parser() -> Parser:
     )
     for name in (None, "store"):
         parser.register("action", name, _Once)
-    parser.color = (
-        False  # what is painted is for ore.cli.terminal.console to decide, which shows no escapes
-    )
+    parser.color = False  # the console decides what is painted
     parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
     _add_model_flags(parser.add_argument_group("model"))
     _add_request_flags(parser.add_argument_group("what is asked of the model"))
@@ -157,6 +175,11 @@ def build_parser() -> Parser:
     _add_context_flags(parser.add_argument_group("files, tools, skills and routes"))
     _add_artifact_flags(parser.add_argument_group("artifacts"))
     return parser
+
+
+def _add_repeatable(group: argparse._ArgumentGroup, metavar: str, what: str, *flags: str) -> None:
+    help = f"{what}; may be given again"
+    group.add_argument(*flags, metavar=metavar, action="append", default=[], help=help)
 
 
 def _add_model_flags(group: argparse._ArgumentGroup) -> None:
@@ -188,13 +211,8 @@ def _add_request_flags(group: argparse._ArgumentGroup) -> None:
     add("--system", metavar="TEXT", help="the system prompt instead of Aya's; @FILE reads a file")
     add("--no-system", action="store_true", help="send no system prompt")
     add("--persona", metavar="NAME", help="a system prompt from ~/.ore/personas/NAME.md")
-    add(
-        "-o",
-        "--option",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an option of the model, as temperature=0; may be given again",
+    _add_repeatable(
+        group, "KEY=VALUE", "an option of the model, as temperature=0", "-o", "--option"
     )
     add(
         "--think",
@@ -202,13 +220,7 @@ def _add_request_flags(group: argparse._ArgumentGroup) -> None:
         help="whether, or how much, the model thinks first; default: its own",
     )
     add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
-    add(
-        "--image",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="an image (PNG, JPEG, WebP) for the prompt; may be given again",
-    )
+    _add_repeatable(group, "PATH", "an image (PNG, JPEG, WebP) for the prompt", "--image")
     add("--keep-alive", metavar="TIME", help="how long a server keeps the model: 5m, 0, -1")
 
 
@@ -247,41 +259,24 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     add("--render", action="store_true", help="show Markdown on a terminal (needs rich)")
     add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
     add("-q", "--quiet", action="store_true", help="nothing but errors on stderr")
-    add("-h", "--help", action=_Help, nargs=0, help="show this help and exit")
+    add("-h", "--help", action=_Text, nargs=0, help="show this help and exit")
     add(
         "--print-completion",
-        action=_Completion,
+        action=_Text,
         choices=SHELLS,
         help="write a shell's completion script and exit (needs shtab)",
     )
-    add("--version", action=_Version, nargs=0, help="show the version and exit")
+    add("--version", action=_Text, nargs=0, help="show the version and exit")
 
 
 def _add_context_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add(
-        "-f",
-        "--file",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="a text file that the model reads first; may be given again",
-    )
+    _add_repeatable(group, "PATH", "a text file that the model reads first", "-f", "--file")
     add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
-    add(
-        "--tool-arg",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an argument for the tool; may be given again",
-    )
+    _add_repeatable(group, "KEY=VALUE", "an argument for the tool", "--tool-arg")
     add("--list-tools", action="store_true", help="list the tools and what they need")
-    add(
-        "--grant",
-        metavar="PERM",
-        action="append",
-        default=[],
-        help="allow filesystem-read, filesystem-write, shell or network; may be given again",
+    _add_repeatable(
+        group, "PERM", "allow filesystem-read, filesystem-write, shell or network", "--grant"
     )
     add("--skill", metavar="NAME", help="activate a skill")
     add("--list-skills", action="store_true", help="list the skills")

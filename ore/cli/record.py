@@ -1,6 +1,7 @@
-"""What shaped a turn, as data: where each message came from, what was asked with which settings.
+"""A turn as data: recorded in an artifact, shown as a plan, and read back to be asked again.
 
-Everything that is hashed is what was sent. Knows nothing about files, flags or terminals.
+Everything that is hashed is what was sent. An artifact that is read back is data: nothing that it
+names is run, and of files only the user's own persona and skills are read.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,20 +18,26 @@ from ore.artifact.canonical import digest
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
 from ore.backends.messages import encoded
+from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.context import Context
-from ore.cli.turn import Run
-from ore.core import build_messages
+from ore.cli.prompt import load_persona
+from ore.cli.runs import Run
+from ore.core import build_messages, load_aya_system_prompt
+from ore.errors import ArtifactError, UsageError
 from ore.types import ExecutionArtifact, Message, Response
 
 PLAN_VERSION = "ore.plan.v1"
 
 _FILE = "file:"
+_PERSONA, _SYSTEM = "persona", "system"
+_ROLES = ("system", "user", "assistant")
+_THINK = (True, False, "low", "medium", "high")
 _SHAPING = ("think", "format")
 """Settings besides the model's options that decide what an answer says."""
 
 
 @dataclass(frozen=True)
-class Sent:
+class Sourced:
     """One message as it is sent, and where it came from."""
 
     role: str
@@ -38,29 +45,30 @@ class Sent:
     source: str
 
 
-def messages_of(run: Run, prompt: str, context: Context) -> list[Sent]:
+def _sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
+    pairs = zip(messages, sources, strict=True)
+    return [Sourced(message.role, message.content, source) for message, source in pairs]
+
+
+def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
     """Return the messages that a turn sends, made as the turn makes them, with their sources."""
-    session = run.conversation.session
+    conversation, prompt = run.conversation, run.engine.system_prompt
     messages = build_messages(
-        prompt,
-        system_prompt=run.engine.system_prompt,
-        session=session,
+        context.prompt,
+        system_prompt=prompt,
+        session=conversation.session,
         tool_results=context.tool_results,
         skill_context=context.skill_context,
     )
-    sources = [run.origin.system] if run.engine.system_prompt else []
+    sources = [_PERSONA if run.options.system is None else _SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(name) for name in context.tools or ()]
-    earlier = len(session.messages) if session is not None else 0
-    sources += [f"session:{run.origin.session}#{number}" for number in range(1, earlier + 1)]
-    sources.append(run.origin.prompt)
-    return [
-        Sent(message.role, message.content, source)
-        for message, source in zip(messages, sources, strict=True)
-    ]
+    earlier = range(1, conversation.length + 1)
+    sources += [f"session:{conversation.source}#{number}" for number in earlier]
+    return _sourced(messages, [*sources, run.asked.source])
 
 
-def messages_digest(messages: Sequence[Sent]) -> str:
+def messages_digest(messages: Sequence[Sourced]) -> str:
     """Return the SHA-256 over the canonical JSON of the list of each message's role and content.
 
     Raises:
@@ -80,7 +88,7 @@ def options_of(settings: Settings) -> dict[str, Any]:
 
 
 def facts(
-    backend: Backend, settings: Settings, model_id: str, messages: Sequence[Sent]
+    backend: Backend, settings: Settings, model_id: str, messages: Sequence[Sourced]
 ) -> dict[str, Any]:
     """Return what is known of a turn before its answer; asks the backend for its digests."""
     return {
@@ -95,19 +103,19 @@ def facts(
     }
 
 
-def artifact_of(run: Run, prompt: str, context: Context, response: Response) -> ExecutionArtifact:
+def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArtifact:
     """Return the sealed artifact of a turn that was answered."""
-    messages = messages_of(run, prompt, context)
+    messages = _messages_of_turn(run, context)
     tools = _hashed(messages, "tool:", _FILE)
     artifact = ExecutionArtifact.from_response(
         response,
-        prompt,
+        context.prompt,
         run.model_id,
         routing=context.decision,
         tools=[each["name"] for each in tools],
         skills=context.skills,
     )
-    known = facts(run.backend, run.settings, run.model_id, messages)
+    known = facts(run.backend, run.asked.settings, run.model_id, messages)
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
         "ore_version": known["ore_version"],
@@ -115,7 +123,7 @@ def artifact_of(run: Run, prompt: str, context: Context, response: Response) -> 
         "server_version": known["server_version"],
         "model_digest": known["model_digest"],
         "options": known["options"],
-        "persona": run.origin.persona,
+        "persona": run.options.persona,
         "context": response.metadata.get("context"),
         "grants": sorted(set(run.options.grant)),
         "skills": _hashed(messages, "skill:"),
@@ -123,12 +131,12 @@ def artifact_of(run: Run, prompt: str, context: Context, response: Response) -> 
         "messages_sha256": known["messages_sha256"],
         **({} if full is None else {"messages": full}),
         "sources": known["sources"],
-        "parent": run.origin.parent,
+        "parent": run.asked.parent,
     }
-    return sealed(replace(artifact, provenance=provenance))
+    return _sealed(replace(artifact, provenance=provenance))
 
 
-def sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
+def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     """Return the artifact with the hashes of itself, as a reader of its JSON will compute them.
 
     One that can't be written as JSON comes back as it is: writing it is what fails.
@@ -140,7 +148,7 @@ def sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     return replace(artifact, provenance=document["provenance"])
 
 
-def _hashed(messages: Sequence[Sent], *kinds: str) -> list[dict[str, str]]:
+def _hashed(messages: Sequence[Sourced], *kinds: str) -> list[dict[str, str]]:
     """Name and hash what of the messages came from skills or tools."""
     return [
         {"name": _name(each.source), "sha256": _text_digest(each.content)}
@@ -165,20 +173,131 @@ def _text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def plan_of(run: Run, prompt: str, context: Context) -> dict[str, Any]:
+def plan_of(run: Run, context: Context) -> dict[str, Any]:
     """Return the plan of the turn that ``run`` would take.
 
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
-    messages = messages_of(run, prompt, context)
+    messages = _messages_of_turn(run, context)
     shown = [asdict(message) for message in messages]
-    if run.images:
-        shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.images]
+    if run.asked.images:
+        shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.asked.images]
     return {
         "plan_version": PLAN_VERSION,
         "backend": run.backend.name,
         "model_id": run.model_id,
-        "options": options_of(run.settings),
+        "options": options_of(run.asked.settings),
         "messages": shown,
         "messages_sha256": messages_digest(messages),
     }
+
+
+def recorded_messages(
+    artifact: ExecutionArtifact, notice: Callable[[str], None]
+) -> tuple[str, list[Sourced]]:
+    """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
+
+    They are rebuilt from the prompt, and from the persona and the skills as they are now.
+
+    Raises:
+        ArtifactError: A part of them is not in the artifact.
+        OreError: The persona or a skill can't be read.
+    """
+    if artifact.output.metadata.get("images"):
+        raise ArtifactError("it was asked with images, which an artifact does not hold")
+    provenance = artifact.provenance or {}
+    if provenance.get("messages") is not None:
+        return "embedded", _embedded(provenance["messages"])
+    if artifact.input.tools:
+        raise ArtifactError(
+            "what its tools returned is not in it: record such runs with --artifact-full"
+        )
+    system = _recorded_system_prompt(provenance)
+    skills = list(dict.fromkeys(artifact.input.skills or ()))
+    texts = _skill_texts(skills, notice)
+    messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
+    known = _sources(provenance)
+    sources = [_PERSONA] if system else []
+    sources += [f"skill:{name}" for name in skills] + (known[-1:] or ["prompt"])
+    return "rebuilt", _sourced(messages, sources)
+
+
+def recorded_settings(
+    artifact: ExecutionArtifact, changed: dict[str, Any], **more: Any
+) -> Settings:
+    """Return the settings of a run, where ``changed`` replaces some of the model's options.
+
+    Args:
+        more: Settings that do not shape an answer.
+
+    Raises:
+        ArtifactError: The artifact has options that ORE does not have.
+    """
+    recorded = (artifact.provenance or {}).get("options") or {}
+    if not isinstance(recorded, dict):
+        raise ArtifactError("its provenance.options is not an object")
+    think, schema = recorded.get("think"), recorded.get("format")
+    if think is not None and not (isinstance(think, (bool, str)) and think in _THINK):
+        raise ArtifactError("its option 'think' has a value that ORE does not have")
+    if schema is not None and not isinstance(schema, dict):
+        raise ArtifactError("its option 'format' is not a JSON Schema")
+    named = {key: value for key, value in recorded.items() if key not in ("think", "format")}
+    try:
+        options = parse_options(_pairs(named))
+    except UsageError as exc:
+        raise ArtifactError(f"its options can't be used: {exc}") from exc
+    return Settings(options={**options, **changed}, think=think, format=schema, **more)
+
+
+def _embedded(messages: Any) -> list[Sourced]:
+    sent = []
+    for message in messages if isinstance(messages, list) else [None]:
+        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+            raise ArtifactError("its provenance.messages is not a list of messages")
+        content, source = message.get("content"), message.get("source")
+        if not isinstance(content, str):
+            raise ArtifactError("its provenance.messages is not a list of messages")
+        sent.append(Sourced(message["role"], content, source if isinstance(source, str) else "?"))
+    if not sent:
+        raise ArtifactError("its provenance.messages is empty")
+    return sent
+
+
+def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
+    """Return the system prompt as it is now, ``""`` where none was sent."""
+    sources = _sources(provenance)
+    if _SYSTEM in sources:
+        raise ArtifactError("its system prompt is not in it: record such runs with --artifact-full")
+    if sources and _PERSONA not in sources:
+        return ""
+    persona = provenance.get("persona")
+    return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
+
+
+def _skill_texts(names: list[str], notice: Callable[[str], None]) -> list[str]:
+    if not names:
+        return []
+    from ore.skills import build_skill_registry, find_skill, skill_text
+
+    registry = build_skill_registry(report=notice)
+    return [skill_text(find_skill(registry, name), notice) for name in names]
+
+
+def _sources(provenance: dict[str, Any]) -> list[str]:
+    sources = provenance.get("sources")
+    entries = sources if isinstance(sources, list) else []
+    found = [each.get("source") for each in entries if isinstance(each, dict)]
+    return [source for source in found if isinstance(source, str)]
+
+
+def _pairs(options: dict[str, Any]) -> list[str]:
+    """Return options as the command line would have them, so that they are checked as strictly."""
+    pairs = []
+    for key, value in options.items():
+        for item in value if key == "stop" and isinstance(value, list) else [value]:
+            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
+            if key in OPTIONS and not fits:
+                raise UsageError(f"The option '{key}' has a value of another type.")
+            text = str(item).lower() if isinstance(item, bool) else str(item)
+            pairs.append(f"{key}={text}")
+    return pairs

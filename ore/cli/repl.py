@@ -1,30 +1,30 @@
-"""The REPL: reads a prompt, takes a turn, and goes on after a turn that failed or was stopped.
-
-Knows nothing about the parser, or about how a turn is taken.
-"""
+"""The REPL: reads a prompt, takes a turn, and goes on after a turn that failed or was stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
 
 from ore.cli.commands import Talk, complete, perform
-from ore.cli.input import decode_line
+from ore.cli.parser import decode
+from ore.cli.runs import Run
 from ore.cli.terminal.console import MORE_LABEL, Console
-from ore.cli.turn import Run, outcome_of_stop, take_turn
+from ore.cli.turn import outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
 
 LEAVE = ("quit", "exit")
 QUOTES = '"""'
 
 
-def run_repl(run: Run, first: str | None) -> int:
+def loop(run: Run) -> int:
     """Take turns until the input ends or says so; return the exit code.
 
     A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
     if any turn failed. It is 1 wherever turns were never saved. Commands and texts in quotes are
     for a terminal: a line on a pipe is a prompt as it is.
     """
-    console, conversation = run.console, run.conversation
+    console, conversation, first = run.console, run.conversation, run.asked.prompt
     talk = Talk(run)
     prepared = _preparing(run) if console.stdin_is_terminal and first is None else _nothing
     if console.stdin_is_terminal:
@@ -43,12 +43,10 @@ def run_repl(run: Run, first: str | None) -> int:
 
 
 def _preparing(run: Run) -> Callable[[], None]:
-    """Begin to prepare the first turn, while the user types; return what waits for the end of it.
+    """Begin to prepare the first turn while the user types; return what waits for the end of it.
 
     Nothing else may be done before that: a module that two threads import is half there for one.
     """
-    from contextlib import suppress
-    from threading import Thread
 
     def prepare() -> None:
         with suppress(Exception):  # what is wrong is wrong in the turn too, which says so
@@ -78,7 +76,7 @@ def _turn(talk: Talk, prompt: str) -> bool:
     talk.asked = prompt
     try:
         with console.hide_typing():
-            turn = take_turn(run, prompt, run.context.gather(prompt))
+            turn = take_turn(run, run.source.gather(prompt))
         talk.answered = turn.response
         talk.turns += 1
         if turn.not_kept is None:
@@ -97,22 +95,18 @@ def _turn(talk: Talk, prompt: str) -> bool:
 
 
 def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
-    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so.
-
-    Args:
-        prepared: Waits for what is prepared meanwhile.
-    """
+    """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so."""
     console = talk.run.console
     if not console.stdin_is_terminal:
         line = console.ask()
-        text = None if line is None else decode_line(line)
+        text = None if line is None else _text(line)
         return None if text is None or _leaves(text) else text
     try:
         line = console.ask()
         prepared()
         if line is None:
             return None
-        text = decode_line(line)
+        text = _text(line)
         if text.lstrip().startswith(QUOTES):
             return _quoted(console, text)
         if text.strip():
@@ -133,6 +127,10 @@ def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
     return ""
 
 
+def _text(line: bytes) -> str:
+    return decode(line, "The line").rstrip("\r\n")
+
+
 def _leaves(text: str) -> bool:
     return text.strip().lower() in LEAVE
 
@@ -150,7 +148,7 @@ def _quoted(console: Console, text: str) -> str | None:
         if line is None:  # readline can't go on after the end of the input without a stray line
             console.error(f"The text was dropped: {QUOTES} was missing at its end.")
             return None
-        text += "\n" + decode_line(line)
+        text += "\n" + _text(line)
     console.remember(text)
     return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")
 
@@ -164,7 +162,7 @@ def _greet(run: Run) -> None:
         kind = f"session '{run.conversation.name}', saved after each turn"
     run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
     if session is not None and session.messages:
-        from ore.cli.sessions import last_exchange
+        from ore.cli.sessions import last_exchange  # loads the store, which a session needs anyway
 
         for label, text in last_exchange(session):
             run.console.recall(label, text)

@@ -1,11 +1,9 @@
-"""``--replay``: recorded runs run again, each with one model call, and compared with what they said.
-
-Knows nothing about the parser, or about what a backend is made of.
-"""
+"""``--replay``: recorded runs asked again, each with one model call, and compared with before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,10 +12,9 @@ from ore.artifact import read_artifact
 from ore.artifact.compare import Difference, differences, not_known, unified
 from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
-from ore.cli.asked import model_of
 from ore.cli.options import Options
-from ore.cli.rebuild import messages_of, settings_of
-from ore.cli.record import Sent, facts
+from ore.cli.prompt import model_of
+from ore.cli.record import Sourced, facts, recorded_messages, recorded_settings
 from ore.cli.terminal.console import Console
 from ore.errors import (
     CapabilityError,
@@ -58,17 +55,8 @@ class Outcome:
     reason: str | None = None
 
 
-def run_replay(
-    options: Options,
-    console: Console,
-    open_backend: Callable[[Options], Backend],
-    environ: Mapping[str, str],
-) -> None:
+def replay(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
     """Run the artifacts that ``options.replay`` names again, and write what differs.
-
-    Args:
-        open_backend: Opens the backend that some options choose.
-        environ: A backend that is named here is the user's choice, as one that a flag names.
 
     Raises:
         CheckFailedError: A run is not the same, or could not be made again.
@@ -76,13 +64,12 @@ def run_replay(
     """
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
-        is_chosen = bool(options.backend or options.host or environ.get("ORE_BACKEND"))
-        replay = _Replay(options, console, open_backend, is_chosen, stack)
+        again = _Replay(options, console, connect, stack)
         try:
             for number, path in enumerate(options.replay, 1):
                 if len(options.replay) > 1:
                     console.notice(f"{number} of {len(options.replay)}: {one_line(path)}")
-                outcomes.append(replay.once(path))
+                outcomes.append(again.once(path))
         finally:
             _write(outcomes, console, options.json)
     states = [each.state for each in outcomes]
@@ -94,43 +81,36 @@ def run_replay(
 
 
 class _Replay:
-    """The backends and reasoners of one ``--replay``, kept as long as they can serve the next.
-
-    Args:
-        is_chosen: Whether the user chose the backend; else the artifact may.
-        stack: Closes the last reasoner.
-    """
+    """The backends of one ``--replay``, and its last reasoner, which ``stack`` closes."""
 
     def __init__(
         self,
         options: Options,
         console: Console,
-        open_backend: Callable[[Options], Backend],
-        is_chosen: bool,
+        connect: Callable[[Options], Backend],
         stack: ExitStack,
     ) -> None:
         self._options = options
         self._console = console
-        self._open_backend = open_backend
-        self._is_chosen = is_chosen
+        self._connect = connect
         self._stack = stack
         self._changed = parse_options(options.option)
         self._backends: dict[str | None, Backend] = {}
         self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
 
     def once(self, path: str) -> Outcome:
-        """Run one artifact again; what is no fault of the artifact's is raised."""
+        """Run one artifact again; raises what is not the fault of the artifact."""
         try:
             old = read_artifact(path, self._console.stdin)
             model = model_of(old, "It", self._options.model)
-            settings = settings_of(
+            settings = recorded_settings(
                 old,
                 self._changed,
                 timeout=self._options.timeout,
                 deadline=self._options.deadline,
                 strict_context=self._options.strict_context,
             )
-            how, messages = messages_of(old, self._console.notice)
+            how, messages = recorded_messages(old, self._console.notice)
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
         backend = self._backend(old, model)
@@ -148,11 +128,12 @@ class _Replay:
         """Return the backend that the user chose, else the one that the artifact was made with."""
         options = replace(self._options, model=model)
         recorded = (old.provenance or {}).get("backend")
-        may_choose = not self._is_chosen and self._options.model is None
-        if may_choose and recorded in RECORDED_BACKENDS:
+        given = self._options
+        is_chosen = given.backend or given.host or given.model or os.environ.get("ORE_BACKEND")
+        if not is_chosen and recorded in RECORDED_BACKENDS:
             options = replace(options, backend=recorded)
         if options.backend not in self._backends:
-            self._backends[options.backend] = self._open_backend(options)
+            self._backends[options.backend] = self._connect(options)
         return self._backends[options.backend]
 
     def _answered(
@@ -161,7 +142,7 @@ class _Replay:
         backend: Backend,
         model: str,
         settings: Settings,
-        messages: Sequence[Sent],
+        messages: Sequence[Sourced],
     ) -> ExecutionArtifact:
         """Ask once, and return the artifact of it, as far as it is compared."""
         reasoner = self._reasoner(backend, model, settings)

@@ -1,7 +1,4 @@
-"""What can be done with saved sessions besides talking: list, show, search, rename, and so on.
-
-None of it needs a model. Knows nothing about turns or backends.
-"""
+"""What can be done with saved sessions without a model: list, show, search, rename, and so on."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ SHOWN = 60
 """How many characters of a message a list shows."""
 
 
-def run_session_verb(options: Options, console: Console) -> None:
+def do_session_verb(options: Options, console: Console) -> None:
     """Do what the one session verb of the command line asks for.
 
     Raises:

@@ -1,7 +1,4 @@
-"""The single turn, and one way to take a turn, which the REPL uses too.
-
-Knows nothing about the parser, or about what a backend is made of.
-"""
+"""One way to take a turn, for the single turn and for the REPL: ask, keep, show, tell."""
 
 from __future__ import annotations
 
@@ -9,69 +6,18 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ore.backends import Backend, Settings
-from ore.cli.asked import Asked
-from ore.cli.context import Context, ContextSource
-from ore.cli.conversation import Conversation
-from ore.cli.options import Options
-from ore.cli.terminal.console import Console
-from ore.core import ORE
+from ore.cli.context import Context
+from ore.cli.runs import Run
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.types import Response
 
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
+SHOWN_APART = ("format", "thinking")
+"""Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
+
 _DROPPED = "Stopped: the turn was dropped."
-
-SAID_APART = ("format", "thinking")
-"""What ``--verbose`` does not repeat of the metadata: it is long, and the user has seen it."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the parts of a turn that the flags choose came from.
-
-    Attributes:
-        system: The source of the system message: ``"persona"`` or ``"system"``.
-        persona: The name of the persona that was asked for, or None.
-        session: The name of the session whose messages are sent, or None.
-        prompt: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
-        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
-    """
-
-    system: str
-    persona: str | None
-    session: str | None
-    prompt: str
-    parent: dict[str, str] | None
-
-    @classmethod
-    def of(cls, options: Options, asked: Asked, session: str | None) -> Origin:
-        """Return the origin of what is asked, in a session of that name or in none."""
-        return cls(
-            system="persona" if options.system is None else "system",
-            persona=options.persona,
-            session=session,
-            prompt=asked.source,
-            parent=asked.parent,
-        )
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a mode works with; ``backend`` and ``settings`` are what made the engine's reasoner."""
-
-    options: Options
-    console: Console
-    backend: Backend
-    settings: Settings
-    engine: ORE
-    model_id: str
-    context: ContextSource
-    conversation: Conversation
-    images: tuple[bytes, ...]
-    origin: Origin
 
 
 @dataclass(frozen=True)
@@ -82,7 +28,28 @@ class Turn:
     not_kept: OreError | None
 
 
-def take_turn(run: Run, prompt: str, context: Context) -> Turn:
+def answer_once(run: Run, context: Context) -> None:
+    """Take the single turn, or with ``--dry-run`` show what it would send.
+
+    Raises:
+        OreError: The turn failed, or was answered and can't be shown or kept.
+        KeyboardInterrupt: It was interrupted; the text says what became of it.
+    """
+    if run.options.dry_run:
+        from ore.cli.record import plan_of
+
+        run.console.json(plan_of(run, context))
+        return
+    before = run.conversation.length
+    try:
+        turn = take_turn(run, context)
+    except KeyboardInterrupt as exc:
+        raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
+    if turn.not_kept is not None:
+        raise turn.not_kept
+
+
+def take_turn(run: Run, context: Context) -> Turn:
     """Ask one prompt: one model call, the answer kept, then shown to its end.
 
     Raises:
@@ -92,14 +59,14 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     console = run.console
     console.begin_waiting(run.backend.phase)
     try:
-        response = (_stream if run.options.stream else _whole)(run, prompt, context)
+        response = _ask(run, context)
     finally:
         console.end_waiting()
         console.end_thinking()
     not_kept: OreError | None = None
     try:
-        not_kept = _keep(run, prompt, context, response)
-        _show(run, prompt, context, response)
+        not_kept = _keep(run, context, response)
+        _show(run, context, response)
         _tell(run, response)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
@@ -114,7 +81,33 @@ def take_turn(run: Run, prompt: str, context: Context) -> Turn:
     return Turn(response, not_kept)
 
 
-def _keep(run: Run, prompt: str, context: Context, response: Response) -> OreError | None:
+def _ask(run: Run, context: Context) -> Response:
+    """Return the answer, or show it as it arrives: whatever happens, the model is told to stop."""
+    given = (
+        context.prompt,
+        run.conversation.session,
+        context.tool_results,
+        context.skill_context,
+    )
+    if not run.options.stream:
+        return run.engine.execute(*given, images=run.asked.images)
+    console = run.console
+    with closing(run.engine.execute_stream(*given, images=run.asked.images)) as chunks:
+        try:
+            console.begin_answer()
+            while True:
+                console.chunk(next(chunks))
+        except StopIteration as end:
+            response: Response = end.value
+            return response
+        except (OutputError, ReaderGoneError):
+            raise
+        except BaseException:
+            console.break_answer()
+            raise
+
+
+def _keep(run: Run, context: Context, response: Response) -> OreError | None:
     """Save the session or write the artifact; return, not raise, what went wrong.
 
     An answer that can't be kept still has to be shown, and one that can't be shown to be kept.
@@ -125,20 +118,20 @@ def _keep(run: Run, prompt: str, context: Context, response: Response) -> OreErr
     from ore.cli.record import artifact_of
 
     try:
-        write_artifact(artifact_of(run, prompt, context, response), run.options.artifact_out)
+        write_artifact(artifact_of(run, context, response), run.options.artifact_out)
     except OreError as exc:
         return exc
     return None
 
 
-def _show(run: Run, prompt: str, context: Context, response: Response) -> None:
+def _show(run: Run, context: Context, response: Response) -> None:
     """Write the answer to stdout as text, JSON or an artifact; of a stream, only its end."""
     console, options = run.console, run.options
     if options.artifact_out == "-":
         from ore.artifact import encode_artifact
         from ore.cli.record import artifact_of
 
-        console.document(encode_artifact(artifact_of(run, prompt, context, response)))
+        console.document(encode_artifact(artifact_of(run, context, response)))
     elif options.json:
         console.json(_document(response, context))
     else:
@@ -170,85 +163,34 @@ def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None
 def _tell(run: Run, response: Response) -> None:
     _tell_limits(run, response)
     if run.options.verbose:
-        said = {key: response.metadata[key] for key in response.metadata if key not in SAID_APART}
-        run.console.metadata(response.id, response.model_id, said)
+        shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
+        run.console.metadata(response.id, response.model_id, shown)
 
 
 def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    console, context = run.console, response.metadata.get("context") or {}
-    window, tokens = context.get("window"), context.get("prompt_tokens") or 0
+    notice, fit = run.console.notice, response.metadata.get("context") or {}
+    window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
     written, used, advice = response.metadata.get("eval_count") or 0, tokens, ""
     if run.conversation.session is not None:  # the answer is a part of the next turn's prompt
         used += written
         advice = "; go on with a larger one (-o num_ctx=N), or in another conversation"
     if not response.content.strip():
-        console.notice("The answer is empty.")
+        notice("The answer is empty.")
     if response.metadata.get("done_reason") == "length":
-        console.notice(
+        notice(
             "The answer was cut off by a limit: -o num_predict=N, the model's own, or the context "
             "window."
         )
-    if context.get("status") == "truncated":
+    if fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"
-        console.notice(
+        notice(
             f"The {what} did not fit the context window{size}: the model has not seen all of it."
         )
     elif window and used > NEARLY_FULL * window:
-        console.notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
-
-
-def _whole(run: Run, prompt: str, context: Context) -> Response:
-    return run.engine.execute(
-        prompt,
-        run.conversation.session,
-        context.tool_results,
-        context.skill_context,
-        images=run.images,
-    )
-
-
-def _stream(run: Run, prompt: str, context: Context) -> Response:
-    """Show the answer as it arrives; whatever happens, the model is told to stop."""
-    console = run.console
-    stream = run.engine.execute_stream(
-        prompt,
-        run.conversation.session,
-        context.tool_results,
-        context.skill_context,
-        images=run.images,
-    )
-    with closing(stream) as chunks:
-        try:
-            console.begin_answer()
-            while True:
-                console.chunk(next(chunks))
-        except StopIteration as end:
-            response: Response = end.value
-            return response
-        except (OutputError, ReaderGoneError):
-            raise
-        except BaseException:
-            console.break_answer()
-            raise
-
-
-def run_once(run: Run, prompt: str, context: Context) -> None:
-    """Take a single turn.
-
-    Raises:
-        OreError: The turn failed, or was answered and can't be shown or kept.
-        KeyboardInterrupt: It was interrupted; the text says what became of it.
-    """
-    before = run.conversation.length
-    try:
-        turn = take_turn(run, prompt, context)
-    except KeyboardInterrupt as exc:
-        raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
-    if turn.not_kept is not None:
-        raise turn.not_kept
+        notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
 
 
 def outcome_of_stop(run: Run, before: int) -> str:

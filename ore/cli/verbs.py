@@ -1,19 +1,47 @@
-"""The lists, and fetching a model: single-shot, and none of it takes a turn.
-
-Knows nothing about the parser, or about what a backend is made of.
-"""
+"""What a flag does without a turn: lists, ``--pull``, and checking and comparing artifacts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from ore.cli.options import SESSION_VERBS, Options
 from ore.cli.terminal.console import Console
+from ore.errors import ArtifactError, CheckFailedError
+from ore.files.neutral import one_line
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # most lists need no backend, and importing one takes longer than the list
-    from typing import Any
-
+if TYPE_CHECKING:  # most verbs need no backend, and importing one takes longer than they do
+    from ore.artifact.verify import Checked
     from ore.backends import Backend
+
+
+def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
+    """Do what the one verb of the command line asks for.
+
+    Raises:
+        OreError: It could not be done, or a check did not hold.
+    """
+    if options.verb in SESSION_VERBS:
+        from ore.cli.sessions import do_session_verb
+
+        do_session_verb(options, console)
+    elif options.verify:
+        verify(options.verify, console, options.json)
+    elif options.diff:
+        diff(options.diff, console, options.json)
+    elif options.replay:
+        from ore.cli.replay import replay
+
+        replay(options, console, connect)
+    elif options.list_tools:
+        list_tools(console, options.json)
+    elif options.list_skills:
+        list_skills(console, options.json)
+    elif options.pull is not None:
+        pull(console, connect(options), options.pull, options.json)
+    else:
+        list_models(console, connect(options), options.json)
 
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:
@@ -47,7 +75,7 @@ def list_tools(console: Console, as_json: bool) -> None:
 
 
 def list_skills(console: Console, as_json: bool) -> None:
-    """List the skills; what can't be loaded is said on stderr."""
+    """List the skills; those that can't be loaded are named on stderr."""
     from ore.skills import build_skill_registry, shown_folder
 
     registry = build_skill_registry(report=console.notice)
@@ -85,3 +113,66 @@ def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
     console.notice(f"{name} is ready.")
     if as_json:
         console.json({"pulled": name})
+
+
+def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
+    """Check the artifacts at ``paths`` and their chain, and write a line for each.
+
+    Raises:
+        CheckFailedError: Something does not hold.
+        ArtifactError: All that was read holds, but something could not be read.
+    """
+    from ore.artifact import verify as artifacts
+
+    found = artifacts.verify(paths, console.stdin)
+    if as_json:
+        console.json([_document(each) for each in found])
+    else:
+        console.rows(
+            [(each.path, each.state, "; ".join(each.problems or each.notes)) for each in found]
+        )
+    states = [each.state for each in found]
+    if broken := states.count("broken"):
+        raise CheckFailedError(
+            f"{broken} of {len(found)} artifacts are broken: their lines say what does not hold."
+        )
+    if unread := states.count("not read"):
+        raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
+
+
+def _document(checked: Checked) -> dict[str, Any]:
+    return {
+        "path": checked.path,
+        "holds": checked.state == "holds",
+        "execution_id": checked.artifact.execution_id if checked.artifact else None,
+        "sha256": checked.sha256,
+        "problems": checked.problems,
+        "notes": checked.notes,
+    }
+
+
+def diff(paths: Sequence[str], console: Console, as_json: bool) -> None:
+    """Compare the two artifacts at ``paths`` and write what differs.
+
+    Raises:
+        ArtifactError: One of them can't be read.
+        CheckFailedError: Something differs.
+    """
+    from ore.artifact import read_artifact
+    from ore.artifact.compare import differences, not_known, unified
+
+    old, new = (read_artifact(path, console.stdin) for path in paths)
+    found = differences(old, new)
+    unknown = not_known(old, new)
+    if as_json:
+        shown = [asdict(each) for each in found]
+        console.json({"same": not found, "differences": shown, "not_known": unknown})
+    elif found:
+        console.document("".join(unified(each, *paths) for each in found))
+    if unknown and not as_json:
+        console.notice(f"Not known on both sides, so not compared: {', '.join(unknown)}.")
+    if found:
+        names = ", ".join(each.name for each in found)
+        first, second = (one_line(path) for path in paths)
+        raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
+    console.notice("The same went in, and the same came out.")

@@ -58,10 +58,7 @@ def test_what_was_changed_is_named_and_so_is_its_child(ore, chain, change, named
     if "Unsupported" in named or "output.id" in named:  # it can't be read, so no parent is there
         assert found["c.json"][0] == "holds" and "is not among these" in found["c.json"][1]
     else:
-        assert found["c.json"] == [
-            "broken",
-            "its parent b.json is not the one that it was made from",
-        ]
+        assert found["c.json"][0] == "broken" and "its parent b.json is not" in found["c.json"][1]
 
 
 def test_a_parent_that_is_not_there_is_said_and_is_no_failure(ore, chain):

@@ -266,16 +266,31 @@ class TestEnvFiles:
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
 
-    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c", "no assignment at all"])
-    def test_a_file_with_what_can_be_no_variable_is_said_and_not_used(self, env_file, line):
-        env_file.write_text(f"ORE_MODEL=mistral\nORE_BACKEND=nothing\n{line}\n")
-        result = run("--list-tools")
-        assert (result.code, result.err) == (
-            0,
-            f"{env_file} can't be read, so nothing of it is used.\n",
-        )
-        assert load_env_files() == {str(env_file): ""}
-        assert {"ORE_MODEL", "ORE_BACKEND", "ORE_X"}.isdisjoint(os.environ)
+    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c", "no assignment at all", "ORE_X"])
+    def test_a_line_that_is_not_a_variable_is_left_out_and_the_others_are_used(
+        self, server, env_file, line
+    ):
+        env_file.write_text(f"OLLAMA_HOST={server.url}\n{line}\nORE_MODEL=mistral\n")
+        result = run("Hi")
+        assert (result.out, result.err) == ("Paris.\n", "")
+        assert server.chats[0].json["model"] == "mistral"
+
+    def test_a_variable_may_use_others_of_the_file_and_of_the_environment(self, server, env_file):
+        scheme, _, port = server.url.rpartition(":")
+        env_file.write_text(f"ORE_PORT={port}\nOLLAMA_HOST=${{ORE_WHERE}}:${{ORE_PORT}}\n")
+        assert run("Hi", env=environment(ORE_WHERE=scheme)).out == "Paris.\n"
+
+    def test_what_was_set_is_told_with_its_file_and_what_was_there_already_is_not(
+        self, env_file, monkeypatch
+    ):
+        for name in ("ORE_MODEL", "ORE_X"):
+            monkeypatch.setenv(name, "")
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("ORE_BACKEND", "ollama")
+        env_file.write_text("ORE_MODEL=mistral\nORE_BACKEND=nothing\nORE_X=a\0b\n")
+        assert load_env_files() == {"ORE_MODEL": str(env_file)}
+        assert (os.environ["ORE_MODEL"], os.environ["ORE_BACKEND"]) == ("mistral", "ollama")
+        assert "ORE_X" not in os.environ
 
 
 ENDING = """

@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from ore.cli.context import ContextSource
-from ore.cli.named_files import MAX_BYTES
+from ore.cli.context import LARGEST_FILE, ContextSource
 from ore.cli.options import Options
 
 
@@ -96,7 +95,7 @@ def test_what_is_no_text_file_stops_the_turn_before_anything_is_opened(ore, tmp_
         os.mkfifo(path)
     elif kind != "missing":
         path.write_bytes(
-            {"large": b"x" * (MAX_BYTES + 1), "bytes": b"a\xff", "binary": b"a\0b"}[kind]
+            {"large": b"x" * (LARGEST_FILE + 1), "bytes": b"a\xff", "binary": b"a\0b"}[kind]
         )
 
     def no_backend(*_):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.parser import Answered, build_parser
+from ore.cli.parser import build_parser
 from ore.errors import UsageError
 
 
@@ -60,10 +60,33 @@ def test_several_words_without_quotes_are_told_about_quotes(argv):
         build_parser().parse_args(argv)
 
 
-@pytest.mark.parametrize("argv", [["-h"], ["--help"], ["--version"], ["-i", "-c", "--help"]])
-def test_help_and_version_answer_before_anything_else(argv):
-    with pytest.raises(Answered):
+@pytest.mark.parametrize(
+    "argv, shown",
+    [
+        (["-h"], "usage: "),
+        (["--help"], "usage: "),
+        (["--version"], "ore "),
+        (["-i", "-c", "--help"], "usage: "),
+        (["--help", "--version"], "usage: "),
+        (["--version", "--unknown", "a", "b"], "ore "),
+        (["--help", "--timeout", "soon"], "usage: "),
+    ],
+)
+def test_help_and_version_answer_whatever_else_is_there(argv, shown):
+    assert build_parser().parse_args(argv).text.startswith(shown)
+
+
+@pytest.mark.parametrize(
+    "argv", [["--timeout", "soon", "--help"], ["--model", "--help"], ["--think", "x", "--version"]]
+)
+def test_what_is_wrong_before_help_is_an_error(argv):
+    with pytest.raises(UsageError):
         build_parser().parse_args(argv)
+
+
+def test_help_after_two_dashes_is_a_prompt():
+    args = build_parser().parse_args(["--", "--help"])
+    assert (args.prompt, args.text) == ("--help", None)
 
 
 def test_help_fits_eighty_columns_and_explains_every_flag(monkeypatch):

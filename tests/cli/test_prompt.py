@@ -9,8 +9,10 @@ import threading
 
 import pytest
 
-from ore.cli import input as ore_input
-from ore.cli.input import decode_argv, decode_line, is_readable, read_prompt
+from ore.cli import prompt as asking
+from ore.cli.options import Options
+from ore.cli.parser import build_parser
+from ore.cli.prompt import is_readable, read_prompt
 from ore.errors import UsageError
 
 
@@ -32,32 +34,32 @@ def ignore(_: str) -> None:
 )
 def test_argument_and_stdin_make_the_prompt(prompt, piped, expected):
     stdin = None if piped is None else io.BytesIO(piped)
-    assert read_prompt(prompt, stdin, ignore) == expected
+    assert read_prompt(Options(prompt), stdin, ignore) == expected
 
 
 @pytest.mark.parametrize("piped", [None, b"", b"  \n"])
 def test_no_prompt_and_nothing_on_stdin_is_asked_wrongly(piped):
     with pytest.raises(UsageError, match="no prompt"):
-        read_prompt(None, None if piped is None else io.BytesIO(piped), ignore)
+        read_prompt(Options(), None if piped is None else io.BytesIO(piped), ignore)
 
 
 def test_stdin_that_is_not_utf8_names_the_byte():
     with pytest.raises(UsageError, match="stdin is not UTF-8 at byte 2"):
-        read_prompt("why?", io.BytesIO(b"ab\xff"), ignore)
+        read_prompt(Options("why?"), io.BytesIO(b"ab\xff"), ignore)
 
 
 def test_an_argument_that_is_not_utf8_names_the_byte():
     with pytest.raises(UsageError, match="not UTF-8 at byte 1"):
-        decode_argv([os.fsdecode(b"a\xff")])
+        build_parser().parse_args([os.fsdecode(b"a\xff")])
 
 
 def test_an_argument_that_is_no_text_at_all_is_refused():
     with pytest.raises(UsageError, match="not text at character 1"):
-        decode_argv(["a\ud800"])
+        build_parser().parse_args(["a\ud800"])
 
 
-def test_a_line_loses_only_its_line_end():
-    assert [decode_line(line) for line in (b" a \r\n", b"a\n", b"a")] == [" a ", "a", "a"]
+def test_a_line_loses_only_its_line_end(ore):
+    assert ore("-i", stdin=b" a \r\na\n b").prompts == [" a ", "a", " b"]
 
 
 def test_only_a_pipe_a_file_and_a_socket_are_read(tmp_path):
@@ -74,7 +76,7 @@ def test_only_a_pipe_a_file_and_a_socket_are_read(tmp_path):
 
 
 def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(ore_input, "PATIENCE", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
     reading, writing = os.pipe()
     told = threading.Event()
 
@@ -92,14 +94,14 @@ def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
         told.set()
 
     with open(reading, "rb") as pipe:
-        assert read_prompt(None, pipe, notice) == "late"
+        assert read_prompt(Options(), pipe, notice) == "late"
     writer.join()
     assert len(notices) == 1 and "</dev/null" in notices[0]
 
 
 def test_a_pipe_that_speaks_at_once_is_not_named():
     notices: list[str] = []
-    assert read_prompt(None, io.BytesIO(b"now"), notices.append) == "now"
+    assert read_prompt(Options(), io.BytesIO(b"now"), notices.append) == "now"
     assert notices == []
 
 
@@ -109,4 +111,4 @@ def test_stdin_that_can_not_be_read_is_said():
             raise OSError(errno.EIO, "Input/output error")
 
     with pytest.raises(UsageError, match="stdin can't be read: input/output error"):
-        read_prompt("why?", Broken(), ignore)
+        read_prompt(Options("why?"), Broken(), ignore)

@@ -1,0 +1,292 @@
+"""What is asked: the prompt from argv, stdin or an artifact, and what the flags add to it.
+
+All of it is read and checked before anything is sent.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+from ore.backends import Settings
+from ore.cli.options import Options
+from ore.cli.parser import decode
+from ore.cli.terminal.console import Console
+from ore.core import AYA_PROMPT_PATH
+from ore.errors import (
+    ArtifactError,
+    FileAccessError,
+    PersonaError,
+    SessionNameError,
+    UsageError,
+)
+from ore.files import read_confined, read_regular, reason
+from ore.files.home import ore_home
+from ore.files.neutral import one_line
+from ore.types import ExecutionArtifact
+
+PATIENCE = 2.0
+"""Seconds without a byte on stdin after which ORE says that it is reading it."""
+
+LONGEST_SYSTEM_PROMPT = 1 << 20
+"""Bytes: the longest system prompt that is read from a file."""
+
+_OWN, _PACKAGED = ".md", ".txt"
+_THINK: dict[str | None, bool] = {"on": True, "off": False}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked first; in a REPL there may be nothing yet.
+
+    Attributes:
+        prompt: The user's text as it is sent, or None.
+        typed: The part of it that the user wrote as an argument, or all of it where it came from
+            stdin alone. Only this may choose a route: what is piped in below it is data.
+        source: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
+        model: The model that was named, or None for the default one.
+        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
+        system_prompt: None is Aya's, ``""`` is none at all.
+        settings: What the flags ask of the model.
+        images: The bytes of the images that belong to the prompt.
+    """
+
+    prompt: str | None
+    typed: str | None
+    source: str = "prompt"
+    model: str | None = None
+    parent: dict[str, str] | None = None
+    system_prompt: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    images: tuple[bytes, ...] = ()
+
+
+def read_asked(options: Options, console: Console) -> Asked:
+    """Return what argv, stdin or an artifact ask, with all that the flags add to it.
+
+    Raises:
+        UsageError: There is no prompt, or something that was given can't be used.
+        ArtifactError: The artifact can't be read, or leaves to it what only the user may choose.
+        FileAccessError, PersonaError: A file that is named can't be read or used.
+        ExtraNotInstalledError: ``--schema`` was given, and the package that validates is missing.
+    """
+    system_prompt = _system_prompt(options)
+    settings = _settings(options, console.thinking)
+    images = _images(options)
+    if options.artifact_in is not None:
+        asked = _from_artifact(options.artifact_in, options.model, console)
+    else:
+        asked = _from_user(options, console)
+    return replace(asked, system_prompt=system_prompt, settings=settings, images=images)
+
+
+def _system_prompt(options: Options) -> str | None:
+    if options.no_system:
+        return ""
+    if options.persona is not None:
+        return load_persona(options.persona)
+    if options.system is None or not options.system.startswith("@"):
+        return options.system
+    path = options.system[1:]
+    if not path:
+        raise UsageError("--system @ names no file: write --system @FILE, or a text.")
+    problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))
+    if problem:
+        raise UsageError(f"The system prompt in {path} can't be used: {problem}.")
+    return text
+
+
+def load_persona(name: str) -> str:
+    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own.
+
+    Raises:
+        UsageError: The name is illegal.
+        PersonaError: There is no such persona, or it can't be used.
+    """
+    from ore.store.names import check_name
+
+    try:
+        name = check_name(name, "persona")
+    except SessionNameError as exc:
+        raise UsageError(str(exc)) from exc
+    folder = ore_home() / "personas"
+    for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
+        try:
+            data = read_confined(root, file, LONGEST_SYSTEM_PROMPT)
+        except FileNotFoundError:
+            continue
+        except (PermissionError, FileAccessError) as exc:
+            can_not = isinstance(exc, FileAccessError)
+            why = str(exc).rstrip(".") if can_not else "it is a symbolic link"
+            raise PersonaError(
+                f"The persona '{name}' can't be used ({why}): put a text file of your own at "
+                f"{folder / (name + _OWN)}."
+            ) from exc
+        problem, text = _text_of(data)
+        if problem:
+            raise PersonaError(f"The persona in {root / file} can't be used: {problem}.")
+        return text
+    raise PersonaError(
+        f"There is no persona '{name}': write one to {folder / (name + _OWN)}, or use "
+        f"{_names(folder)}."
+    )
+
+
+def _text_of(data: bytes) -> tuple[str, str]:
+    """Return what is wrong with a prompt's bytes, or ``""``, and its text."""
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as exc:
+        return f"it is not UTF-8 at byte {exc.start}", ""
+    return ("" if text else "it is empty; --no-system sends no system prompt"), text
+
+
+def _names(folder: Path) -> str:
+    found: set[str] = set()
+    for root, ending in ((AYA_PROMPT_PATH.parent, _PACKAGED), (folder, _OWN)):
+        with suppress(OSError):  # most have no folder of their own
+            files = (file for file in os.listdir(root) if file.endswith(ending))
+            found.update(file.removesuffix(ending) for file in files)
+    return ", ".join(f"'{name}'" for name in sorted(found) if name.isprintable())
+
+
+def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
+    """Return the settings that the flags make; each backend refuses what it does not have."""
+    schema, model_options, keep_alive = None, {}, None
+    if options.schema is not None:
+        from ore.backends.schema import read_schema
+
+        schema = read_schema(options.schema)
+    if options.option or options.keep_alive is not None:
+        from ore.backends.model_options import parse_keep_alive, parse_options
+
+        model_options = parse_options(options.option)
+        if options.keep_alive is not None:
+            keep_alive = parse_keep_alive(options.keep_alive)
+    return Settings(
+        timeout=options.timeout,
+        deadline=options.deadline,
+        strict_context=options.strict_context,
+        conversation=options.is_repl and options.has_session,
+        options=model_options,
+        think=_THINK.get(options.think, options.think),
+        format=schema,
+        keep_alive=keep_alive,
+        on_thinking=None if options.quiet else on_thinking,
+    )
+
+
+def _images(options: Options) -> tuple[bytes, ...]:
+    if not options.image:
+        return ()
+    from ore.backends.images import read_image
+
+    return tuple(read_image(path) for path in options.image)
+
+
+def _from_user(options: Options, console: Console) -> Asked:
+    written = options.prompt
+    if options.is_repl:
+        return Asked(written, written, model=options.model)
+    prompt = read_prompt(options, console.stdin, console.notice)
+    source = "stdin" if written is None else "prompt" if prompt == written else "prompt+stdin"
+    return Asked(prompt, prompt if written is None else written, source, options.model)
+
+
+def read_prompt(
+    options: Options, stdin: io.BufferedIOBase | None, notice: Callable[[str], None]
+) -> str:
+    """Return the prompt, what is piped in, or both: the prompt, a blank line, then stdin.
+
+    Args:
+        stdin: Read to its end where ``is_readable``, so that no inherited terminal or device is
+            ever waited for.
+        notice: Told once, from another thread, when nothing has come for ``PATIENCE`` seconds.
+
+    Raises:
+        UsageError: There is neither, stdin is blank and there is no prompt, or it is not UTF-8.
+    """
+    prompt = options.prompt
+    piped = _read_all(stdin, notice) if stdin is not None and is_readable(stdin) else None
+    if piped is not None and piped.strip():
+        return piped if prompt is None else f"{prompt}\n\n{piped}"
+    if prompt is not None:
+        return prompt
+    if options.artifact_out not in (None, "-"):  # a bare --artifact-out takes what follows it
+        raise UsageError(
+            f"There is no prompt: --artifact-out took '{options.artifact_out}' as its PATH. Put "
+            f"the prompt before it, or write --artifact-out=-."
+        )
+    if piped is None:
+        raise UsageError('There is no prompt: write one, as in ore "Why is the sky blue?".')
+    raise UsageError("There is no prompt: none was written and stdin is empty.")
+
+
+def is_readable(stdin: io.BufferedIOBase) -> bool:
+    """Return whether stdin is a pipe, a regular file or a socket."""
+    try:
+        mode = os.fstat(stdin.fileno()).st_mode
+    except (OSError, ValueError):  # in memory: a library's caller passed it on purpose
+        return not stdin.closed and not stdin.isatty()
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
+    text = "ore is reading stdin; to ask without it, add </dev/null."
+    timer = threading.Timer(PATIENCE, notice, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        first = stdin.read(1)
+        timer.cancel()
+        data = first + stdin.read()
+    except OSError as exc:
+        raise UsageError(f"stdin can't be read: {reason(exc)}.") from exc
+    finally:
+        timer.cancel()
+    return decode(data, "stdin")
+
+
+def _from_artifact(path: str, named: str | None, console: Console) -> Asked:
+    from ore.artifact import parse_artifact, read_bytes
+
+    data = read_bytes(path, console.stdin)
+    source = "stdin" if path == "-" else path
+    artifact = parse_artifact(data, source)
+    prompt = artifact.input.prompt
+    if not prompt.strip():
+        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
+    model = model_of(artifact, f"The artifact {source}", named)
+    run = one_line(artifact.execution_id)
+    console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
+    parent = {"execution_id": artifact.execution_id, "sha256": sha256(data).hexdigest()}
+    return Asked(prompt, prompt, model=model, parent=parent)
+
+
+def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str:
+    """Return the model to run an artifact with: the one that the user named, else its own.
+
+    Args:
+        artifact: What was read.
+        source: What it is called in an error.
+        named: The model of ``--model``, or None.
+
+    Raises:
+        ArtifactError: It names no model, or a file, which only the user may choose.
+    """
+    model = named or artifact.input.model_id
+    if not model.strip():
+        raise ArtifactError(f"{source} names no model: name one with --model.")
+    if named is None and model.lower().endswith(".gguf"):
+        raise ArtifactError(
+            f"{source} names a file as its model: if you trust that file, name it yourself with "
+            f"--model."
+        )
+    return model

@@ -1,0 +1,92 @@
+"""A run: all that the turns of one command line are taken with, opened and closed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+
+from ore.backends import Backend
+from ore.cli.context import Context, ContextSource
+from ore.cli.conversation import Conversation, open_conversation
+from ore.cli.options import Options
+from ore.cli.prompt import Asked, read_asked
+from ore.cli.terminal.console import Console
+from ore.core import ORE
+from ore.errors import ModelNotFoundError, OutputError
+from ore.reasoner import Reasoner
+
+
+@dataclass(frozen=True)
+class Run:
+    """What turns are taken with.
+
+    Attributes:
+        source: Makes the context of each turn.
+        first: The context of the single turn; None in a REPL, which asks ``asked.prompt`` first.
+        backend: What made the engine's reasoner, for ``model_id`` and with ``asked.settings``.
+    """
+
+    options: Options
+    console: Console
+    asked: Asked
+    source: ContextSource
+    conversation: Conversation
+    first: Context | None
+    backend: Backend
+    model_id: str
+    engine: ORE
+
+
+@contextmanager
+def open_run(
+    options: Options, console: Console, connect: Callable[[Options], Backend]
+) -> Iterator[Run]:
+    """Check everything that needs no model, then open the backend, and yield the run.
+
+    Raises:
+        OreError: Something that was asked for is not possible; no turn was taken.
+    """
+    asked = read_asked(options, console)
+    _check_output(options, console)
+    source = ContextSource(options, console.notice)
+    with open_conversation(options, console.notice) as conversation:
+        first = None
+        if asked.prompt is not None and not options.is_repl:
+            first = source.gather(asked.prompt, asked.typed)
+        backend = connect(replace(options, model=asked.model))
+        model_id = asked.model or backend.default_model()
+        if model_id is None:
+            raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+        if console.stderr_is_terminal:
+            console.notice(f"Model: {model_id} ({backend.name})")
+        with closing(_reasoner(backend, model_id, asked)) as reasoner:
+            engine = ORE(reasoner, asked.system_prompt)
+            yield Run(
+                options, console, asked, source, conversation, first, backend, model_id, engine
+            )
+
+
+def _check_output(options: Options, console: Console) -> None:
+    """Find out before anything is asked whether the answer can be shown and written."""
+    if console.stdout is None:
+        raise OutputError("The answer can't be written: stdout is closed.")
+    if options.render:
+        from ore.cli.terminal.markdown import check_rich
+
+        check_rich()
+        console.markdown = True
+    if options.artifact_out is not None and options.artifact_out != "-":
+        from ore.artifact import check_output
+
+        check_output(options.artifact_out)
+
+
+def _reasoner(backend: Backend, model_id: str, asked: Asked) -> Reasoner:
+    """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
+    reasoner = backend.reasoner(model_id, asked.settings)
+    if asked.settings.format is None:
+        return reasoner
+    from ore.backends.schema import SchemaReasoner
+
+    return SchemaReasoner(reasoner, asked.settings.format)
