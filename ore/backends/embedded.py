@@ -1,6 +1,6 @@
 """The embedded backend: a GGUF model in this process, for when there is no Ollama.
 
-Nothing is loaded before the first turn. Knows nothing about flags, sessions or terminals.
+Nothing is loaded before the first turn.
 """
 
 from __future__ import annotations
@@ -10,16 +10,34 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, StreamingReasoner, embedded_request, weights
+from ore.backends import Backend, Progress, Settings, StreamingReasoner, loading, weights
 from ore.backends.answer import Answer
 from ore.backends.engine import Engine
 from ore.backends.http import TooLarge
-from ore.backends.loading import check_installed, engine_version
-from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError, OreError
+from ore.backends.messages import encoded
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    ContextTruncatedError,
+    IncompleteAnswerError,
+    OreError,
+    UsageError,
+)
 from ore.types import Message, Response
 
 PINNED_ANSWER_TOKENS = 1024
 """The longest answer of a pinned model, in tokens: a small model may go round in circles."""
+LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
+"""The context window in tokens; the engine ends the process over one that holds no batch."""
+
+_ROLES = ("system", "user", "assistant")
+_SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
+_LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
+_RENAMED = {"num_keep": "n_keep", "num_predict": "max_tokens"}
+_OPTIONS = {_LOADED_WITH, *_RENAMED} | set(
+    "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
+    "top_k top_p typical_p".split()
+)
 
 
 class EmbeddedBackend(Backend):
@@ -36,11 +54,7 @@ class EmbeddedBackend(Backend):
 
     def has_engine(self) -> bool:
         """Return whether the engine's package is there; does not import it."""
-        try:
-            check_installed()
-        except OreError:
-            return False
-        return True
+        return loading.is_installed()
 
     def is_installed(self) -> bool:
         """Return whether the engine's package and a model are there; loads neither."""
@@ -65,8 +79,10 @@ class EmbeddedBackend(Backend):
         )
 
     def pull(self, name: str, progress: Progress) -> None:
-        """Fetch the pinned model; see ``ore.backends.weights.pull``."""
-        weights.pull(name, progress)
+        """Fetch the pinned model; see ``ore.backends.fetching.pull``."""
+        from ore.backends import fetching
+
+        fetching.pull(name, progress)
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return the engine's release and the SHA-256 of the model's file."""
@@ -74,7 +90,7 @@ class EmbeddedBackend(Backend):
             digest = weights.file_digest(weights.find(model_id))
         except OreError:
             digest = None
-        return {"server_version": engine_version(), "model_digest": digest}
+        return {"server_version": loading.engine_version(), "model_digest": digest}
 
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet.
@@ -82,7 +98,7 @@ class EmbeddedBackend(Backend):
         Raises:
             ExtraNotInstalledError: The engine's package is not installed.
             ModelNotFoundError: There is no such model.
-            FileAccessError: The model's file can't be read, or is none.
+            FileAccessError: The model's file can't be read, or is not a GGUF file.
             CapabilityError: A setting that this backend does not have.
         """
         made = EmbeddedReasoner(model_id, settings)
@@ -100,8 +116,8 @@ class EmbeddedReasoner(StreamingReasoner):
 
     def __init__(self, model_id: str, settings: Settings | None = None) -> None:
         settings = settings or Settings()
-        embedded_request.check_settings(settings)
-        check_installed()
+        check_settings(settings)
+        loading.check_installed()
         weights.find(model_id)
         self.model_id = model_id
         self._settings = settings
@@ -112,28 +128,29 @@ class EmbeddedReasoner(StreamingReasoner):
         """Yield the answer token by token; closing the generator stops the model.
 
         Raises:
-            UsageError: The messages are none that a model can be given.
+            UsageError: The messages can't be given to a model.
             ContextTruncatedError: With strict context, the prompt does not fit the window.
             BackendTimeoutError: The model was silent too long, or the turn took too long.
             IncompleteAnswerError: The answer has no proper end.
             BackendError: The model can't be loaded, the prompt does not fit, or the engine failed.
         """
         started = time.monotonic()
-        request = embedded_request.request_of(messages, self._settings, self._longest())
-        silence, deadline = self._settings.timeout, self._settings.deadline
-        end = None if deadline is None else started + deadline
-        answer, last = Answer(self._settings.on_thinking), _Last()
+        settings = self._settings
+        longest = PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
+        request = _request(messages, settings, longest)
+        end = None if settings.deadline is None else started + settings.deadline
+        answer, last = Answer(settings.on_thinking), dict[str, Any]()
         try:
             engine, load_duration = self._loaded()
-            request.update(embedded_request.thinking_of(self._settings.think, engine.template))
+            request.update(_thinking(settings.think, engine.template))
             self._doing = "reading the prompt"
-            with closing(engine.events(request, silence=silence, end=end)) as events:
+            with closing(engine.events(request, silence=settings.timeout, end=end)) as events:
                 for event in events:
                     if text := self._take(event, answer, last):
                         yield text
             if text := answer.end():
                 yield text
-            metadata = last.metadata(engine.window)
+            metadata = _metadata(last, engine.window)
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
@@ -142,10 +159,11 @@ class EmbeddedReasoner(StreamingReasoner):
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
         if answer.thinking:
             metadata["thinking"] = answer.thinking
-        metadata.update(self._settings.asked())
+        metadata.update(settings.asked())
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def phase(self) -> str:
+        """Return what the reasoner is doing, in a few words."""
         return self._doing
 
     def close(self) -> None:
@@ -159,23 +177,24 @@ class EmbeddedReasoner(StreamingReasoner):
         if self._engine is not None:
             return self._engine, 0
         self._doing = f"loading {self.model_id}"
-        window = self._settings.options.get(embedded_request.LOADED_WITH)
+        window = self._settings.options.get(_LOADED_WITH)
         self._engine = Engine(weights.find(self.model_id), window=window)
         return self._engine, self._engine.load_duration
 
-    def _longest(self) -> int:
-        """Return how long an answer may become, in tokens; -1 is up to the end of the window."""
-        return PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
+    def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
+        """Take in one event of the engine's; return the text that it brings, which may be empty.
 
-    def _take(self, event: dict[str, Any], answer: Answer, last: _Last) -> str:
-        """Take in one event of the engine's; return the text that it brings, which may be empty."""
-        last.note(event)
+        ``last`` gets what the engine says at the end: why it ended, and its counts and timings.
+        """
+        if timings := event.get("timings"):
+            last["timings"] = timings
         if progress := event.get("prompt_progress"):
-            self._doing = (
-                f"reading the prompt ({progress['processed']} of {progress['total']} tokens)"
-            )
+            read, total = progress["processed"], progress["total"]
+            self._doing = f"reading the prompt ({read} of {total} tokens)"
         text = ""
         for choice in event.get("choices") or ():
+            if reason := choice.get("finish_reason"):
+                last["finish_reason"] = reason
             delta = choice.get("delta") or {}
             if thinking := delta.get("reasoning_content"):
                 self._doing = "thinking"
@@ -197,43 +216,103 @@ class EmbeddedReasoner(StreamingReasoner):
         return error
 
 
-class _Last:
-    """What the engine says of an answer in its last event."""
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that the engine does not have.
 
-    def __init__(self) -> None:
-        self._reason: str | None = None
-        self._timings: dict[str, Any] = {}
-
-    def note(self, event: dict[str, Any]) -> None:
-        self._timings = event.get("timings") or self._timings
-        for choice in event.get("choices") or ():
-            self._reason = choice.get("finish_reason") or self._reason
-
-    def metadata(self, window: int) -> dict[str, Any]:
-        """Return the counts (tokens) and durations (nanoseconds) of a finished answer.
-
-        Raises:
-            IncompleteAnswerError: The engine never said that it was done.
-        """
-        if self._reason is None or not self._timings:
-            raise IncompleteAnswerError(
-                "The embedded engine ended its answer without saying that it was done: nothing "
-                "was kept of this turn; try again."
+    Raises:
+        CapabilityError: One that was set; the message names it.
+        UsageError: ``num_ctx`` is too small or too large.
+    """
+    if settings.keep_alive is not None:
+        raise CapabilityError(
+            "The embedded model stays loaded as long as ORE runs: leave --keep-alive out, or use "
+            "Ollama."
+        )
+    for name in settings.options:
+        if name not in _OPTIONS:
+            raise CapabilityError(
+                f"The embedded engine has no option '{name}': leave it out, or use Ollama."
             )
-        cached = self._count("cache_n")
-        prompt = self._count("prompt_n") + cached
-        return {
-            "eval_count": self._count("predicted_n"),
-            "prompt_eval_count": prompt,
-            "eval_duration": self._nanoseconds("predicted_ms"),
-            "prompt_eval_duration": self._nanoseconds("prompt_ms"),
-            "prompt_cached_count": cached,
-            "done_reason": self._reason,
-            "context": {"status": "complete", "window": window, "prompt_tokens": prompt},
-        }
+    window = settings.options.get(_LOADED_WITH)
+    if window is not None and not LEAST_WINDOW <= window <= MOST_WINDOW:
+        raise UsageError(
+            f"The option 'num_ctx' is {window}: give {LEAST_WINDOW} to {MOST_WINDOW} tokens."
+        )
 
-    def _count(self, key: str) -> int:
-        return int(self._timings.get(key) or 0)
 
-    def _nanoseconds(self, key: str) -> int:
-        return int((self._timings.get(key) or 0) * 1_000_000)
+def _request(messages: list[Message], settings: Settings, longest: int) -> dict[str, Any]:
+    """Return the request for ``messages``, as the engine's chat endpoint takes it.
+
+    Args:
+        longest: The most tokens of the answer unless ``num_predict`` is set; -1 fills the window.
+    """
+    options = {name: v for name, v in settings.options.items() if name != _LOADED_WITH}
+    request: dict[str, Any] = {"messages": _checked(messages), **_SAMPLING, "max_tokens": longest}
+    request.update({_RENAMED.get(name, name): value for name, value in options.items()})
+    request["cache_prompt"] = settings.conversation
+    request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
+    if settings.format is not None:
+        schema = {"name": "answer", "schema": settings.format}
+        request["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return request
+
+
+def _checked(messages: list[Message]) -> list[dict[str, str]]:
+    """Return the messages as the engine takes them; it would answer nothing, or any role."""
+    if not messages:
+        raise UsageError("There is no message to answer: give a prompt.")
+    for message in messages:
+        if message.role not in _ROLES:
+            raise UsageError(
+                f"A message has the role {message.role!r}: use one of {', '.join(_ROLES)}."
+            )
+        if message.images:
+            raise CapabilityError(
+                "The embedded engine can't look at images: leave --image out, or use an Ollama "
+                "model that can."
+            )
+    encoded(messages)
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _thinking(think: bool | str | None, template: str) -> dict[str, Any]:
+    """Return what tells a model's chat template that the model is to think, or not.
+
+    Raises:
+        CapabilityError: The template has no place for it.
+    """
+    if think is None or (think is False and "enable_thinking" not in template):
+        return {}
+    can, name, other = "think first", "enable_thinking", "<think>"
+    if isinstance(think, str):
+        can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
+    if name not in template and other not in template:
+        raise CapabilityError(f"The model can't {can}: leave --think out, or use another model.")
+    return {"chat_template_kwargs": {name: think}}
+
+
+def _metadata(last: dict[str, Any], window: int) -> dict[str, Any]:
+    """Return the counts (tokens) and durations (nanoseconds) of a finished answer.
+
+    Raises:
+        IncompleteAnswerError: The engine never said that it was done.
+    """
+    timings = last.get("timings")
+    if not timings or "finish_reason" not in last:
+        raise IncompleteAnswerError(
+            "The embedded engine ended its answer without saying that it was done: nothing was "
+            "kept of this turn; try again."
+        )
+    read, cached, written = (
+        int(timings.get(f"{n}_n") or 0) for n in ("prompt", "cache", "predicted")
+    )
+    reading, writing = (timings.get(f"{n}_ms") or 0 for n in ("prompt", "predicted"))
+    return {
+        "eval_count": written,
+        "prompt_eval_count": read + cached,
+        "eval_duration": int(writing * 1_000_000),
+        "prompt_eval_duration": int(reading * 1_000_000),
+        "prompt_cached_count": cached,
+        "done_reason": last["finish_reason"],
+        "context": {"status": "complete", "window": window, "prompt_tokens": read + cached},
+    }

@@ -1,25 +1,24 @@
 """A GGUF model in this process, driven over the engine's own loopback port with a secret key.
 
-The port is the only way in that can be stopped in mid-prompt and torn down safely. Knows nothing
-about what messages mean, about sessions, or about where models are kept.
+The port is the only way in that can be stopped in mid-prompt and torn down safely.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import secrets
-import signal
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from socket import SHUT_RDWR
+from socket import SHUT_RDWR, socket
 from typing import Any
 
-from ore.backends.gguf import context_length
-from ore.backends.loading import start_server
+from ore.backends.loading import context_length, start_server
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -66,10 +65,10 @@ class Engine:
         self._process = os.getpid()
         self._server: Any = None
         self._lock = threading.Lock()
-        self._connections: dict[Any, Any] = {}
+        self._connections: dict[HTTPConnection, socket] = {}
         self._is_open = True
         try:
-            with _signals_held():
+            with deferred_signals(starts_threads=True):  # half started it can't be stopped
                 self._start(path, window)
         except BaseException:
             self.close()
@@ -110,9 +109,6 @@ class Engine:
             IncompleteAnswerError: The connection ended before the engine's last event.
             BackendError: The engine refused the request, or failed.
         """
-        import http.client
-        import json
-
         body = json.dumps({**request, "stream": True, "return_progress": True}).encode()
         connection = self._connected()
         wait = _Wait(connection.sock, silence, end)
@@ -125,7 +121,7 @@ class Engine:
             yield from _parsed(response, wait)
         except TimeoutError as exc:
             raise wait.expired() from exc
-        except (OSError, http.client.HTTPException, ValueError) as exc:
+        except (OSError, HTTPException, ValueError) as exc:
             raise _cut_off() from exc
         finally:
             self._hang_up(connection)
@@ -146,10 +142,8 @@ class Engine:
         self._server = None
         atexit.unregister(self.close)
 
-    def _connected(self) -> Any:
-        import http.client
-
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+    def _connected(self) -> HTTPConnection:
+        connection = HTTPConnection("127.0.0.1", self._port)
         with self._lock:
             if not self._is_open:
                 raise _cut_off()
@@ -160,57 +154,34 @@ class Engine:
             self._connections[connection] = connection.sock
         return connection
 
-    def _hang_up(self, connection: Any) -> None:
+    def _hang_up(self, connection: HTTPConnection) -> None:
         """Close a connection, which may be in use in another thread."""
         with self._lock:
-            socket = self._connections.pop(connection, None)
-        if socket is not None:
-            try:
-                socket.shutdown(SHUT_RDWR)
-            except OSError:  # the other end was faster
-                pass
+            opened = self._connections.pop(connection, None)
+        if opened is not None:
+            with suppress(OSError):  # the other end was faster
+                opened.shutdown(SHUT_RDWR)
         connection.close()
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
 
     def _ask(self, path: str) -> Any:
-        import http.client
-        import json
-
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)
         try:
             connection.request("GET", path, headers=self._headers())
             return json.loads(connection.getresponse().read())
-        except http.client.HTTPException as exc:
+        except HTTPException as exc:
             raise OSError(str(exc)) from exc
         finally:
             connection.close()
 
 
-@contextmanager
-def _signals_held() -> Generator[None]:
-    """Hold back SIGINT and SIGTERM until the engine runs: what is half started can't be stopped.
-
-    They are masked besides, for the engine's threads inherit the mask: a signal that one of them
-    took would not wake this thread out of a read.
-    """
-    with deferred_signals():
-        if not hasattr(signal, "pthread_sigmask"):
-            yield
-            return
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class _Wait:
     """How long one request may still take, applied to its socket before each read."""
 
-    def __init__(self, socket: Any, silence: float | None, end: float | None) -> None:
-        self._socket = socket
+    def __init__(self, opened: socket, silence: float | None, end: float | None) -> None:
+        self._socket = opened
         self._silence = silence
         self._end = end
 
@@ -218,9 +189,8 @@ class _Wait:
         left = None if self._end is None else self._end - time.monotonic()
         if left is not None and left <= 0:
             raise self.expired()
-        self._socket.settimeout(
-            min((s for s in (left, self._silence) if s is not None), default=None)
-        )
+        bounds = [seconds for seconds in (left, self._silence) if seconds is not None]
+        self._socket.settimeout(min(bounds, default=None))
 
     def expired(self) -> BackendTimeoutError:
         if self._end is not None and time.monotonic() >= self._end:
@@ -234,10 +204,8 @@ class _Wait:
         )
 
 
-def _parsed(response: Any, wait: _Wait) -> Generator[dict[str, Any]]:
+def _parsed(response: HTTPResponse, wait: _Wait) -> Generator[dict[str, Any]]:
     """Yield the events of a stream of server-sent events, up to its end mark."""
-    import json
-
     rest = b""
     while True:
         wait.bound()
@@ -270,8 +238,6 @@ def _made_for(path: Path) -> int:
 
 def _refusal(body: bytes) -> BackendError:
     """Return the error that the engine's own words stand for."""
-    import json
-
     try:
         answer = json.loads(body)
         error = answer.get("error", answer)

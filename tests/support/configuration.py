@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ore.backends import Settings, embedded_request, openai_request
+from ore.backends import Settings, embedded, openai_request
 from ore.backends.model_options import OPTIONS
 from ore.cli.parser import build_parser
 from ore.errors import OreError
@@ -88,7 +88,7 @@ def options() -> str:
     """Every option of ``--option``, and which backend has it."""
     rows = []
     for name, (kind, _) in OPTIONS.items():
-        has = [_has(check, name) for check in (embedded_request, openai_request)]
+        has = [_has(check, name) for check in (embedded, openai_request)]
         rows.append((f"`{name}`", kind, "yes", *has))
     return _table(("option", "value", "ollama", "embedded", "openai"), rows)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
-import signal
 import socket
 import threading
 import time
@@ -12,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine import _parsed, _refusal, _signals_held, _Wait
+from ore.backends.engine import _parsed, _refusal, _Wait
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
 ONE = b'data: {"n":1}\n\n'
@@ -130,32 +128,3 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
 def test_what_the_engine_answers_instead_is_put_in_a_sentence(body, kind, said):
     error = _refusal(body)
     assert type(error) is kind and said in str(error)
-
-
-@pytest.mark.parametrize("threads", [0, 1])
-def test_an_interrupt_waits_until_what_is_begun_is_done_whatever_thread_takes_it(threads):
-    done, end = [], threading.Event()
-    others = [threading.Thread(target=end.wait) for _ in range(threads)]
-    for other in others:
-        other.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            with _signals_held():
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.05)
-                done.append("all of it")
-    finally:
-        end.set()
-    assert done == ["all of it"]
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-
-def test_the_engine_s_threads_take_no_signal():
-    masks = []
-    with _signals_held():
-        begun = threading.Thread(
-            target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-        )
-        begun.start()
-        begun.join()
-    assert {signal.SIGINT, signal.SIGTERM} <= masks[0]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.backends.engine import Engine
-from ore.backends.gguf import check_kind, context_length
+from ore.backends.loading import check_kind, context_length
 from ore.errors import BackendError, FileAccessError
 
 
@@ -105,10 +105,10 @@ def make_fifo(path):
 @pytest.mark.parametrize(
     "make, said",
     [
-        (lambda path: path.write_bytes(b""), "is no GGUF model"),
-        (lambda path: path.write_bytes(b"PK\x03\x04"), "is no GGUF model"),
-        (lambda path: path.mkdir(), "is no regular file"),
-        (make_fifo, "is no regular file"),
+        (lambda path: path.write_bytes(b""), "is not a GGUF model"),
+        (lambda path: path.write_bytes(b"PK\x03\x04"), "is not a GGUF model"),
+        (lambda path: path.mkdir(), "is not a regular file"),
+        (make_fifo, "is not a regular file"),
         (lambda path: None, "can't be read: no such file"),
         (lambda path: path.symlink_to("x" * 300), "can't be read: file name too long"),
     ],

@@ -6,14 +6,7 @@ import os
 
 import pytest
 
-from ore.backends import hardware
-from ore.backends.hardware import (
-    can_import,
-    missing_features,
-    physical_cores,
-    quota_cores,
-    thread_count,
-)
+from ore.backends.loading import missing_features, physical_cores, quota_cores, thread_count
 
 MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
 TWO_CORES_FOUR_THREADS = "".join(
@@ -75,18 +68,3 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
         assert thread_count() == 1
     finally:
         os.sched_setaffinity(0, allowed)
-
-
-def test_a_module_that_python_can_import_passes():
-    assert can_import("json")
-
-
-def test_where_no_features_are_listed_a_child_imports_what_this_process_would(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(hardware, "_CPU_INFO", tmp_path / "none")
-    (tmp_path / "dies.py").write_text("import os; os.abort()")
-    monkeypatch.chdir(tmp_path)
-    assert can_import("dies")  # that is in the current folder only, so it is not found
-    monkeypatch.syspath_prepend(tmp_path)
-    assert not can_import("dies")

