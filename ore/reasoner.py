@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ore.types import Message, Response
 
 if TYPE_CHECKING:
-    from ore.backends.ollama_reasoner import AyaReasoner as AyaReasoner
+    from ore.backends.ollama import AyaReasoner as AyaReasoner
 
 
 class Reasoner(ABC):
@@ -42,7 +42,7 @@ class Reasoner(ABC):
 
 def __getattr__(name: str) -> object:
     if name == "AyaReasoner":
-        from ore.backends.ollama_reasoner import AyaReasoner
+        from ore.backends.ollama import AyaReasoner
 
         return AyaReasoner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -172,12 +172,12 @@ def test_half_a_character_in_an_answer_becomes_a_replacement():
         (("  ",), {}, "No model was named"),
         ((None,), {}, "No model was named"),
         (("m", "a b"), {}, "The server's address is 'a b'"),
-        (("m",), {"timeout": 0}, "The timeout is 0"),
-        (("m",), {"deadline": -1.5}, "The deadline is -1.5"),
-        (("m",), {"deadline": float("nan")}, "The deadline is nan"),
-        (("m",), {"timeout": float("inf")}, "The timeout is inf"),
-        (("m",), {"timeout": "5"}, "The timeout is '5'"),
-        (("m",), {"timeout": True}, "The timeout is True"),
+        (("m",), {"timeout": 0}, "The timeout must be above 0 seconds"),
+        (("m",), {"deadline": -1.5}, "The deadline must be above 0 seconds"),
+        (("m",), {"deadline": float("nan")}, "The deadline must be above 0 seconds"),
+        (("m",), {"timeout": float("inf")}, "The timeout must be above 0 seconds"),
+        (("m",), {"timeout": "5"}, "The timeout must be a number of seconds, not '5'"),
+        (("m",), {"timeout": True}, "The timeout must be a number of seconds, not True"),
     ],
 )
 def test_arguments_without_a_meaning_are_usage_errors(arguments, settings_, says):

@@ -7,7 +7,7 @@ sessions or terminals.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,6 +15,9 @@ from typing import Any
 
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
+
+PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
+"""Which model answers when none is named, best first, as Ollama names them."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the bytes there are and the bytes expected (0: not known)."""
@@ -147,3 +150,20 @@ class StreamingReasoner(Reasoner):
     @abstractmethod
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator stops the model."""
+
+
+def choose_default(names: Iterable[str]) -> str | None:
+    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first name, else None.
+
+    A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
+    """
+    names = list(names)
+    for preferred in PREFERRED_MODELS:
+        tagged: dict[str, str] = {}
+        for name in names:
+            base, _, tag = name.partition(":")
+            if base == preferred:
+                tagged.setdefault(tag or "latest", name)
+        if tagged:
+            return tagged.get("latest") or next(iter(tagged.values()))
+    return names[0] if names else None

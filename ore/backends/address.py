@@ -1,17 +1,23 @@
-"""The address of a server: read leniently, normalised once, with who named it.
+"""The address of a server and the key for it: read leniently, normalised once, with who named it.
 
-Opens no connection and resolves no name. Knows no protocol: its port is an argument.
+Opens no connection and resolves no name. A key is never shown.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
 
+OLLAMA_URL = "http://127.0.0.1:11434"
+OLLAMA_PORT = 11434
+
+_OLLAMA_CLOUD = "ollama.com"
 _SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PORT = re.compile(r"[0-9]{0,5}")
@@ -96,6 +102,92 @@ def sendable(key: str, variable: str, url: str) -> str | None:
 def unquoted(text: str) -> str:
     """Return an address without the blanks and quotes around it."""
     return text.strip().strip("\"'").strip()
+
+
+def resolve_ollama(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Host:
+    """Return the server to ask: ``--host``, else ``OLLAMA_HOST``, else the default address.
+
+    A blank ``OLLAMA_HOST`` counts as not set; a blank ``--host`` is an error.
+
+    Raises:
+        UsageError: The value that was given is no address.
+    """
+    if flag is not None:
+        return Host(normalise_ollama(flag, "--host"), "--host")
+    named = (os.environ if environ is None else environ).get("OLLAMA_HOST", "")
+    if unquoted(named):
+        return Host(normalise_ollama(named, "OLLAMA_HOST"), "OLLAMA_HOST")
+    return Host(OLLAMA_URL, "default")
+
+
+def as_host(host: str | Host | None) -> Host:
+    """Return ``host`` as a ``Host``; None is what ``resolve_ollama`` finds in the environment.
+
+    Raises:
+        UsageError: The text is no address.
+    """
+    if isinstance(host, Host):
+        return host
+    return resolve_ollama() if host is None else Host(normalise_ollama(host, "host"))
+
+
+def normalise_ollama(text: str, source: str = "host") -> str:
+    """Return ``scheme://host:port[/path]`` for what a user may write as an Ollama server's address.
+
+    As Ollama's own command line does: the port defaults to 11434, ``ollama.com`` means https; the
+    rest is as in ``normalised``.
+
+    Raises:
+        UsageError: It is no address; the message names the value and ``source``.
+    """
+    named = unquoted(text).partition("/")[0].removesuffix(":").lower()
+    return normalised(
+        f"https://{unquoted(text)}" if named == _OLLAMA_CLOUD else text, source, OLLAMA_PORT
+    )
+
+
+def ollama_authorization(url: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the ``Authorization`` header for a server: ``OLLAMA_API_KEY``, if it can be sent.
+
+    Raises:
+        UsageError: The key can't stand in a header, and the server is not this machine.
+    """
+    named = (os.environ if environ is None else environ).get("OLLAMA_API_KEY", "")
+    try:
+        key = sendable(named, "OLLAMA_API_KEY", url)
+    except UsageError:
+        if is_loopback(url):
+            return None
+        raise
+    return f"Bearer {key}" if key else None
+
+
+def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:
+    """Return the server to ask: ``--host``, else ``OPENAI_BASE_URL``; ``/v1`` is its usual path.
+
+    There is no default: where prompts go has to be said.
+
+    Raises:
+        UsageError: No server was named, or the value is no address.
+    """
+    source = "--host" if flag is not None else "OPENAI_BASE_URL"
+    text = unquoted(flag if flag is not None else environ.get(source, ""))
+    if not text:
+        raise UsageError(
+            "The openai backend needs a server: name it with --host URL or OPENAI_BASE_URL, as in "
+            "http://127.0.0.1:8000/v1."
+        )
+    url = normalised(text, source, 80)
+    return Host(url if urlsplit(url).path else f"{url}/v1", source)
+
+
+def openai_key(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return ``OPENAI_API_KEY`` if it can be sent: see ``sendable``.
+
+    Raises:
+        UsageError: It holds characters that no key has.
+    """
+    return sendable(environ.get("OPENAI_API_KEY", ""), "OPENAI_API_KEY", url)
 
 
 def _host_and_port(authority: str, source: str, text: str) -> tuple[str, int]:

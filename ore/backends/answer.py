@@ -1,18 +1,60 @@
-"""One answer as it comes from a model: its text, and what the model thinks before it.
+"""What goes out and what comes back: messages as they can be sent, one answer as it comes.
 
-Bounded in size, and whatever arrives can be written as UTF-8. Knows nothing about backends.
+An answer is bounded in size, whatever arrives can be written as UTF-8, and a model's thinking is
+told from it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ore.backends.http import REPLY_LIMIT, TooLarge
-from ore.backends.thinking import ThinkSplitter
+from ore.errors import UsageError
+from ore.types import Message
+
+COUNTS = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration")
+"""What every response's metadata holds: tokens, and nanoseconds."""
 
 OnThinking = Callable[[str], None]
 """Called with each part of a model's thinking, as it arrives."""
+
+Sent = tuple[str, str, tuple[bytes, ...]]
+"""Role, content and images: what a server is sent of a message."""
+
+OPEN = "<think>"
+CLOSE = "</think>"
+_MOST_BLANKS = 256
+"""Characters of white space before ``OPEN`` after which a text is an answer like any other."""
+
+
+def encoded(messages: Iterable[Message]) -> list[bytes]:
+    """Return the text of each message in UTF-8.
+
+    Raises:
+        UsageError: A text holds half a character (a lone surrogate), which can't be sent.
+    """
+    texts = []
+    for message in messages:
+        try:
+            texts.append(message.content.encode("utf-8"))
+        except UnicodeEncodeError as exc:
+            raise UsageError(
+                f"A message of the role '{message.role}' holds half a character (a lone "
+                f"surrogate at position {exc.start}), which can't be sent: take it out."
+            ) from exc
+    return texts
+
+
+def sent(messages: list[Message]) -> list[Sent]:
+    """Return what a server is sent of each message; ids and times are ORE's own."""
+    return [(message.role, message.content, message.images) for message in messages]
+
+
+def hashes(messages: Iterable[Message]) -> list[str]:
+    """Return the SHA-256 of every image in the messages, in hexadecimal, in their order."""
+    return [hashlib.sha256(data).hexdigest() for message in messages for data in message.images]
 
 
 def count(value: object) -> int:
@@ -103,3 +145,77 @@ def _writable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+class ThinkSplitter:
+    """Splits one text as it comes; where its pieces are cut makes no difference.
+
+    Only a text that begins with ``OPEN``, after a little white space at most, holds thinking: it
+    ends at the first ``CLOSE``, or with the text. White space right after either mark belongs to
+    nobody. Every other text is an answer, verbatim, whatever marks it holds further on.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._take = self._beginning
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """Return the thinking, and the answer, that are certain now."""
+        return self._take(text)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether all that follows is the answer, as it is."""
+        return self._take is self._answer
+
+    def end(self) -> tuple[str, str]:
+        """Return the thinking, and the answer, that were held back: nothing follows."""
+        held, self._held = self._held, ""
+        return (held, "") if self._take == self._thinking else ("", held)
+
+    def _beginning(self, text: str) -> tuple[str, str]:
+        self._held += text
+        begun = self._held.lstrip()
+        if len(self._held) - len(begun) <= _MOST_BLANKS:
+            if begun.startswith(OPEN):
+                self._held, self._take = "", self._before_thinking
+                return self._take(begun[len(OPEN) :])
+            if OPEN.startswith(begun):
+                return "", ""
+        whole, self._held, self._take = self._held, "", self._answer
+        return "", whole
+
+    def _before_thinking(self, text: str) -> tuple[str, str]:
+        text = text.lstrip()
+        if not text:
+            return "", ""
+        self._take = self._thinking
+        return self._take(text)
+
+    def _thinking(self, text: str) -> tuple[str, str]:
+        text = self._held + text
+        thinking, found, rest = text.partition(CLOSE)
+        if found:
+            self._held, self._take = "", self._before_answer
+            return thinking, self._take(rest)[1]
+        kept = _begun_mark(text)
+        self._held = text[len(text) - kept :]
+        return text[: len(text) - kept], ""
+
+    def _before_answer(self, text: str) -> tuple[str, str]:
+        text = text.lstrip()
+        if text:
+            self._take = self._answer
+        return "", text
+
+    @staticmethod
+    def _answer(text: str) -> tuple[str, str]:
+        return "", text
+
+
+def _begun_mark(text: str) -> int:
+    """Return how many characters at the end of ``text`` may be the beginning of ``CLOSE``."""
+    for length in range(len(CLOSE) - 1, 0, -1):
+        if text.endswith(CLOSE[:length]):
+            return length
+    return 0

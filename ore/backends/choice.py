@@ -120,11 +120,11 @@ def _openai(
     env_files: Mapping[str, str],
     notice: Callable[[str], None],
 ) -> Backend:
+    from ore.backends.address import openai_key, resolve_openai
     from ore.backends.openai import OpenAIBackend
-    from ore.backends.openai_server import key_for, resolve_server
 
-    host = _with_file(resolve_server(wanted.host, environ), env_files, notice)
-    key = key_for(host.url, environ)
+    host = _with_file(resolve_openai(wanted.host, environ), env_files, notice)
+    key = openai_key(host.url, environ)
     return OpenAIBackend(host, key, _model(environ), seconds=wanted.seconds)
 
 
@@ -135,10 +135,10 @@ def _ollama(
     notice: Callable[[str], None],
     is_auto: bool,
 ) -> Backend:
+    from ore.backends.address import resolve_ollama
     from ore.backends.ollama import OllamaBackend
-    from ore.backends.ollama_host import resolve_host
 
-    host = _with_file(resolve_host(wanted.host, environ), env_files, notice)
+    host = _with_file(resolve_ollama(wanted.host, environ), env_files, notice)
     backend = OllamaBackend(host, _model(environ), seconds=wanted.seconds)
     if is_auto and host.source == "default" and not backend.answers():
         embedded = _embedded(environ)

@@ -11,10 +11,9 @@ from contextlib import closing
 from typing import Any
 
 from ore.backends import Backend, Progress, Settings, StreamingReasoner, loading, weights
-from ore.backends.answer import Answer
+from ore.backends.answer import Answer, encoded
 from ore.backends.engine import Engine
 from ore.backends.http import TooLarge
-from ore.backends.messages import encoded
 from ore.errors import (
     BackendError,
     CapabilityError,

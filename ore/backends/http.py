@@ -1,15 +1,15 @@
-"""The bytes below a client: how many are accepted, whom TLS trusts, and a clock for blocked reads.
-
-Knows nothing about HTTP libraries or about what the bytes say.
-"""
+"""One request below its protocol: how much is read, how long is waited, whom TLS trusts."""
 
 from __future__ import annotations
 
+import json
 import os
-import socket
+import re
 import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
     import ssl
@@ -23,6 +23,11 @@ REPLY_LIMIT = 16 << 20
 REFUSAL_LIMIT = 64 << 10
 """The most bytes that are read of the body of a refusal."""
 
+MOST_SHOWN = 400
+"""How many characters of a server's own words go into a message."""
+
+_environment = threading.Lock()
+
 
 class TooLarge(Exception):
     """More bytes than are accepted: ``what`` was larger than ``limit``."""
@@ -31,6 +36,123 @@ class TooLarge(Exception):
         super().__init__(what, limit)
         self.what = what
         self.limit = limit
+
+
+class Deadline:
+    """When a request must be over.
+
+    A timeout bounds one read, and a peer that sends a byte now and then never meets it; this bounds
+    all of them together.
+
+    Args:
+        seconds: From now; None is never.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds or 0.0
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self._end is not None and time.monotonic() >= self._end
+
+    def wait(self, timeout: float | None) -> float | None:
+        """Return how many seconds one read may take, of at most ``timeout``.
+
+        Raises:
+            TimeoutError: The time is over.
+        """
+        if self._end is None:
+            return timeout
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time is over")
+        return left if timeout is None else min(left, timeout)
+
+
+def bound_connection(event: str, info: dict[str, Any], deadline: Callable[[], Deadline]) -> None:
+    """Let a connection's reads and writes last no longer than the deadline of the request.
+
+    Called with what the HTTP library's extension ``trace`` is told
+    (https://www.encode.io/httpcore/extensions/#trace). A connection outlives a request, so that
+    ``deadline`` is asked each time.
+    """
+    if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
+        return
+    stream = info["return_value"]
+    read, write = stream.read, stream.write
+    stream.read = lambda size, timeout=None: read(size, deadline().wait(timeout))
+    stream.write = lambda data, timeout=None: write(data, deadline().wait(timeout))
+
+
+class Lines:
+    """Cuts a stream of bytes into lines of text, one JSON object each.
+
+    Only a line feed ends a line: U+0085, U+2028 and U+2029 may stand unescaped in JSON. Bytes that
+    are not UTF-8 become U+FFFD.
+
+    Attributes:
+        last: The line that came last; evidence when its reader chokes on it.
+        whole: Whether ``last`` ended with a line feed; False only for a stream's torn end.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.last = b""
+        self.whole = True
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines that are not blank.
+
+        Raises:
+            TooLarge: A line is larger than ``LINE_LIMIT``.
+        """
+        begun = bytearray()
+        for chunk in self._chunks:
+            # A server usually sends a line at a time, and then there is nothing to cut.
+            if not begun and chunk.startswith(b"{") and chunk.find(b"\n") == len(chunk) - 1:
+                self.last = chunk
+                yield chunk.decode("utf-8", "replace")
+                continue
+            head, found, tail = chunk.rpartition(b"\n")
+            if found:
+                begun += head
+                lines, begun = bytes(begun).split(b"\n"), bytearray(tail)
+                for self.last in lines:
+                    if self.last.strip():
+                        yield self.last.decode("utf-8", "replace")
+            else:
+                begun += chunk
+            if len(begun) > LINE_LIMIT:
+                raise TooLarge("a line", LINE_LIMIT)
+        if begun.strip():
+            self.last, self.whole = bytes(begun), False
+            yield self.last.decode("utf-8", "replace")
+
+
+def whole_body(chunks: Iterable[bytes]) -> bytes:
+    """Return a body in one piece.
+
+    Raises:
+        TooLarge: It is larger than ``REPLY_LIMIT``.
+    """
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > REPLY_LIMIT:
+            raise TooLarge("an answer", REPLY_LIMIT)
+    return bytes(body)
+
+
+def first_bytes(chunks: Iterable[bytes]) -> bytes:
+    """Return a body's first ``REFUSAL_LIMIT`` bytes and read no more than that needs."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= REFUSAL_LIMIT:
+            break
+    return bytes(body[:REFUSAL_LIMIT])
 
 
 def tls_context() -> ssl.SSLContext:
@@ -53,76 +175,35 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-def whole_body(chunks: Iterable[bytes]) -> bytes:
-    """Return a body in one piece; bytes that are not UTF-8 become U+FFFD.
-
-    Raises:
-        TooLarge: It is larger than ``REPLY_LIMIT``.
-    """
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        if len(body) > REPLY_LIMIT:
-            raise TooLarge("an answer", REPLY_LIMIT)
-    return body.decode("utf-8", "replace").encode("utf-8")
-
-
-def first_bytes(chunks: Iterable[bytes]) -> bytes:
-    """Return a body's first ``REFUSAL_LIMIT`` bytes and read no more than that needs."""
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        if len(body) >= REFUSAL_LIMIT:
-            break
-    return bytes(body[:REFUSAL_LIMIT])
-
-
-class Watchdog:
-    """Ends what is blocked on a socket once ``seconds`` have passed, from a thread of its own.
-
-    A timeout of a socket bounds one read; a peer that sends a byte now and then never meets it.
-    With None nothing is watched and no thread is started.
-
-    Attributes:
-        seconds: How long it waits; 0 where nothing is watched.
-        fired: Whether the time is over.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds or 0.0
-        self.fired = False
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._timer: threading.Timer | None = None
-        if seconds is not None:
-            self._timer = threading.Timer(seconds, self._fire)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def watch(self, connection: socket.socket | None) -> None:
-        """Name the socket to end; one that comes too late is ended at once."""
-        with self._lock:
-            self._socket = connection
-            if self.fired:
-                self._shut_down()
-
-    def stop(self) -> None:
-        """Watch no longer. May be called twice."""
-        if self._timer is not None:
-            self._timer.cancel()
-        with self._lock:
-            self._socket = None
-
-    def _fire(self) -> None:
-        with self._lock:
-            self.fired = True
-            self._shut_down()
-
-    def _shut_down(self) -> None:
-        if self._socket is None:
-            return
+@contextmanager
+def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None]:
+    """Hide the variables that match ``names`` from a package, and put them back after."""
+    with _environment:
+        hidden = {name: os.environ[name] for name in list(os.environ) if names.fullmatch(name)}
         try:
-            # Not the method of an SSLSocket: that one pulls its state from under the reader.
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-        except OSError:  # closed already
-            pass
+            for name in hidden:
+                del os.environ[name]
+            os.environ.update(instead)
+            yield
+        finally:
+            for name in instead:
+                os.environ.pop(name, None)
+            os.environ.update(hidden)
+
+
+def shorten(text: str) -> str:
+    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``."""
+    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-")
+    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an exception says happened, without the names of things inside Python."""
+    if isinstance(error, json.JSONDecodeError):
+        return "it is not JSON"
+    if isinstance(error, RecursionError):
+        return "its JSON is nested too deep"
+    if isinstance(error, (AttributeError, TypeError)):
+        return "its JSON is not of the right shape"
+    text = re.sub(r"^\[Errno -?\d+\] ", "", shorten(str(error)))
+    return text[:1].lower() + text[1:] if text else type(error).__name__

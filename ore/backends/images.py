@@ -5,11 +5,8 @@ Knows nothing about models or about how a backend wants images.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ore.errors import UsageError
 from ore.files import read_regular
-from ore.types import Message
 
 LARGEST = 20 << 20
 """The most bytes of one image."""
@@ -40,10 +37,3 @@ def media_type(data: bytes, what: str = "An image") -> str:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     raise UsageError(f"{what} is no image that models read: give a PNG, JPEG or WebP.")
-
-
-def hashes(messages: Iterable[Message]) -> list[str]:
-    """Return the SHA-256 of every image in the messages, in hexadecimal, in their order."""
-    from hashlib import sha256
-
-    return [sha256(data).hexdigest() for message in messages for data in message.images]

@@ -1,272 +1,319 @@
-"""One chat with an Ollama server through the ``ollama`` package, on a connection of its own.
-
-Turns whatever the package, and the HTTP library below it, raise into ORE's errors. Knows nothing
-about personas, sessions or what an answer is for.
-"""
+"""One client for one Ollama server: every question to it goes through one ``ollama.Client``."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Generator, Iterator
-from types import ModuleType
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
-from ore.backends import failures as net_errors
-from ore.backends import ollama_errors
-from ore.backends.address import Host, is_loopback
-from ore.backends.environment import environment_without
-from ore.backends.http import (
-    CONNECT_SECONDS,
-    TooLarge,
-    Watchdog,
-    first_bytes,
-    tls_context,
-    whole_body,
-)
-from ore.backends.ollama_host import authorization
-from ore.backends.ollama_importing import import_ollama
-from ore.backends.ollama_lines import Lines
-from ore.errors import OreError, UsageError
+from ore.backends import failures
+from ore.backends.address import Host
+from ore.backends.failures import OLLAMA
+from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
+from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
+from ore.errors import BackendError, OreError
+from ore.types import strictjson
 
-if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
+if TYPE_CHECKING:  # imported by the first question: a program that asks nothing has no use for it
     import httpx
     from ollama import ChatResponse, Client
 
-_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
-_CUT = re.compile("closed connection|disconnected")
-_KEY = re.compile("ollama_api_key", re.IGNORECASE)
+QUESTION_SECONDS = 10.0
+"""How long a question may take, unless it is given another time."""
+
+_PROBE_SECONDS = 2.0
+_LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
 
 
-class Turn:
-    """One request to ``/api/chat`` and its answer; closing it ends the generation on the server.
+class OllamaClient:
+    """What an Ollama server can be asked, over a connection that stays open between questions.
+
+    Making one touches no network and imports nothing. Several threads may ask at once. A question
+    that is left early (a closed generator, an exception) closes its connection, and with it the
+    server stops. After ``close`` the next question connects anew.
 
     Args:
         host: The server.
-        model: The model's name.
-        timeout: The longest silence to accept, in seconds; None waits.
-        deadline: The longest all of it may take, in seconds; None waits.
-        strict: The server is told not to shorten the prompt.
         transport: What takes the place of the network; None is the network.
-
-    Attributes:
-        sent: Whether the request was about to go out when something happened.
-        status: The HTTP status; 0 before there is one.
-        location: Where a redirect leads.
-        body: What came in one piece: a refusal, or an answer that is not in parts.
-        lines: What came of an answer in parts; None as long as there is none.
-        watchdog: What ends the turn at its deadline.
-
-    Raises:
-        OreError: There can be no client for this host.
     """
 
-    def __init__(
+    def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
+        self.host = host
+        self._transport = transport
+        self._hooks = Hooks()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._kinds: tuple[type[BaseException], ...] = ()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections. May be called twice."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
+
+    def prepare(self) -> None:
+        """Import the package, and make the client."""
+        self._made()
+
+    def chat(
         self,
-        host: Host,
-        model: str,
+        request: dict[str, Any],
         *,
         timeout: float | None = None,
         deadline: float | None = None,
         strict: bool = False,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        ollama = import_ollama()
-        self.host = host
-        self.model = model
-        self.timeout = timeout
-        self.deadline = deadline
-        self.strict = strict
-        self.sent = False
-        self.status = 0
-        self.location = ""
-        self.body = b""
-        self.lines: Lines | None = None
-        self._comes_in_parts = False
-        self._failures = _failures(ollama)
-        self._client = self._new_client(ollama, transport)
-        self.watchdog = Watchdog(deadline)
-
-    def ask(self, request: dict[str, Any]) -> ChatResponse:
+    ) -> ChatResponse:
         """Send ``request`` (the arguments of ``Client.chat``) and return the whole answer.
 
-        Raises:
-            OreError: Anything that went wrong.
-        """
-        try:
-            return self._client.chat(stream=False, **request)
-        except self._failures as exc:
-            raise _failure(exc, self) from exc
-
-    def parts(self, request: dict[str, Any]) -> Generator[ChatResponse, None, None]:
-        """Send ``request`` and yield the parts of the answer as they come.
+        Args:
+            timeout: The longest silence to accept, in seconds; None waits.
+            deadline: The longest all of it may take, in seconds; None waits.
+            strict: The server is told not to shorten the prompt.
 
         Raises:
             OreError: Anything that went wrong.
         """
-        self._comes_in_parts = True
+        turn = Request(request["model"], timeout, Deadline(deadline), strict, is_turn=True)
+        with _Asking(self, turn) as client:
+            return client.chat(stream=False, **request)
+
+    def chat_parts(
+        self,
+        request: dict[str, Any],
+        *,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        strict: bool = False,
+    ) -> Generator[ChatResponse, None, None]:
+        """Ask like ``chat``, yielding the parts of the answer as they come."""
+        model, ends = request["model"], Deadline(deadline)
+        turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
+        yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
+
+    def tags(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
+        """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more.
+
+        Raises:
+            BackendError: The server does not answer in time, or not as Ollama does.
+        """
+        return self._entries(self._ask("GET", "/api/tags", seconds=seconds))
+
+    def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:
+        """Return the names of the models that are there, as the server gives them."""
+        found = [entry.get("name") or entry.get("model") for entry in self.tags(seconds)]
+        return [name for name in found if isinstance(name, str)]
+
+    def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
+        """Return what ``/api/ps`` says of each loaded model, with ``context_length`` in tokens.
+
+        A server that is loading a model may not answer until that is done.
+        """
+        return self._entries(self._ask("GET", "/api/ps", seconds=seconds))
+
+    def show(self, model: str, seconds: float = QUESTION_SECONDS) -> dict[str, Any]:
+        """Return what ``/api/show`` says of a model: its template, parameters, capabilities.
+
+        Raises:
+            ModelNotFoundError: The server does not have it.
+        """
+        return self._ask("POST", "/api/show", {"model": model}, model=model, seconds=seconds)
+
+    def version(self, seconds: float = QUESTION_SECONDS) -> str:
+        """Return the server's version."""
+        found = self._ask("GET", "/api/version", seconds=seconds).get("version")
+        if not isinstance(found, str):
+            raise failures.protocol_error(self.host, "it gives no version", OLLAMA)
+        return found
+
+    def window(self, model: str, *, num_ctx: int | None, tokens: int, seconds: float) -> int | None:
+        """Return the context window, in tokens, that ``model`` has just answered with, or None.
+
+        It is ``num_ctx`` if that was sent, else what ``/api/ps`` reports; the server takes both as
+        they are given, but never uses more than the model was trained with. That is asked of
+        ``/api/show`` for a large prompt only.
+
+        Args:
+            num_ctx: What the request set, or None.
+            tokens: How large the prompt was, as an estimate.
+            seconds: How long all of it may take; what is not known by then is left out.
+        """
+        end = time.monotonic() + seconds
         try:
-            yield from self._client.chat(stream=True, **request)
-        except self._failures as exc:
-            raise _failure(exc, self) from exc
+            found = num_ctx or window_of(self.ps(seconds), model)
+            if found is None or tokens < _LEAST_TRAINED // 2:
+                return found
+        except BackendError:
+            return None
+        with suppress(BackendError):
+            trained = trained_window(self.show(model, max(end - time.monotonic(), 0.01)))
+            return min(found, trained or found)
+        return found
 
-    def close(self) -> None:
-        """Close the connection. May be called twice."""
-        self.watchdog.stop()
-        self._client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
+    def pull(self, name: str, progress: Callable[[str, int, int], None]) -> None:
+        """Make the server fetch a model, and return when it is there.
 
-    def _new_client(self, ollama: ModuleType, transport: httpx.BaseTransport | None) -> Client:
-        import httpx
+        The server keeps what it has fetched when this is left early, and goes on from there.
 
-        url = self.host.url
-        key = authorization(url)
-        limits = (CONNECT_SECONDS, self.timeout, self.deadline)
-        connect = min(limit for limit in limits if limit is not None)
-        failures: tuple[type[BaseException], ...] = (ImportError, *self._failures)
-        try:
-            with environment_without(_KEY):
-                client: Client = ollama.Client(
-                    host=url,
-                    follow_redirects=False,
-                    timeout=httpx.Timeout(self.timeout, connect=connect),
-                    headers={"accept-encoding": "identity", "authorization": key},
-                    verify=tls_context() if url.startswith("https:") else False,
-                    transport=transport,
-                    trust_env=not is_loopback(url),
-                    event_hooks={"request": [self._before], "response": [self._after]},
-                )
-                return client
-        except failures as exc:
-            raise net_errors.no_client(self.host, _reason(exc)) from exc
+        Args:
+            progress: Called with what the server is doing, the bytes there are, and the bytes
+                expected (0: not known).
 
-    def _before(self, request: httpx.Request) -> None:
-        """Runs right before the request is sent."""
-        self.sent = True
-        if self.deadline is not None:
-            request.extensions["trace"] = self._trace
-        if self.strict:
-            import httpx
-
-            document = {**json.loads(request.read()), "truncate": False}
-            data = json.dumps(document, ensure_ascii=False).encode("utf-8")
-            request.stream = httpx.ByteStream(data)
-            request.headers["Content-Length"] = str(len(data))
-
-    def _trace(self, event: str, info: dict[str, Any]) -> None:
-        """Hears of the connection before the server has said anything on it."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self.watchdog.watch(info["return_value"].get_extra_info("socket"))
-
-    def _after(self, response: httpx.Response) -> None:
-        """Runs when the status and the headers are there, before the body is read."""
-        self.status = response.status_code
-        self.location = response.headers.get("location", "")
-        encoding = response.headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            raise ValueError(f"the answer is encoded as {encoding}")
-        response.encoding = "utf-8"
-        stream = cast("httpx.SyncByteStream", response.stream)  # the client is no asynchronous one
-        if self._comes_in_parts and self.status < 300:
-            self.lines = Lines(stream)
-            # Where the package gets its lines from: its own way cuts where JSON does not, and
-            # costs a quarter more.
-            response.iter_lines = self.lines.__iter__  # type: ignore[method-assign]  # meant so
-        else:
-            response.stream = _body(stream, self)
-
-
-def _body(stream: httpx.SyncByteStream, turn: Turn) -> httpx.SyncByteStream:
-    """Return a body for ``httpx`` to read in place of ``stream``: bounded, mended, remembered."""
-    import httpx
-
-    class Body(httpx.SyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            turn.body = whole_body(stream) if turn.status < 300 else first_bytes(stream)
-            return iter((turn.body,))
-
-        def close(self) -> None:
-            stream.close()
-
-    return Body()
-
-
-def _failures(ollama: ModuleType) -> tuple[type[BaseException], ...]:
-    """Everything that the package and the library below it raise over hostile or missing bytes."""
-    import httpx
-
-    return (
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        httpx.StreamError,
-        ollama.RequestError,
-        ollama.ResponseError,
-        AttributeError,
-        LookupError,
-        OSError,
-        RecursionError,
-        TooLarge,
-        TypeError,
-        ValueError,
-    )
-
-
-def _failure(error: BaseException, turn: Turn) -> OreError:
-    """Return what an exception and the evidence of the wire mean: the one place that decides it."""
-    import httpx
-
-    host, why = turn.host, _reason(error)
-    if turn.watchdog.fired:
-        return net_errors.too_slow(host, turn.watchdog.seconds)
-    if isinstance(error, OreError):
-        return error
-    if isinstance(error, TooLarge):
-        return net_errors.too_large(host, error.what, error.limit)
-    if not turn.sent:
-        return UsageError(f"The request to the model can't be made: {why}.")
-    if turn.status >= 300:
-        return ollama_errors.refused(
-            host,
-            turn.model,
-            turn.status,
-            turn.body,
-            location=turn.location,
-            strict=turn.strict,
+        Raises:
+            ModelNotFoundError: There is no such model to fetch.
+            BackendError: The server can't fetch it.
+        """
+        document = {"model": name, "stream": True}
+        question = Request(name, in_parts=True)
+        steps = self._parts(
+            question,
+            lambda client: client._request(dict, "POST", "/api/pull", json=document, stream=True),
         )
-    if isinstance(error, httpx.ConnectTimeout):
-        return ollama_errors.unreachable(host, "no connection came about in time")
-    if isinstance(error, httpx.TimeoutException):
-        return net_errors.silent(host, turn.timeout)
-    if not turn.status and isinstance(error, (ConnectionError, httpx.ConnectError)):
-        untrusted = _UNTRUSTED.search(why)
-        if untrusted:
-            return net_errors.untrusted(host, untrusted[1])
-        return ollama_errors.unreachable(host, why)
-    if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
-        return net_errors.broken_off(host, why)
-    if turn.lines is not None and not turn.lines.whole:
-        return net_errors.broken_off(host, "in the middle of a line")
-    text = _error_in(turn.lines.last if turn.lines is not None else turn.body)
-    if text:
-        return ollama_errors.said(host, turn.model, text, strict=turn.strict)
-    return ollama_errors.not_understood(host, why)
+        with closing(steps):
+            for step in steps:
+                status = step.get("status")
+                if status == "success":
+                    return
+                done, total = (_bytes(step.get(key)) for key in ("completed", "total"))
+                progress(str(status or ""), done, total)
+        raise failures.broken_off_error(self.host, "before the model was there")
+
+    def _ask(
+        self, method: str, path: str, document: Any = None, *, model: str = "", seconds: float
+    ) -> dict[str, Any]:
+        question = Request(model, deadline=Deadline(seconds))
+        with _Asking(self, question) as client:
+            client._request_raw(method, path, json=document)  # type: ignore[no-untyped-call]
+        try:
+            value = strictjson.parse(question.body, limit=REPLY_LIMIT)
+        except ValueError as exc:
+            raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
+        if not isinstance(value, dict):
+            raise failures.protocol_error(self.host, "its JSON is not an object", OLLAMA)
+        return value
+
+    def _entries(self, value: dict[str, Any]) -> list[dict[str, Any]]:
+        models = value.get("models")
+        if models is None:  # what an empty list becomes on its way through some servers
+            return []
+        if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
+            raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
+        return models
+
+    def _parts(
+        self, request: Request, begin: Callable[[Client], Iterator[Any]]
+    ) -> Generator[Any, None, None]:
+        """Yield the parts of an answer; what the reader raises in between is its own."""
+        asking = _Asking(self, request)
+        with asking as client:
+            parts = cast("Generator[Any, None, None]", begin(client))
+        with closing(parts):
+            while True:
+                with asking:
+                    part = next(parts, None)
+                if part is None:
+                    return
+                yield part
+
+    def _made(self) -> Client:
+        """Return the one ``ollama.Client``, made by the first question."""
+        with self._lock:
+            if self._client is None:
+                self._client, self._kinds = new_client(self.host, self._hooks, self._transport)
+            return self._client
 
 
-def _error_in(data: bytes) -> str:
-    """Return the text of the first line of JSON that reports an error, or nothing."""
-    for line in data.splitlines():
-        text = ollama_errors.reported(line)
-        if text:
-            return text
-    return ""
+class _Asking:
+    """While it is entered, this thread is about one request; what goes wrong is one of our errors.
+
+    A class, not a generator: a stream enters it once for each of its parts.
+    """
+
+    def __init__(self, client: OllamaClient, request: Request) -> None:
+        self._client = client
+        self._request = request
+
+    def __enter__(self) -> Client:
+        self._before = self._client._hooks.request
+        self._client._hooks.request = self._request
+        try:
+            return self._client._made()
+        except BaseException:
+            self._client._hooks.request = self._before
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._client._hooks.request = self._before
+        if isinstance(exc, self._client._kinds) and not isinstance(exc, OreError):
+            raise error_of(exc, self._request, self._client.host) from exc
 
 
-def _reason(error: BaseException) -> str:
-    """Return what happened in a few words, also where the package hides it."""
-    if type(error) is ConnectionError and error.__context__ is not None:
-        error = error.__context__  # behind a sentence of the package's own
-    if isinstance(error, (AttributeError, TypeError)):
-        return "its JSON is no object"
-    if hasattr(error, "errors"):  # pydantic's
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {net_errors.shorten(first['msg'])}"
-    return net_errors.in_words(error)
+def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:
+    """Tell whether an Ollama server answers at an http address within ``seconds``.
+
+    Imports no HTTP library: where nobody is there, that would be most of the work.
+    """
+    parts, deadline, reply = urlsplit(url), Deadline(seconds), b""
+    try:
+        with socket.create_connection((parts.hostname, parts.port or 80), seconds) as connection:
+            head = f"GET {parts.path}/api/version HTTP/1.0\r\nHost: {parts.netloc}\r\n"
+            head += "Connection: close\r\n\r\n"
+            connection.sendall(head.encode("ascii"))
+            while len(reply) < REFUSAL_LIMIT:
+                connection.settimeout(deadline.wait(None))
+                if not (data := connection.recv(REFUSAL_LIMIT)):
+                    break
+                reply += data
+        status, _, body = reply.partition(b"\r\n\r\n")
+        return b" 200 " in status.splitlines()[0] and isinstance(json.loads(body)["version"], str)
+    except (OSError, LookupError, TypeError, ValueError, RecursionError):
+        return False
+
+
+def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
+    """Return what ``/api/ps`` reports of ``model``, or None if it is not loaded.
+
+    Names are compared as the server does: any case, ``:latest`` implied.
+    """
+    wanted = _full_name(model)
+    for entry in running:
+        names = (entry.get("name"), entry.get("model"))
+        if wanted in [_full_name(name) for name in names if isinstance(name, str)]:
+            return entry
+    return None
+
+
+def window_of(running: Iterable[dict[str, Any]], model: str) -> int | None:
+    """Return the context window of ``model``, in tokens, as ``/api/ps`` reports it, or None."""
+    length = (find_model(running, model) or {}).get("context_length")
+    return length if type(length) is int and length > 0 else None
+
+
+def trained_window(shown: dict[str, Any]) -> int | None:
+    """Return the largest context, in tokens, that a model knows, as ``/api/show`` reports it."""
+    facts = shown.get("model_info")
+    if not isinstance(facts, dict):
+        return None
+    length = facts.get(f"{facts.get('general.architecture')}.context_length")
+    return length if type(length) is int and length > 0 else None
+
+
+def _full_name(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return name.lower() if ":" in last else f"{name.lower()}:latest"
+
+
+def _bytes(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0

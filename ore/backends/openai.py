@@ -1,7 +1,6 @@
 """The openai backend: models on any server that speaks the OpenAI protocol.
 
-vLLM, SGLang, llama.cpp's server and hosted services do. Knows nothing about flags, sessions or
-terminals.
+vLLM, SGLang, llama.cpp's server and hosted services do.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, StreamingReasoner
-from ore.backends import failures as net_errors
-from ore.backends import images, openai_errors, window
+from ore.backends import Backend, Progress, Settings, StreamingReasoner, failures, window
 from ore.backends.address import Host
-from ore.backends.answer import Answer, count
+from ore.backends.answer import Answer, count, encoded, hashes
+from ore.backends.failures import OPENAI
 from ore.backends.http import TooLarge
-from ore.backends.messages import encoded
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
@@ -140,7 +137,7 @@ class OpenAIReasoner(StreamingReasoner):
                 if text := self._take(part, answer, last):
                     yield text
             if last.reason is None:
-                raise net_errors.not_done(self.host)
+                raise failures.unfinished_error(self.host)
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
@@ -160,7 +157,7 @@ class OpenAIReasoner(StreamingReasoner):
             thinking, content = last.note(part)
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
             why = "a part of its answer is not of the right shape"
-            raise openai_errors.not_understood(self.host, why) from exc
+            raise failures.protocol_error(self.host, why, OPENAI) from exc
         if thinking:
             self._doing = "thinking"
             answer.think(thinking)
@@ -177,11 +174,11 @@ class OpenAIReasoner(StreamingReasoner):
             expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
         )
         metadata["context"] = context
-        also = {"thinking": answer.thinking, "images": images.hashes(messages)}
+        also = {"thinking": answer.thinking, "images": hashes(messages)}
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(self._settings.asked())
         if self._settings.strict_context and context["status"] == "truncated":
-            raise net_errors.truncated(self.host, context["window"], answer.text)
+            raise failures.truncated_error(self.host, context["window"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self) -> int | None:
@@ -198,14 +195,14 @@ class OpenAIReasoner(StreamingReasoner):
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         if isinstance(error, TooLarge):
-            error = net_errors.too_large(self.host, error.what, error.limit)
+            error = failures.too_large_error(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
             try:
                 listed = _listed(self.host, self._key, _WINDOW_SECONDS)
             except OreError:
                 listed = []
             names = tuple(entry.id for entry in listed)
-            error = openai_errors.no_model(self.host, self.model_id, names)
+            error = failures.no_model_error(self.host, self.model_id, OPENAI, names)
         error.partial = answer.text
         return error
 

@@ -1,7 +1,7 @@
 """One connection to an OpenAI-compatible server through the ``openai`` package.
 
 Turns whatever the package, and the HTTP library below it, raise into ORE's errors. Never retries,
-never follows a redirect. Knows nothing about personas, sessions or what an answer is for.
+never follows a redirect.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures as net_errors
-from ore.backends import openai_errors
+from ore.backends import failures
 from ore.backends.address import Host, is_loopback
-from ore.backends.environment import environment_without
+from ore.backends.failures import OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
     LINE_LIMIT,
+    Deadline,
     TooLarge,
-    Watchdog,
+    bound_connection,
+    environment_without,
     first_bytes,
+    in_words,
     tls_context,
     whole_body,
 )
@@ -63,7 +65,7 @@ class Call:
         self._host = host
         self._key = key
         self._timeout = timeout
-        self._deadline = deadline
+        self._deadline = Deadline(deadline)
         self._strict = strict
         self._model = ""
         self._sent = False
@@ -74,9 +76,8 @@ class Call:
         self._stream: Any = None
         openai, httpx = _packages()
         self._kinds = (openai, httpx)
-        self._failures = _failures(openai, httpx)
+        self._raised = _raised(openai, httpx)
         self._client = self._new_client()
-        self._watchdog = Watchdog(deadline)
 
     def chat(self, request: dict[str, Any]) -> Iterator[Any]:
         """Send ``request`` to ``/chat/completions`` and yield each part of the answer.
@@ -89,16 +90,16 @@ class Call:
         self._model = request["model"]
         try:
             self._stream = self._client.chat.completions.create(stream=True, **request)
-        except self._failures as exc:
-            raise self._failure(exc) from exc
+        except self._raised as exc:
+            raise self._error(exc) from exc
         parts = iter(self._stream)
         while True:
             try:
                 part = next(parts)
             except StopIteration:
                 return
-            except self._failures as exc:
-                raise self._failure(exc) from exc
+            except self._raised as exc:
+                raise self._error(exc) from exc
             self._unread = 0
             yield part
 
@@ -112,13 +113,12 @@ class Call:
             found = list(self._client.models.list().data)
             if not all(isinstance(entry.id, str) for entry in found):
                 raise ValueError("a model has no name")
-        except self._failures as exc:
-            raise self._failure(exc) from exc
+        except self._raised as exc:
+            raise self._error(exc) from exc
         return found
 
     def close(self) -> None:
         """Close the connection. May be called twice."""
-        self._watchdog.stop()
         if self._stream is not None:
             self._stream.close()
         self._client.close()
@@ -126,8 +126,7 @@ class Call:
     def _new_client(self) -> openai.OpenAI:
         package, httpx = self._kinds
         url = self._host.url
-        limits = (CONNECT_SECONDS, self._timeout, self._deadline)
-        failures: tuple[type[BaseException], ...] = (ImportError, *self._failures)
+        limits = (CONNECT_SECONDS, self._timeout, self._deadline.seconds or None)
         timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
         try:
             with environment_without(_OWN_VARIABLES):
@@ -145,8 +144,8 @@ class Call:
                     ),
                 )
                 return client
-        except failures as exc:
-            raise net_errors.no_client(self._host, net_errors.in_words(exc)) from exc
+        except self._raised as exc:
+            raise failures.client_error(self._host, in_words(exc)) from exc
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""
@@ -156,13 +155,10 @@ class Call:
             del request.headers[name]  # what the package tells of this machine
         if self._key is None:
             request.headers.pop("authorization", None)
-        if self._deadline is not None:
-            request.extensions["trace"] = self._trace
+        request.extensions["trace"] = self._trace
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
-        """Hears of the connection before the server has said anything on it."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._watchdog.watch(info["return_value"].get_extra_info("socket"))
+        bound_connection(event, info, lambda: self._deadline)
 
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
@@ -171,7 +167,7 @@ class Call:
         if response.headers.get("content-encoding", "identity") != "identity":
             self._problem = "its answer is compressed, though that was not asked for"
         elif self._status < 300 and self._model and "event-stream" not in kind:
-            self._problem = f"its answer is {kind or 'of no kind'}, no stream of events"
+            self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"
         if self._problem:
             raise ValueError(self._problem)
         stream = cast("httpx2.SyncByteStream", response.stream)  # the client is no asynchronous one
@@ -185,23 +181,21 @@ class Call:
                 raise TooLarge("a part of an answer", LINE_LIMIT)
             yield chunk
 
-    def _failure(self, error: BaseException) -> OreError:
+    def _error(self, error: BaseException) -> OreError:
         """Return what an exception and the evidence mean: the one place that decides it."""
         openai, httpx = self._kinds
         host, cause = self._host, error.__cause__ or error
-        if self._watchdog.fired:
-            late = net_errors.too_slow if self._model else net_errors.no_reply
-            return late(host, self._watchdog.seconds)
+        if self._deadline.passed:
+            late = failures.too_slow_error if self._model else failures.no_reply_error
+            return late(host, self._deadline.seconds)
         if self._problem:
-            return openai_errors.not_understood(host, self._problem)
+            return failures.protocol_error(host, self._problem, OPENAI)
         if isinstance(cause, TooLarge):
-            return net_errors.too_large(host, cause.what, cause.limit)
+            return failures.too_large_error(host, cause.what, cause.limit)
         if not self._sent:
-            return UsageError(
-                f"The request to the model can't be made: {net_errors.in_words(error)}."
-            )
+            return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self._status >= 300:
-            return openai_errors.refused(
+            return failures.openai_status_error(
                 host,
                 self._model,
                 self._status,
@@ -210,17 +204,17 @@ class Call:
                 strict=self._strict,
             )
         if isinstance(cause, httpx.ConnectTimeout):
-            return openai_errors.unreachable(host, "no connection came about in time")
+            return failures.unreachable_error(host, "no connection came about in time", OPENAI)
         if isinstance(cause, httpx.TimeoutException):
-            return net_errors.silent(host, self._timeout)
+            return failures.silence_error(host, self._timeout)
         if isinstance(cause, httpx.ConnectError):
-            return openai_errors.unreachable(host, net_errors.in_words(cause))
+            return failures.unreachable_error(host, in_words(cause), OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
-            return net_errors.broken_off(host, net_errors.in_words(cause))
+            return failures.broken_off_error(host, in_words(cause))
         if isinstance(error, openai.APIError) and self._status:
-            text = openai_errors.words_of(error.body) or str(error)
-            return openai_errors.said(host, self._model, text, strict=self._strict)
-        return openai_errors.not_understood(host, net_errors.in_words(error))
+            text = failures.openai_words(error.body) or str(error)
+            return failures.reported_error(host, self._model, text, OPENAI, strict=self._strict)
+        return failures.protocol_error(host, in_words(error), OPENAI)
 
 
 def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
@@ -232,7 +226,7 @@ def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
             if call._status < 300 and call._model:
                 return call._bounded(stream)
             call._body = (whole_body if call._status < 300 else first_bytes)(stream)
-            return iter((call._body,))
+            return iter((call._body.decode("utf-8", "replace").encode("utf-8"),))
 
         def close(self) -> None:
             stream.close()
@@ -267,7 +261,7 @@ def check_installed() -> None:
         )
 
 
-def _failures(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException], ...]:
+def _raised(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException], ...]:
     """Everything that the package and the library below it raise over hostile or missing bytes."""
     return (
         openai.OpenAIError,
@@ -275,6 +269,7 @@ def _failures(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException
         httpx.InvalidURL,
         httpx.StreamError,
         AttributeError,
+        ImportError,
         LookupError,
         OSError,
         RecursionError,

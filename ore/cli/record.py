@@ -17,7 +17,7 @@ from ore import __version__
 from ore.artifact.canonical import digest
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
-from ore.backends.messages import encoded
+from ore.backends.answer import encoded
 from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.context import Context
 from ore.cli.prompt import load_persona

@@ -12,8 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ore.errors import FileAccessError, InvalidSkillError, OreError
-from ore.errors import SkillNotFoundError, SkillResourceNotFoundError
+from ore.errors import (
+    FileAccessError,
+    InvalidSkillError,
+    OreError,
+    SkillNotFoundError,
+    SkillResourceNotFoundError,
+)
 from ore.files import decode_text, read_confined, reason
 from ore.files.home import ore_home
 from ore.files.neutral import one_line

@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from ore.backends import choice
+from ore.backends.address import OLLAMA_URL
 from ore.backends.choice import Choice
 from ore.backends.embedded import EmbeddedBackend
-from ore.backends.ollama_host import DEFAULT_URL
 from ore.errors import ModelNotFoundError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
@@ -27,7 +27,7 @@ def no_ollama():
     """Skip where something answers on the default address: these tests need it to be silent."""
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 11434)) == 0:
-            pytest.skip(f"something answers on {DEFAULT_URL}")
+            pytest.skip(f"something answers on {OLLAMA_URL}")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_auto_goes_to_the_embedded_model_and_says_so(no_ollama, embedded):
     embedded(engine=True, model=True)
     backend, notices = opened(Choice())
     assert backend.name == "embedded"
-    assert len(notices) == 1 and DEFAULT_URL in notices[0]
+    assert len(notices) == 1 and OLLAMA_URL in notices[0]
 
 
 def test_auto_without_an_embedded_model_is_ollama_with_a_hint(no_ollama, embedded):
@@ -82,7 +82,7 @@ def test_fetching_the_embedded_model_needs_the_engine_only(no_ollama, embedded):
 def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
     embedded(engine=True, model=True)
     with FakeOllama() as fake:
-        monkeypatch.setattr("ore.backends.ollama_host.DEFAULT_URL", fake.url)
+        monkeypatch.setattr("ore.backends.address.OLLAMA_URL", fake.url)
         backend, notices = opened(Choice())
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import failures as net_errors
+from ore.backends import failures, http
 from ore.backends.address import Host
 from ore.errors import (
     BackendError,
@@ -23,50 +23,50 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
     "error, kind, sentence",
     [
         (
-            net_errors.untrusted(HOST, "self-signed certificate"),
+            failures.untrusted_error(HOST, "self-signed certificate"),
             ServerUnreachableError,
             f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
             f"authority that signed it with SSL_CERT_FILE, or another server with --host.",
         ),
         (
-            net_errors.silent(HOST, 2.5),
+            failures.silence_error(HOST, 2.5),
             BackendTimeoutError,
             f"Nothing came from {AT} for 2.5 s: give it longer with --timeout, or look at the "
             f"server's log.",
         ),
         (
-            net_errors.silent(HOST, None),
+            failures.silence_error(HOST, None),
             BackendTimeoutError,
             f"Nothing came from {AT}, and the connection was given up: ask again, or look at the "
             f"server's log.",
         ),
         (
-            net_errors.no_reply(HOST, 10.0),
+            failures.no_reply_error(HOST, 10.0),
             BackendTimeoutError,
             f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
         ),
         (
-            net_errors.too_slow(HOST, 60.0),
+            failures.too_slow_error(HOST, 60.0),
             BackendTimeoutError,
-            f"The answer from {AT} was not complete after 60 s, and the turn was ended: give it "
+            f"The answer from {AT} was not complete after 60 s, so the turn was ended: give it "
             f"longer with --deadline.",
         ),
         (
-            net_errors.broken_off(HOST, "connection reset by peer"),
+            failures.broken_off_error(HOST, "connection reset by peer"),
             IncompleteAnswerError,
             f"The answer from {AT} broke off (connection reset by peer): nothing of it counts. "
             f"Ask again; the server's log may say why.",
         ),
         (
-            net_errors.not_done(HOST),
+            failures.unfinished_error(HOST),
             IncompleteAnswerError,
             f"The server at {AT} ended the answer without saying that it was done, as it does when "
             f"a model repeats itself: nothing of it counts. Ask again.",
         ),
         (
-            net_errors.too_large(HOST, "a line", 1 << 20),
+            failures.too_large_error(HOST, "a line", 1 << 20),
             BackendError,
-            f"The server at {AT} sent a line larger than 1 MiB, and the turn was ended: check the "
+            f"The server at {AT} sent a line larger than 1 MiB, so the turn was ended: check the "
             f"address.",
         ),
     ],
@@ -77,6 +77,6 @@ def test_a_failed_connection_says_where_why_and_what_to_do(error, kind, sentence
 
 @given(st.text(max_size=3_000))
 def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
-    shown = net_errors.shorten(text)
-    assert len(shown) <= net_errors.MOST_SHOWN + 1
+    shown = http.shorten(text)
+    assert len(shown) <= http.MOST_SHOWN + 1
     assert shown.split() == shown.split(" ") or shown == ""

@@ -1,26 +1,26 @@
-"""How much is read of a body, and the clock that ends a blocked read."""
+"""How much is read of a body, and how long a connection is waited for."""
 
 from __future__ import annotations
 
 import socket
-import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from ore.backends.http import (
     REFUSAL_LIMIT,
     REPLY_LIMIT,
+    Deadline,
     TooLarge,
-    Watchdog,
+    bound_connection,
     first_bytes,
     whole_body,
 )
-from tests.support.process import until
 
 
-def test_a_body_is_bounded_and_always_utf_8():
-    assert whole_body([b'{"a":', b'"\xff"}']) == '{"a":"\ufffd"}'.encode()
+def test_a_body_is_bounded():
+    assert whole_body([b'{"a":', b'"\xff"}']) == b'{"a":"\xff"}'
     with pytest.raises(TooLarge, match="an answer"):
         whole_body(b"x" * 65_536 for _ in range(REPLY_LIMIT))
 
@@ -31,50 +31,60 @@ def test_no_more_of_a_refusal_is_read_than_is_shown():
     assert len(list(chunks)) == 7
 
 
-def test_the_watchdog_wakes_a_blocked_read():
+def test_without_a_deadline_a_read_waits_as_long_as_its_own_timeout():
+    assert Deadline(None).wait(None) is None
+    assert Deadline(None).wait(3.0) == 3.0
+    assert not Deadline(None).passed
+
+
+def test_a_deadline_is_the_most_that_one_read_waits():
+    deadline = Deadline(60.0)
+    assert deadline.wait(3.0) == 3.0
+    assert 50.0 < deadline.wait(None) <= 60.0
+    assert 50.0 < deadline.wait(100.0) <= 60.0
+
+
+def test_after_its_deadline_nothing_is_read():
+    deadline = Deadline(0.001)
+    time.sleep(0.002)
+    assert deadline.passed
+    with pytest.raises(TimeoutError):
+        deadline.wait(None)
+
+
+class Stream:
+    """A connection's stream, as the HTTP libraries have them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def read(self, size, timeout=None):
+        self.connection.settimeout(timeout)
+        return self.connection.recv(size)
+
+    def write(self, data, timeout=None):
+        self.connection.settimeout(timeout)
+        self.connection.sendall(data)
+
+
+@pytest.mark.parametrize("event", ["connection.connect_tcp.complete", "x.start_tls.complete"])
+def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request(event):
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        watchdog = Watchdog(0.1)
-        watchdog.watch(ours)
+        stream, request = Stream(ours), SimpleNamespace(deadline=Deadline(0.3))
+        bound_connection(event, {"return_value": stream}, lambda: request.deadline)
         started = time.monotonic()
-        assert ours.recv(1) == b""
-        assert time.monotonic() - started > 0.05
-        assert watchdog.fired
+        with pytest.raises(TimeoutError):
+            while True:  # a byte now and then, so that no single read is silent for long
+                theirs.send(b"x")
+                stream.read(1)
+        assert time.monotonic() - started > 0.2
+        with pytest.raises(TimeoutError):
+            stream.write(b"x")
+        request.deadline = Deadline(None)  # the next request on the same connection
+        theirs.send(b"y")
+        assert b"y" in stream.read(100)
 
 
-def test_a_socket_that_comes_too_late_is_ended_at_once():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        watchdog = Watchdog(0.01)
-        until(lambda: watchdog.fired)
-        watchdog.watch(ours)
-        assert ours.recv(1) == b""
-
-
-def test_a_stopped_watchdog_touches_nothing_and_leaves_no_thread():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        before = threading.active_count()
-        watchdog = Watchdog(0.05)
-        watchdog.watch(ours)
-        watchdog.stop()
-        watchdog.stop()
-        time.sleep(0.1)
-        theirs.send(b"x")
-        assert ours.recv(1) == b"x"
-        assert threading.active_count() == before
-
-
-def test_a_closed_socket_does_not_trouble_the_watchdog():
-    ours, theirs = socket.socketpair()
-    theirs.close()
-    watchdog = Watchdog(0.01)
-    watchdog.watch(ours)
-    ours.close()
-    until(lambda: watchdog.fired)
-
-
-def test_without_a_limit_there_is_no_thread():
-    before = threading.active_count()
-    Watchdog(None).stop()
-    assert threading.active_count() == before
+def test_other_events_of_a_connection_change_nothing():
+    bound_connection("http11.send_request_headers.started", {}, lambda: Deadline(None))

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends.answer import Answer
+from ore.backends.answer import Answer, ThinkSplitter
 from ore.backends.choice import open_backend
 from ore.backends.http import REPLY_LIMIT, TooLarge
-from ore.backends.thinking import ThinkSplitter
 from ore.cli.terminal.console import Console
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import Terminal, run_ore

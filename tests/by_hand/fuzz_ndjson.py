@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 
-from ore.backends.ollama_client import Turn
+from ore.backends.ollama_client import OllamaClient
 from ore.errors import OreError
 from ore.reasoner import AyaReasoner
 from ore.types import Message, Response
@@ -50,13 +50,14 @@ class Canned(AyaReasoner):
     status = 200
     chunks: list[bytes] = []
 
-    def _turn(self) -> Turn:
+    def __init__(self, model_id: str, host: str | None = None) -> None:
+        super().__init__(model_id, host)
         import httpx
 
         def answer(request: httpx.Request) -> httpx.Response:
             return httpx.Response(self.status, content=iter(self.chunks))
 
-        return Turn(self.host, self.model_id, transport=httpx.MockTransport(answer))
+        self._client = OllamaClient(self.host, transport=httpx.MockTransport(answer))
 
 
 def damaged(rng: random.Random) -> tuple[int, list[bytes]]:

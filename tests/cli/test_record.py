@@ -9,9 +9,9 @@ import pytest
 from ore import __version__
 from ore.artifact.canonical import digest
 from ore.artifact.seal import breaks
-from ore.backends import ollama_api
+from ore.backends.address import as_host
 from ore.backends.choice import open_backend
-from ore.backends.ollama_host import as_host
+from ore.backends.ollama_client import OllamaClient
 from ore.core import load_aya_system_prompt
 from tests.support.fake_ollama import FakeOllama
 from tests.support.runs import record, sha256
@@ -96,7 +96,7 @@ def test_ollama_s_digest_and_version_are_asked_for_and_the_context_is_kept(ore, 
     found = json.loads(path.read_text())["provenance"]
     listed = {each["name"]: each["digest"] for each in ollama_api.tags(as_host(server.url))}
     assert found["model_digest"] == listed["mistral:latest"] and len(found["model_digest"]) == 64
-    assert found["server_version"] == ollama_api.version(as_host(server.url))
+    assert found["server_version"] == OllamaClient(as_host(server.url)).version()
     assert found["context"]["window"] == 4096
     assert found["messages_sha256"] == digest(server.chats[0].json["messages"])
 

@@ -137,8 +137,16 @@ def spoil(change):
         (["hi"], spoil(lambda p: p.update(options={"format": "x"})), "format"),
         (["hi"], spoil(lambda p: p.update(messages=[])), "empty"),
         (["hi"], spoil(lambda p: p.update(messages="x")), "not a list of messages"),
-        (["hi"], spoil(lambda p: p.update(messages=[{"role": "root", "content": "x"}])), "not a list"),
-        (["hi"], spoil(lambda p: p.update(messages=[{"role": "user", "content": 3}])), "not a list"),
+        (
+            ["hi"],
+            spoil(lambda p: p.update(messages=[{"role": "root", "content": "x"}])),
+            "not a list",
+        ),
+        (
+            ["hi"],
+            spoil(lambda p: p.update(messages=[{"role": "user", "content": 3}])),
+            "not a list",
+        ),
         (["hi"], lambda d: d.update(execution_id="x"), "execution_id"),
     ],
 )

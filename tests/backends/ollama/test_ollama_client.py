@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import httpx
 import pytest
 
 from ore.backends.address import Host
-from ore.backends.ollama_client import Turn
+from ore.backends.ollama_client import OllamaClient
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -23,15 +25,12 @@ REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?
 STREAMED, WHOLE = True, False
 
 
-def chat(url: str, in_parts: bool, request: dict = REQUEST, **settings) -> str:
+def chat(url: str, in_parts: bool, request: dict = REQUEST, transport=None, **bounds) -> str:
     """The text of an answer, with its thoughts in brackets, however it comes."""
-    turn = Turn(Host(url, "--host"), request["model"], **settings)
-    try:
+    with closing(OllamaClient(Host(url, "--host"), transport=transport)) as client:
         if not in_parts:
-            return text_of(turn.ask(request).message)
-        return "".join(text_of(part.message) for part in turn.parts(request))
-    finally:
-        turn.close()
+            return text_of(client.chat(request, **bounds).message)
+        return "".join(text_of(part.message) for part in client.chat_parts(request, **bounds))
 
 
 def text_of(message) -> str:
@@ -105,10 +104,14 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("half-head", IncompleteAnswerError, BROKE_OFF),
         ("cut", IncompleteAnswerError, f"{BROKE_OFF} (peer closed connection"),
         ("rst", IncompleteAnswerError, f"{BROKE_OFF} (connection reset by peer)"),
-        ("bad-json", BackendError, f"{NOT_OLLAMA} (that is no JSON): check the address."),
-        ("html-200", BackendError, f"{NOT_OLLAMA} (that is no JSON): check the address."),
-        ("null", BackendError, f"{NOT_OLLAMA} (its JSON is no object): check the address."),
-        ("list-line", BackendError, f"{NOT_OLLAMA} (its JSON is no object): check the address."),
+        ("bad-json", BackendError, f"{NOT_OLLAMA} (it is not JSON): check the address."),
+        ("html-200", BackendError, f"{NOT_OLLAMA} (it is not JSON): check the address."),
+        ("null", BackendError, f"{NOT_OLLAMA} (its JSON is not an object): check the address."),
+        (
+            "list-line",
+            BackendError,
+            f"{NOT_OLLAMA} (its JSON is not an object): check the address.",
+        ),
         ("deep-json", BackendError, f"{NOT_OLLAMA} (its JSON is nested too deep): check"),
         ("huge-number", BackendError, f"{NOT_OLLAMA} (exceeds the limit"),
         ("no-message", BackendError, f"{NOT_OLLAMA} (message: Field required): check the address."),
@@ -160,10 +163,10 @@ def test_whatever_goes_wrong_is_one_of_our_errors_and_one_sentence(scenario, kin
     "scenario, in_parts, kind, says",
     [
         ("half-line", STREAMED, IncompleteAnswerError, f"{BROKE_OFF} (in the middle of a line)"),
-        ("half-line", WHOLE, BackendError, f"{NOT_OLLAMA} (that is no JSON)"),
-        ("empty-200", WHOLE, BackendError, f"{NOT_OLLAMA} (that is no JSON)"),
-        ("blank-line", WHOLE, BackendError, f"{NOT_OLLAMA} (that is no JSON)"),
-        ("after-done", WHOLE, BackendError, f"{NOT_OLLAMA} (that is no JSON)"),
+        ("half-line", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
+        ("empty-200", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
+        ("blank-line", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
+        ("after-done", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
     ],
 )
 def test_torn_and_empty_bodies_are_told_apart(scenario, in_parts, kind, says):

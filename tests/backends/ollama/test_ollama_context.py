@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends.ollama_context import trained_window, window_of
+from ore.backends.ollama_client import trained_window, window_of
 
 RUNNING = [
     {"name": "Llama3.2:latest", "model": "llama3.2:latest", "context_length": 4096},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import ollama_errors
+from ore.backends import failures
 from ore.backends.address import Host
 from ore.errors import (
     BackendError,
@@ -66,8 +66,8 @@ def body(error: object, **more: object) -> bytes:
             400,
             body("registry.ollama.ai/library/m:latest does not support tools"),
             CapabilityError,
-            "The model 'm' can't do this (registry.ollama.ai/library/m:latest does not support "
-            "tools): use another one.",
+            f"The model 'm' at {AT} can't do this (registry.ollama.ai/library/m:latest does not "
+            f"support tools): leave it out, or use another model.",
         ),
         (400, body(json.dumps(EXCEEDED)), BackendError, TOO_LONG),
         (400, body(EXCEEDED["error"]), BackendError, TOO_LONG),
@@ -142,18 +142,18 @@ def body(error: object, **more: object) -> bytes:
 )
 def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sentence):
     location = "https://else.example/" if status < 400 else ""
-    error = ollama_errors.refused(HOST, "m", status, sent, location=location)
+    error = failures.ollama_status_error(HOST, "m", status, sent, location=location)
     assert (type(error), str(error)) == (kind, sentence)
     assert (error.host, error.exit_code) == (HOST.url, 1)
 
 
 def test_with_strict_context_a_prompt_that_does_not_fit_is_a_failed_check():
-    error = ollama_errors.refused(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
+    error = failures.ollama_status_error(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
     assert (type(error), error.exit_code, str(error)) == (ContextTruncatedError, 3, TOO_LONG)
 
 
 def test_a_missing_model_names_those_that_are_there():
-    error = ollama_errors.no_model(HOST, "m", ("a:latest", "b"))
+    error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
     assert str(error) == (
         f"There is no model 'm' at {AT}: fetch it with --pull m, "
@@ -162,7 +162,7 @@ def test_a_missing_model_names_those_that_are_there():
 
 
 def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
-    error = ollama_errors.unreachable(HOST, "connection refused")
+    error = failures.unreachable_error(HOST, "connection refused", failures.OLLAMA)
     assert (type(error), error.exit_code) == (ServerUnreachableError, 1)
     assert str(error) == (
         f"No Ollama server answers at {AT}: connection refused. Start one with `ollama serve`, or "
@@ -184,7 +184,7 @@ def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
     ],
 )
 def test_only_an_object_with_an_error_reports_one(line, text):
-    assert ollama_errors.reported(line) == text
+    assert failures.error_words(line) == text
 
 
 @given(
@@ -198,6 +198,6 @@ def test_only_an_object_with_an_error_reports_one(line, text):
     ).map(lambda value: json.dumps(value).encode()),
 )
 def test_any_refusal_is_a_backend_error_of_one_bounded_line(status, sent):
-    error = ollama_errors.refused(HOST, "m", status, sent)
+    error = failures.ollama_status_error(HOST, "m", status, sent)
     assert isinstance(error, BackendError)
     assert "\n" not in str(error) and len(str(error)) < 2_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.environment import environment_without
+from ore.backends.http import environment_without
 from tests.support.fake_ollama import FakeOllama
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ore.backends.address import openai_key, resolve_openai
 from ore.backends.choice import open_backend
-from ore.backends.openai_server import key_for, resolve_server
 from ore.errors import UsageError
 from tests.support import process
 from tests.support.fake_openai import FakeOpenAI
@@ -45,13 +45,13 @@ def asked(*args: str, **more):
     ],
 )
 def test_the_server_is_named_by_flag_or_variable(flag, environ, url):
-    assert resolve_server(flag, environ).url == url
+    assert resolve_openai(flag, environ).url == url
 
 
 @pytest.mark.parametrize("flag, environ", [(None, {}), (None, {"OPENAI_BASE_URL": " "})])
 def test_no_server_is_assumed(flag, environ):
     with pytest.raises(UsageError, match="--host URL or OPENAI_BASE_URL"):
-        resolve_server(flag, environ)
+        resolve_openai(flag, environ)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_no_server_is_assumed(flag, environ):
     ],
 )
 def test_a_key_goes_over_https_or_stays_on_this_machine(url, key):
-    assert key_for(url, {"OPENAI_API_KEY": " sk-1 "}) == key
+    assert openai_key(url, {"OPENAI_API_KEY": " sk-1 "}) == key
 
 
 def test_a_key_that_can_be_none_is_refused_without_being_shown():
     with pytest.raises(UsageError) as caught:
-        key_for("https://a:443/v1", {"OPENAI_API_KEY": "sk-\u00e4 b"})
+        openai_key("https://a:443/v1", {"OPENAI_API_KEY": "sk-\u00e4 b"})
     assert "sk-" not in str(caught.value)
 
 

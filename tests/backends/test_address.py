@@ -7,8 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ore.backends.address import Host, is_loopback
-from ore.backends.ollama_host import as_host, authorization, normalise_host, resolve_host
+from ore.backends.address import (
+    Host,
+    as_host,
+    is_loopback,
+    normalise_ollama,
+    ollama_authorization,
+    resolve_ollama,
+)
 from ore.errors import UsageError
 
 
@@ -48,7 +54,7 @@ from ore.errors import UsageError
     ],
 )
 def test_an_address_is_normalised(text, url):
-    assert normalise_host(text) == url
+    assert normalise_ollama(text) == url
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_an_address_is_normalised(text, url):
 )
 def test_what_is_no_address_is_refused_with_the_reason(text, why):
     with pytest.raises(UsageError) as caught:
-        normalise_host(text, "OLLAMA_HOST")
+        normalise_ollama(text, "OLLAMA_HOST")
     assert str(caught.value) == (
         f"OLLAMA_HOST is {text[:200]!r}, which is no server's address ({why}): "
         f"write it like 127.0.0.1:11434 or https://example.com."
@@ -96,7 +102,7 @@ def test_what_is_no_address_is_refused_with_the_reason(text, why):
 
 def test_a_password_in_an_address_is_refused_and_not_repeated():
     with pytest.raises(UsageError) as caught:
-        normalise_host("http://me:s3cret@example:80")
+        normalise_ollama("http://me:s3cret@example:80")
     assert "no place" in str(caught.value)
     assert "s3cret" not in str(caught.value)
 
@@ -108,10 +114,10 @@ ADDRESSES = st.text(alphabet="ahtps:/[].@%0123456789-_\u00e9 '\"?#", max_size=24
 @example("http://[::1]:1/../x")
 def test_any_text_is_an_address_that_every_client_takes_or_a_usage_error(text):
     try:
-        url = normalise_host(text)
+        url = normalise_ollama(text)
     except UsageError:
         return
-    assert normalise_host(url) == url
+    assert normalise_ollama(url) == url
     parsed = httpx.URL(url)
     assert parsed.raw_host and parsed.userinfo == b""
     is_loopback(url)
@@ -146,7 +152,7 @@ def test_loopback_is_told_from_the_rest(url, local):
     ],
 )
 def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
-    assert resolve_host(flag, environ) == host
+    assert resolve_ollama(flag, environ) == host
 
 
 @pytest.mark.parametrize(
@@ -155,7 +161,7 @@ def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
 )
 def test_a_bad_address_is_blamed_on_who_named_it(flag, environ, named):
     with pytest.raises(UsageError, match=f"^{named}"):
-        resolve_host(flag, environ)
+        resolve_ollama(flag, environ)
 
 
 @pytest.mark.parametrize(
@@ -192,10 +198,10 @@ def test_as_host_takes_a_host_a_text_or_the_environment(monkeypatch):
     ],
 )
 def test_the_key_is_sent_to_this_machine_and_over_https_only(url, key, header):
-    assert authorization(url, {"OLLAMA_API_KEY": key}) == header
+    assert ollama_authorization(url, {"OLLAMA_API_KEY": key}) == header
 
 
 def test_a_key_that_can_not_be_sent_is_a_usage_error_that_does_not_show_it():
     with pytest.raises(UsageError, match="OLLAMA_API_KEY holds characters") as caught:
-        authorization("https://ollama.com:443", {"OLLAMA_API_KEY": "s3cr\u00e9t"})
+        ollama_authorization("https://ollama.com:443", {"OLLAMA_API_KEY": "s3cr\u00e9t"})
     assert "s3cr" not in str(caught.value)

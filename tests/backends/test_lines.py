@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends.http import LINE_LIMIT, TooLarge
-from ore.backends.ollama_lines import Lines
+from ore.backends.http import LINE_LIMIT, Lines, TooLarge
 
 
 def split_at(data: bytes, cuts: list[int]) -> list[bytes]:

@@ -1,0 +1,291 @@
+"""Below the questions to an Ollama server: how its ``ollama.Client`` is made, bounded and understood.
+
+What the package and the HTTP library below it raise becomes one of ORE's errors in one place,
+``error_of``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from ore.backends import failures
+from ore.backends.address import Host, is_loopback, ollama_authorization
+from ore.backends.failures import OLLAMA
+from ore.backends.http import (
+    CONNECT_SECONDS,
+    Deadline,
+    Lines,
+    TooLarge,
+    bound_connection,
+    environment_without,
+    first_bytes,
+    in_words,
+    shorten,
+    tls_context,
+    whole_body,
+)
+from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
+from ore.files.extras import install_command
+from ore.files.signals import deferred_signals
+
+if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
+    import httpx
+    from ollama import Client
+
+_READ_ON_IMPORT = re.compile(
+    r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
+)
+_KEY = re.compile("ollama_api_key", re.IGNORECASE)
+_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
+_CUT = re.compile("closed connection|disconnected|chunk")
+
+
+@dataclass
+class Request:
+    """One request, and what is known of its answer.
+
+    Attributes:
+        model: The model that is asked for or about.
+        timeout: The longest silence to accept, in seconds; None waits.
+        deadline: When all of it must be over.
+        strict: The server is told not to shorten the prompt.
+        is_turn: Whether it takes a turn, whose bounds a user sets.
+        in_parts: Whether the answer comes line by line.
+        sent: Whether the request was about to go out when something happened.
+        status: The HTTP status; 0 before there is one.
+        location: Where a redirect leads.
+        body: What came in one piece: a refusal, or an answer that is not in parts.
+        lines: What came of an answer in parts; None as long as there is none.
+    """
+
+    model: str = ""
+    timeout: float | None = None
+    deadline: Deadline = field(default_factory=lambda: Deadline(None))
+    strict: bool = False
+    is_turn: bool = False
+    in_parts: bool = False
+    sent: bool = False
+    status: int = 0
+    location: str = ""
+    body: bytes = b""
+    lines: Lines | None = None
+
+
+class Hooks:
+    """What the HTTP library calls on the way of a request; each thread has one on its way.
+
+    Attributes:
+        request: The request that this thread is about.
+    """
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    @property
+    def request(self) -> Request:
+        return getattr(self._local, "request", None) or Request()
+
+    @request.setter
+    def request(self, request: Request) -> None:
+        self._local.request = request
+
+    def before(self, sent: httpx.Request) -> None:
+        """Runs right before a request is sent."""
+        request = self.request
+        request.sent = True
+        limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
+        connect = min(limit for limit in limits if limit is not None)
+        silence = dict.fromkeys(("read", "write"), request.timeout)
+        sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
+        sent.extensions["trace"] = self._trace
+        if request.strict:
+            import httpx
+
+            document = {**json.loads(sent.read()), "truncate": False}
+            data = json.dumps(document, ensure_ascii=False).encode("utf-8")
+            sent.stream = httpx.ByteStream(data)
+            sent.headers["Content-Length"] = str(len(data))
+
+    def after(self, response: httpx.Response) -> None:
+        """Runs when the status and the headers are there, before the body is read."""
+        request = self.request
+        request.status = response.status_code
+        request.location = response.headers.get("location", "")
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise ValueError(f"the answer is encoded as {encoding}")
+        response.encoding = "utf-8"
+        stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous
+        if request.in_parts and request.status < 300:
+            request.lines = Lines(stream)
+            # Where the package gets its lines from: its own way cuts where JSON does not, and
+            # costs a quarter more.
+            response.iter_lines = request.lines.__iter__  # type: ignore[method-assign]
+        else:
+            response.stream = _body(stream, request)
+
+    def _trace(self, event: str, info: dict[str, Any]) -> None:
+        bound_connection(event, info, lambda: self.request.deadline)
+
+
+def _body(stream: httpx.SyncByteStream, request: Request) -> httpx.SyncByteStream:
+    """Return a body for ``httpx`` to read in place of ``stream``: bounded, mended, remembered."""
+    import httpx
+
+    class Body(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
+            if request.is_turn:
+                request.body = request.body.decode("utf-8", "replace").encode("utf-8")
+            return iter((request.body,))
+
+        def close(self) -> None:
+            stream.close()
+
+    return Body()
+
+
+def new_client(
+    host: Host, hooks: Hooks, transport: httpx.BaseTransport | None
+) -> tuple[Client, tuple[type[BaseException], ...]]:
+    """Return a client for a server, and everything that it may raise over hostile bytes.
+
+    Raises:
+        ExtraNotInstalledError: The package ``ollama`` is not there.
+        BackendError: There can be no client for this host.
+    """
+    ollama = import_ollama()
+    import httpx
+
+    kinds = (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        httpx.StreamError,
+        ollama.RequestError,
+        ollama.ResponseError,
+        AttributeError,
+        LookupError,
+        OSError,
+        RecursionError,
+        TooLarge,
+        TypeError,
+        ValueError,
+    )
+    headers = {"accept-encoding": "identity", "authorization": ollama_authorization(host.url)}
+    try:
+        with environment_without(_KEY):
+            client = ollama.Client(
+                host=host.url,
+                follow_redirects=False,
+                headers=headers,
+                verify=tls_context() if host.url.startswith("https:") else False,
+                transport=transport,
+                trust_env=not is_loopback(host.url),
+                event_hooks={"request": [hooks.before], "response": [hooks.after]},
+            )
+    except (ImportError, *kinds) as exc:
+        raise failures.client_error(host, _reason(exc)) from exc
+    return client, kinds
+
+
+def import_ollama() -> ModuleType:
+    """Return the ``ollama`` package; a program that has imported it already gets that one.
+
+    The package makes a client while it is imported, from proxies, certificates, a host and a key
+    that the environment names, and fails on any that is malformed: they are hidden from it for that
+    moment, process-wide and under a lock.
+
+    Raises:
+        ExtraNotInstalledError: The package is not there.
+        BackendError: It is there and can't be imported.
+    """
+    if "ollama" in sys.modules:
+        import ollama  # waits where another thread is in the middle of it
+
+        return ollama
+    # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
+    # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
+    with deferred_signals(), environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
+        try:
+            import ollama
+        except ModuleNotFoundError as exc:
+            raise ExtraNotInstalledError(
+                f"The package '{exc.name}' is not installed: run {install_command()}.",
+                "requirements.txt",
+            ) from exc
+        except (ImportError, OSError, ValueError) as exc:
+            raise BackendError(
+                f"The package 'ollama' can't be used ({' '.join(str(exc).split())}): "
+                f"run {install_command(again=True)}."
+            ) from exc
+    return ollama
+
+
+def error_of(error: BaseException, request: Request, host: Host) -> OreError:
+    """Return what an exception and the evidence mean: the one place that decides it."""
+    import httpx
+
+    why = _reason(error)
+    if request.deadline.passed:
+        late = failures.too_slow_error if request.is_turn else failures.no_reply_error
+        return late(host, request.deadline.seconds)
+    if isinstance(error, TooLarge):
+        return failures.too_large_error(host, error.what, error.limit)
+    if not request.sent:
+        return UsageError(f"The request to the model can't be made: {why}.")
+    if request.status >= 300:
+        return failures.ollama_status_error(
+            host,
+            request.model,
+            request.status,
+            request.body,
+            location=request.location,
+            strict=request.strict,
+        )
+    if isinstance(error, httpx.ConnectTimeout):
+        return failures.unreachable_error(host, "no connection came about in time", OLLAMA)
+    if isinstance(error, httpx.TimeoutException):
+        return failures.silence_error(host, request.timeout)
+    if isinstance(error, UnicodeError) and not request.status:  # the name of a proxy
+        return failures.client_error(host, why)
+    if not request.status and isinstance(
+        error, (ConnectionError, httpx.ConnectError, httpx.ProxyError)
+    ):
+        untrusted = _UNTRUSTED.search(why)
+        if untrusted:
+            return failures.untrusted_error(host, untrusted[1])
+        return failures.unreachable_error(host, why, OLLAMA)
+    if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
+        return failures.broken_off_error(host, why)
+    if request.lines is not None and not request.lines.whole:
+        return failures.broken_off_error(host, "in the middle of a line")
+    text = _error_in(request.lines.last if request.lines is not None else request.body)
+    if text:
+        return failures.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
+    return failures.protocol_error(host, why, OLLAMA)
+
+
+def _error_in(data: bytes) -> str:
+    """Return the text of the first line of JSON that reports an error, or nothing."""
+    texts = (failures.error_words(line) for line in data.splitlines())
+    return next((text for text in texts if text), "")
+
+
+def _reason(error: BaseException) -> str:
+    """Return what happened in a few words, also where the package hides it."""
+    if type(error) is ConnectionError and error.__context__ is not None:
+        error = error.__context__  # behind a sentence of the package's own
+    if isinstance(error, (AttributeError, TypeError)):
+        return "its JSON is not an object"
+    if hasattr(error, "errors"):  # pydantic's
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {shorten(first['msg'])}"
+    return in_words(error)
