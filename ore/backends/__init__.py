@@ -103,10 +103,12 @@ class Backend(ABC):
         """
 
     def prepare(self) -> None:
-        """Import what the first turn needs, so that it need not wait for it.
+        """Import what the first turn needs, so that a user who has typed need not wait for it.
 
-        Called in a thread of its own while a user types. Asks nobody, and changes nothing of the
-        process, such as its environment, but which modules there are. May raise anything.
+        Asks nobody.
+
+        Raises:
+            OreError: It is not installed, or can't be used.
         """
 
     def provenance(self, model_id: str) -> dict[str, str | None]:

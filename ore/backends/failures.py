@@ -32,7 +32,7 @@ _CAN_NOT = re.compile(
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceed_context_size"
     r"|exceeds? the (available |model'?s )?(maximum )?context"
-    r"|(longer|prompt is longer) than the (model'?s )?(maximum )?context",
+    r"|longer than the (model'?s )?(maximum )?context",
     re.IGNORECASE,
 )
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
@@ -238,8 +238,12 @@ def ollama_status_error(
     if status < 400:
         why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
     elif status == 401:
-        link = _field(body, "signin_url")
-        way = f"open {shorten(link)}" if link else "run `ollama signin`, or set OLLAMA_API_KEY"
+        link = (_loads(body) if error else {}).get("signin_url")
+        way = (
+            f"open {shorten(link)}"
+            if isinstance(link, str)
+            else "run `ollama signin`, or set OLLAMA_API_KEY"
+        )
         why = f"wants you to sign in ({text or 'unauthorized'}): {way}"
     elif status == 403 and not text:
         why = "refuses to be asked by this host name: use its IP address"
@@ -296,10 +300,9 @@ def openai_words(body: bytes | Any) -> str:
     return " ".join(part for part in words if isinstance(part, str) and part)
 
 
-def _innermost(text: str) -> tuple[str, str]:
+def _innermost(text: Any) -> tuple[str, str]:
     """Return the words of an error, and the sizes that an error about the window carries."""
-    value: Any = text
-    sizes = ""
+    value, sizes = text, ""
     for _ in range(4):
         parsed = _loads(value.encode("utf-8", "replace")) if isinstance(value, str) else value
         if not isinstance(parsed, dict):
@@ -308,12 +311,6 @@ def _innermost(text: str) -> tuple[str, str]:
             sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
         value = parsed.get("error") or parsed.get("message") or text
     return (value if isinstance(value, str) else json.dumps(value)), sizes
-
-
-def _field(body: bytes, name: str) -> str:
-    value = _loads(body)
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def _loads(body: bytes) -> Any:

@@ -12,13 +12,7 @@ from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes, sent
 from ore.backends.http import TooLarge
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
-from ore.errors import (
-    BackendError,
-    BackendTimeoutError,
-    ModelNotFoundError,
-    OreError,
-    UsageError,
-)
+from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
@@ -92,10 +86,7 @@ class OllamaBackend(Backend):
         }
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
-        """Return a reasoner; only the server knows whether it has the model, and the turn asks it.
-
-        A conversation needs nothing of its own here: the server keeps its prompt cache anyway.
-        """
+        """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
         made = AyaReasoner(
             model_id,
             self.address,
@@ -290,13 +281,8 @@ class AyaReasoner(Reasoner):
         )
         earlier, counted = self._counted
         goes_on = sent(messages[: len(earlier)]) == earlier
-        metadata["context"] = window.outcome(
-            expected,
-            size,
-            metadata["prompt_eval_count"],
-            metadata["eval_count"],
-            counted if goes_on else 0,
-        )
+        tokens = metadata["prompt_eval_count"], metadata["eval_count"]
+        metadata["context"] = window.outcome(expected, size, *tokens, counted if goes_on else 0)
         self._counted = sent(messages), metadata["prompt_eval_count"]
         if self.strict_context and metadata["context"]["status"] == "truncated":
             raise failures.truncated_error(self.host, size, answer.text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from threading import Thread
 
 from ore.cli.commands import Talk, complete, perform
 from ore.cli.parser import decode
@@ -26,13 +24,15 @@ def loop(run: Run) -> int:
     """
     console, conversation, first = run.console, run.conversation, run.asked.prompt
     talk = Talk(run)
-    prepared = _preparing(run) if console.stdin_is_terminal and first is None else _nothing
     if console.stdin_is_terminal:
-        console.edit_lines(lambda line: _completed(talk, line, prepared))
+        console.edit_lines(lambda line: complete(talk, line))
+        if first is None:
+            with suppress(OreError):  # what is wrong is wrong in the turn too, which says so
+                run.backend.prepare()
     _greet(run)
     try:
         failed = first is not None and not _turn(talk, first)
-        while not talk.is_over and (prompt := _next_prompt(talk, prepared)) is not None:
+        while not talk.is_over and (prompt := _next_prompt(talk)) is not None:
             if prompt.strip():
                 failed |= not _turn(talk, prompt)
     finally:
@@ -40,33 +40,6 @@ def loop(run: Run) -> int:
         if conversation.unsaved and (error := conversation.keep()):
             console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
-
-
-def _preparing(run: Run) -> Callable[[], None]:
-    """Begin to prepare the first turn while the user types; return what waits for the end of it.
-
-    Nothing else may be done before that: a module that two threads import is half there for one.
-    """
-
-    def prepare() -> None:
-        with suppress(Exception):  # what is wrong is wrong in the turn too, which says so
-            run.backend.prepare()
-
-    thread = Thread(target=prepare, name="prepare", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the system has no thread left
-        return _nothing
-    return thread.join
-
-
-def _nothing() -> None:
-    pass
-
-
-def _completed(talk: Talk, line: str, prepared: Callable[[], None]) -> list[str]:
-    prepared()
-    return complete(talk, line)
 
 
 def _turn(talk: Talk, prompt: str) -> bool:
@@ -94,7 +67,7 @@ def _turn(talk: Talk, prompt: str) -> bool:
     return False
 
 
-def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
+def _next_prompt(talk: Talk) -> str | None:
     """Return what is to be asked next, ``""`` for nothing, or None when the input ends or says so."""
     console = talk.run.console
     if not console.stdin_is_terminal:
@@ -103,7 +76,6 @@ def _next_prompt(talk: Talk, prepared: Callable[[], None]) -> str | None:
         return None if text is None or _leaves(text) else text
     try:
         line = console.ask()
-        prepared()
         if line is None:
             return None
         text = _text(line)

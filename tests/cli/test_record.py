@@ -94,7 +94,7 @@ def test_an_artifact_fits_its_own_hashes(ore, tmp_path, monkeypatch, at):
 def test_ollama_s_digest_and_version_are_asked_for_and_the_context_is_kept(ore, server, path):
     ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
     found = json.loads(path.read_text())["provenance"]
-    listed = {each["name"]: each["digest"] for each in ollama_api.tags(as_host(server.url))}
+    listed = {each["name"]: each["digest"] for each in OllamaClient(as_host(server.url)).tags()}
     assert found["model_digest"] == listed["mistral:latest"] and len(found["model_digest"]) == 64
     assert found["server_version"] == OllamaClient(as_host(server.url)).version()
     assert found["context"]["window"] == 4096
