@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import Any
 
 from ore.types import ExecutionArtifact
@@ -51,8 +52,6 @@ def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
 
 def unified(difference: Difference, old: str, new: str) -> str:
     """Return a unified diff of a difference; ``old`` and ``new`` name the artifacts."""
-    from difflib import unified_diff
-
     first, second = difference.old.split("\n"), difference.new.split("\n")
     head = f"--- {old} {difference.name}\n+++ {new} {difference.name}\n"
     if max(len(first), len(second)) > MOST_LINES:

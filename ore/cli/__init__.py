@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 
 from ore.cli.parser import build_parser
 from ore.cli.terminal.console import Console
-from ore.errors import (
-    INTERRUPTED,
-    OreError,
-    OutputError,
-    ReaderGoneError,
-    Terminated,
-    UsageError,
-)
+from ore.errors import INTERRUPTED, OreError, OutputError, ReaderGoneError, Terminated, UsageError
 
 if TYPE_CHECKING:  # --version and --help do without
     from ore.backends import Backend

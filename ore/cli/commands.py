@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ore.cli.options import SESSION_FLAGS
 from ore.cli.runs import Run
+from ore.cli.terminal.editor import write_in_editor
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
@@ -19,40 +20,24 @@ from ore.types import Response
 
 @dataclass
 class Talk:
-    """What a REPL's commands look at and change.
-
-    Attributes:
-        run: What the next turn works with.
-        asked: The last prompt, whatever became of it.
-        answered: The last response.
-        turns: How many turns held.
-        is_over: Whether the REPL is to be left.
-    """
+    """What a REPL's commands look at and change."""
 
     run: Run
-    asked: str | None = None
+    asked: str | None = None  # the last prompt, whatever became of it
     answered: Response | None = None
-    turns: int = 0
+    turns: int = 0  # that succeeded
     is_over: bool = False
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """One command; ``act`` is given what follows it, and returns the prompt to ask next, or None."""
 
-    Attributes:
-        name: How it is written, with its slash.
-        argument: What may follow, as a person reads it.
-        help: What it does.
-        act: Does it; returns the prompt to ask next, or None.
-        also: Other ways to write it.
-    """
-
-    name: str
-    argument: str
+    name: str  # with its slash
+    argument: str  # what may follow, as help shows it
     help: str
     act: Callable[[Talk, str], str | None]
-    also: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()  # other ways to write it
 
     @property
     def usage(self) -> str:
@@ -197,8 +182,6 @@ def _retry(talk: Talk, argument: str) -> str:
 
 
 def _edit(talk: Talk, argument: str) -> str | None:
-    from ore.cli.terminal.editor import write_in_editor
-
     text = write_in_editor(argument, os.environ)
     if not text.strip():
         talk.run.console.reply("Nothing was written, so nothing is sent.")

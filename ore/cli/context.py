@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ore.cli.options import Options
 from ore.errors import GateError, ToolFailedError, UsageError
 from ore.files import decode_text, read_regular
 from ore.files.neutral import one_line
+from ore.gate import Gate
+from ore.skills import (
+    build_skill_registry,
+    build_targets_from_skill_registry,
+    find_skill,
+    skill_text,
+)
+from ore.tools import TOOL_REGISTRY, Tool, find_tool, parse_permission
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
-
-if TYPE_CHECKING:  # a turn without tools loads neither
-    from ore.gate import Gate
-    from ore.tools import Tool
 
 LARGEST_FILE = 1 << 20
 """The most bytes of a file that ``--file`` names."""
@@ -41,11 +44,6 @@ class Context:
     decision: RoutingDecision | None = None
     skills: list[str] | None = None
 
-    @property
-    def tools(self) -> list[str] | None:
-        """The names of the tools that ran."""
-        return [result.tool_name for result in self.tool_results] if self.tool_results else None
-
 
 class ContextSource:
     """Makes the context of each turn as the flags say.
@@ -63,19 +61,14 @@ class ContextSource:
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
         self._files = self._read_files()
-        self._skills: dict[str, SkillMetadata] = {}
         if options.grant:
-            self._gate()  # refuses what is no permission
-        if options.tool:
-            from ore.tools import find_tool
-
-            find_tool(options.tool)
+            self._gate()  # refuses what is not a permission
+        self._tool = find_tool(options.tool) if options.tool else None
+        self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
-            from ore.skills import build_skill_registry, find_skill
-
             self._skills = build_skill_registry(report=notice)
-            if options.skill:
-                find_skill(self._skills, options.skill)
+        if options.skill:
+            find_skill(self._skills, options.skill)
 
     def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
@@ -95,13 +88,13 @@ class ContextSource:
         decision = self._route(prompt if typed is None else typed) if options.route else None
         skills = [options.skill] if options.skill else []
         results = self._read_files() if options.is_repl else list(self._files)
-        if options.tool:
-            results.append(self._run(options.tool, self._arguments))
+        if self._tool is not None:
+            results.append(self._run(self._tool, self._arguments))
         if decision is not None:
             self._follow(decision, skills, results)
         return Context(
             prompt,
-            skill_context=[self._activate(name) for name in skills] or None,
+            skill_context=[skill_text(self._skills[each], self._notice) for each in skills] or None,
             tool_results=results or None,
             decision=decision,
             skills=skills or None,
@@ -111,25 +104,18 @@ class ContextSource:
         return [read_named(path) for path in self._options.file]
 
     def _gate(self) -> Gate:
-        from ore.gate import Gate
-        from ore.tools import parse_permission
-
         return Gate(parse_permission(text) for text in self._options.grant)
 
-    def _run(self, name: str, arguments: Mapping[str, str]) -> ToolResult:
-        from ore.tools import find_tool
-
-        result = self._gate().run(find_tool(name), arguments)
+    def _run(self, tool: Tool, arguments: Mapping[str, str]) -> ToolResult:
+        result = self._gate().run(tool, arguments)
         if result.status != "ok":
             raise ToolFailedError(
-                f"The tool '{name}' failed, so nothing was sent: {result.output}", name
+                f"The tool '{tool.name}' failed, so nothing was sent: {result.output}", tool.name
             )
         return result
 
     def _route(self, prompt: str) -> RoutingDecision:
         from ore.router import DEFAULT_CONFIDENCE_THRESHOLD, RuleRouter, build_targets_from_registry
-        from ore.skills import build_targets_from_skill_registry
-        from ore.tools import TOOL_REGISTRY, find_tool
 
         threshold = self._options.route_threshold
         router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
@@ -143,26 +129,19 @@ class ContextSource:
     def _follow(
         self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
     ) -> None:
-        """Say what was decided, and add to the turn what it was decided for, where it may be."""
-        from ore.tools import find_tool
-
+        """Say what was decided, and add to the turn what was chosen, where that is allowed."""
         name = decision.target
         if name is None or decision.target_type == "fallback":
             self._notice(f"[Route]: No match, using reasoner only. {decision.reasoning}")
             return
-        is_tool = decision.target_type == "tool"
-        lacking = _lacking(self._gate(), find_tool(name), decision.args) if is_tool else ""
+        tool = find_tool(name) if decision.target_type == "tool" else None
+        lacking = _lacking(self._gate(), tool, decision.args) if tool is not None else ""
         choice = f"{name} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
         self._notice(f"[Route]: {choice}" + (f"; not run: needs {lacking}" if lacking else ""))
-        if is_tool and not lacking:
-            results.append(self._run(name, decision.args))
-        elif not is_tool and name not in skills:
-            skills.append(name)
-
-    def _activate(self, name: str) -> str:
-        from ore.skills import skill_text
-
-        return skill_text(self._skills[name], self._notice)
+        if tool is None:
+            skills += [name] if name not in skills else []
+        elif not lacking:
+            results.append(self._run(tool, decision.args))
 
 
 def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:
@@ -188,11 +167,7 @@ def read_named(path: str) -> ToolResult:
 
 
 def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Return ``KEY=VALUE`` texts as a mapping, each split at its first ``=``.
-
-    Raises:
-        UsageError: A text has no ``=`` or no key, or a key is given twice.
-    """
+    """Return ``KEY=VALUE`` texts as a mapping, each split at its first ``=``."""
     arguments: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")

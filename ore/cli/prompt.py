@@ -15,18 +15,15 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
+from ore.artifact import parse_artifact, read_bytes
 from ore.backends import Settings
+from ore.backends.images import read_image
+from ore.backends.model_options import parse_keep_alive, parse_options
 from ore.cli.options import Options
 from ore.cli.parser import decode
 from ore.cli.terminal.console import Console
 from ore.core import AYA_PROMPT_PATH
-from ore.errors import (
-    ArtifactError,
-    FileAccessError,
-    PersonaError,
-    SessionNameError,
-    UsageError,
-)
+from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionNameError, UsageError
 from ore.files import read_confined, read_regular, reason
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
@@ -79,7 +76,7 @@ def read_asked(options: Options, console: Console) -> Asked:
     """
     system_prompt = _system_prompt(options)
     settings = _settings(options, console.thinking)
-    images = _images(options)
+    images = tuple(read_image(path) for path in options.image)
     if options.artifact_in is not None:
         asked = _from_artifact(options.artifact_in, options.model, console)
     else:
@@ -104,12 +101,7 @@ def _system_prompt(options: Options) -> str | None:
 
 
 def load_persona(name: str) -> str:
-    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own.
-
-    Raises:
-        UsageError: The name is illegal.
-        PersonaError: There is no such persona, or it can't be used.
-    """
+    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own."""
     from ore.store.names import check_name
 
     try:
@@ -123,8 +115,8 @@ def load_persona(name: str) -> str:
         except FileNotFoundError:
             continue
         except (PermissionError, FileAccessError) as exc:
-            can_not = isinstance(exc, FileAccessError)
-            why = str(exc).rstrip(".") if can_not else "it is a symbolic link"
+            is_link = isinstance(exc, PermissionError)
+            why = "it is a symbolic link" if is_link else str(exc).rstrip(".")
             raise PersonaError(
                 f"The persona '{name}' can't be used ({why}): put a text file of your own at "
                 f"{folder / (name + _OWN)}."
@@ -159,36 +151,22 @@ def _names(folder: Path) -> str:
 
 def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
     """Return the settings that the flags make; each backend refuses what it does not have."""
-    schema, model_options, keep_alive = None, {}, None
+    schema = None
     if options.schema is not None:
         from ore.backends.schema import read_schema
 
         schema = read_schema(options.schema)
-    if options.option or options.keep_alive is not None:
-        from ore.backends.model_options import parse_keep_alive, parse_options
-
-        model_options = parse_options(options.option)
-        if options.keep_alive is not None:
-            keep_alive = parse_keep_alive(options.keep_alive)
     return Settings(
         timeout=options.timeout,
         deadline=options.deadline,
         strict_context=options.strict_context,
         conversation=options.is_repl and options.has_session,
-        options=model_options,
+        options=parse_options(options.option) if options.option else {},
         think=_THINK.get(options.think, options.think),
         format=schema,
-        keep_alive=keep_alive,
+        keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
         on_thinking=None if options.quiet else on_thinking,
     )
-
-
-def _images(options: Options) -> tuple[bytes, ...]:
-    if not options.image:
-        return ()
-    from ore.backends.images import read_image
-
-    return tuple(read_image(path) for path in options.image)
 
 
 def _from_user(options: Options, console: Console) -> Asked:
@@ -205,13 +183,8 @@ def read_prompt(
 ) -> str:
     """Return the prompt, what is piped in, or both: the prompt, a blank line, then stdin.
 
-    Args:
-        stdin: Read to its end where ``is_readable``, so that no inherited terminal or device is
-            ever waited for.
-        notice: Told once, from another thread, when nothing has come for ``PATIENCE`` seconds.
-
-    Raises:
-        UsageError: There is neither, stdin is blank and there is no prompt, or it is not UTF-8.
+    stdin is read only where it ``is_readable``, so no inherited terminal or device is waited for.
+    ``notice`` is told, from another thread, when nothing has come for ``PATIENCE`` seconds.
     """
     prompt = options.prompt
     piped = _read_all(stdin, notice) if stdin is not None and is_readable(stdin) else None
@@ -255,8 +228,6 @@ def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
 
 
 def _from_artifact(path: str, named: str | None, console: Console) -> Asked:
-    from ore.artifact import parse_artifact, read_bytes
-
     data = read_bytes(path, console.stdin)
     source = "stdin" if path == "-" else path
     artifact = parse_artifact(data, source)
@@ -272,11 +243,6 @@ def _from_artifact(path: str, named: str | None, console: Console) -> Asked:
 
 def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str:
     """Return the model to run an artifact with: the one that the user named, else its own.
-
-    Args:
-        artifact: What was read.
-        source: What it is called in an error.
-        named: The model of ``--model``, or None.
 
     Raises:
         ArtifactError: It names no model, or a file, which only the user may choose.

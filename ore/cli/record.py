@@ -24,6 +24,7 @@ from ore.cli.prompt import load_persona
 from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, UsageError
+from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.types import ExecutionArtifact, Message, Response
 
 PLAN_VERSION = "ore.plan.v1"
@@ -62,7 +63,7 @@ def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
     )
     sources = [_PERSONA if run.options.system is None else _SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
-    sources += [_tool_source(name) for name in context.tools or ()]
+    sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
     earlier = range(1, conversation.length + 1)
     sources += [f"session:{conversation.source}#{number}" for number in earlier]
     return _sourced(messages, [*sources, run.asked.source])
@@ -92,14 +93,22 @@ def facts(
 ) -> dict[str, Any]:
     """Return what is known of a turn before its answer; asks the backend for its digests."""
     return {
+        **_made_with(backend, settings, model_id),
+        "messages_sha256": messages_digest(messages),
+        "sources": _source_digests(messages),
+    }
+
+
+def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
+    return [{"source": each.source, "sha256": _text_digest(each.content)} for each in messages]
+
+
+def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
+    return {
         "ore_version": __version__,
         "backend": backend.name,
         **backend.provenance(model_id),
         "options": options_of(settings),
-        "messages_sha256": messages_digest(messages),
-        "sources": [
-            {"source": each.source, "sha256": _text_digest(each.content)} for each in messages
-        ],
     }
 
 
@@ -115,22 +124,17 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
         tools=[each["name"] for each in tools],
         skills=context.skills,
     )
-    known = facts(run.backend, run.asked.settings, run.model_id, messages)
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
-        "ore_version": known["ore_version"],
-        "backend": known["backend"],
-        "server_version": known["server_version"],
-        "model_digest": known["model_digest"],
-        "options": known["options"],
+        **_made_with(run.backend, run.asked.settings, run.model_id),
         "persona": run.options.persona,
         "context": response.metadata.get("context"),
         "grants": sorted(set(run.options.grant)),
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
-        "messages_sha256": known["messages_sha256"],
+        "messages_sha256": messages_digest(messages),
         **({} if full is None else {"messages": full}),
-        "sources": known["sources"],
+        "sources": _source_digests(messages),
         "parent": run.asked.parent,
     }
     return _sealed(replace(artifact, provenance=provenance))
@@ -277,8 +281,6 @@ def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
 def _skill_texts(names: list[str], notice: Callable[[str], None]) -> list[str]:
     if not names:
         return []
-    from ore.skills import build_skill_registry, find_skill, skill_text
-
     registry = build_skill_registry(report=notice)
     return [skill_text(find_skill(registry, name), notice) for name in names]
 

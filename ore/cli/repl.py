@@ -7,7 +7,7 @@ from contextlib import suppress
 from ore.cli.commands import Talk, complete, perform
 from ore.cli.parser import decode
 from ore.cli.runs import Run
-from ore.cli.terminal.console import MORE_LABEL, Console
+from ore.cli.terminal.console import ANSWER_LABEL, MORE_LABEL, PROMPT_LABEL, Console
 from ore.cli.turn import outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
 
@@ -18,9 +18,9 @@ QUOTES = '"""'
 def loop(run: Run) -> int:
     """Take turns until the input ends or says so; return the exit code.
 
-    A failed turn is reported and the loop goes on. On a terminal the code is 0; on a pipe it is 1
-    if any turn failed. It is 1 wherever turns were never saved. Commands and texts in quotes are
-    for a terminal: a line on a pipe is a prompt as it is.
+    A failed turn is reported and the loop goes on. On a terminal the exit code is 0, on a pipe 1 if
+    any turn failed, and 1 on both if turns could not be saved. Commands and texts in quotes are for
+    a terminal: a line on a pipe is a prompt as it is.
     """
     console, conversation, first = run.console, run.conversation, run.asked.prompt
     talk = Talk(run)
@@ -43,7 +43,7 @@ def loop(run: Run) -> int:
 
 
 def _turn(talk: Talk, prompt: str) -> bool:
-    """Take one turn; report a failure, or that it was dropped, and return whether it held."""
+    """Take one turn; report a failure, or that it was dropped, and return whether it succeeded."""
     run = talk.run
     console, before = run.console, run.conversation.length
     talk.asked = prompt
@@ -134,7 +134,6 @@ def _greet(run: Run) -> None:
         kind = f"session '{run.conversation.name}', saved after each turn"
     run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
     if session is not None and session.messages:
-        from ore.cli.sessions import last_exchange  # loads the store, which a session needs anyway
-
-        for label, text in last_exchange(session):
-            run.console.recall(label, text)
+        for message in session.messages[-2:]:
+            label = PROMPT_LABEL if message.role == "user" else ANSWER_LABEL
+            run.console.recall(label, message.content)

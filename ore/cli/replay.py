@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from ore.artifact import read_artifact
 from ore.artifact.compare import Difference, differences, not_known, unified
@@ -168,31 +167,28 @@ class _Replay:
     def _compared(
         self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact
     ) -> Outcome:
-        on_purpose = {}
+        changed: dict[str, str] = {}
         if self._options.model not in (None, old.input.model_id):
             model = f"model {old.input.model_id} -> {self._options.model}"
-            on_purpose = {"model_id": model, "model_digest": None}
+            changed = {"model_id": model, "model_digest": ""}
         if self._changed:
-            on_purpose["options"] = "options " + " ".join(self._options.option)
-        found = [
-            each
-            for each in differences(old, new)
-            if each.name in COMPARED and each.name not in on_purpose
-        ]
+            changed["options"] = "options " + " ".join(self._options.option)
+        compared = [name for name in COMPARED if name not in changed]
+        found = [each for each in differences(old, new) if each.name in compared]
         return Outcome(
             path,
             "different" if found else "same",
-            how,
-            found,
-            [text for text in on_purpose.values() if text],
-            [name for name in not_known(old, new) if name in COMPARED and name not in on_purpose],
+            messages=how,
+            differences=found,
+            on_purpose=[text for text in changed.values() if text],
+            unknown=[name for name in not_known(old, new) if name in compared],
         )
 
 
 def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
     """Write the differences, then a line for each artifact."""
     if as_json:
-        console.json([_document(each) for each in outcomes])
+        console.json([asdict(each) for each in outcomes])
         return
     for outcome in outcomes:
         for difference in outcome.differences:
@@ -208,7 +204,3 @@ def _details(outcome: Outcome) -> str:
     parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
     parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []
     return "; ".join(part for part in parts if part)
-
-
-def _document(outcome: Outcome) -> dict[str, Any]:
-    return vars(outcome) | {"differences": [vars(each) for each in outcome.differences]}

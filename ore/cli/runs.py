@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
+from ore.artifact import check_output
 from ore.backends import Backend
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
@@ -77,8 +78,6 @@ def _check_output(options: Options, console: Console) -> None:
         check_rich()
         console.markdown = True
     if options.artifact_out is not None and options.artifact_out != "-":
-        from ore.artifact import check_output
-
         check_output(options.artifact_out)
 
 

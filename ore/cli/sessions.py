@@ -22,59 +22,51 @@ def do_session_verb(options: Options, console: Console) -> None:
         SessionError: A session is missing, in use, taken or can't be read.
         UsageError: A deletion that nobody confirmed, or an export as JSON.
     """
+    verbs = {
+        "--list-sessions": _list,
+        "--show-session": _show,
+        "--search-sessions": _search,
+        "--rename-session": _rename,
+        "--delete-session": _delete,
+        "--export-session": _export,
+        "--salvage-session": _salvage,
+    }
     store = FileSessionStore(report=console.notice)
-    if options.show_session is not None:
-        _show(options.show_session, console, store, options.json)
-    elif options.search_sessions is not None:
-        _search(options.search_sessions, console, store, options.json)
-    elif options.rename_session:
-        old, new = options.rename_session
-        _rename(old, new, console, store, options.json)
-    elif options.delete_session is not None:
-        if _may_delete(options.delete_session, console, store, options.yes):
-            _delete(options.delete_session, console, store, options.json)
-    elif options.export_session is not None:
-        _export(options.export_session, console, store, options.json)
-    elif options.salvage_session is not None:
-        _salvage(options.salvage_session, console, store, options.json)
-    else:
-        _list(console, store, options.json)
+    verbs[options.verb or ""](options, console, store)
 
 
-def _list(console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _list(options: Options, console: Console, store: FileSessionStore) -> None:
     found = store.details_of_all()
     if not found:
         console.notice("There are no sessions: begin one with --session NAME.")
-    if as_json:
-        console.json([asdict(details) for details in found])
+    if options.json:
+        console.json([asdict(each) for each in found])
         return
     console.rows(
         [
-            (
-                details.name,
-                _turns(details.turns),
-                _when(details.last_used),
-                _brief(details.first_prompt),
-            )
-            for details in found
+            (each.name, _turns(each.turns), _when(each.last_used), _brief(each.first_prompt))
+            for each in found
         ]
     )
 
 
-def _show(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _show(options: Options, console: Console, store: FileSessionStore) -> None:
+    name = options.show_session or ""
     session = store.load(name)
-    if as_json:
+    if options.json:
         console.json({**asdict(session), "messages": [_data(m) for m in session.messages]})
         return
-    parts = [(_label(message), message.content) for message in session.messages]
+    labels = {"user": PROMPT_LABEL, "assistant": ANSWER_LABEL}
+    parts = [(labels[message.role], message.content) for message in session.messages]
     console.transcript(f"{name}: {_about(session)}", parts)
 
 
-def _search(text: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _search(options: Options, console: Console, store: FileSessionStore) -> None:
+    text = options.search_sessions or ""
     found = store.search(text)
     if not found:
-        console.notice(f"No message of a session holds '{text}'.")
-    if as_json:
+        console.notice(f"No message of a session contains '{text}'.")
+    if options.json:
         console.json(
             [{"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found]
         )
@@ -87,67 +79,57 @@ def _search(text: str, console: Console, store: FileSessionStore, as_json: bool)
     )
 
 
-def _rename(old: str, new: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _rename(options: Options, console: Console, store: FileSessionStore) -> None:
+    old, new = options.rename_session
     store.rename(old, new)
-    if as_json:
+    if options.json:
         console.json({"old": old, "new": new})
     console.notice(f"'{old}' is now called '{new}'.")
 
 
-def _may_delete(name: str, console: Console, store: FileSessionStore, yes: bool) -> bool:
+def _delete(options: Options, console: Console, store: FileSessionStore) -> None:
+    name = options.delete_session or ""
     if not store.exists(name):
         store.load(name)  # says that it is missing
-    if yes:
-        return True
-    answer = console.confirm(f"Delete the session '{name}' for good?")
-    if answer is None:
-        raise UsageError(f"Deleting '{name}' needs --yes where nobody can be asked.")
-    if not answer:
-        console.notice("Nothing was deleted.")
-    return answer
-
-
-def _delete(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+    if not options.yes:
+        answer = console.confirm(f"Delete the session '{name}' for good?")
+        if answer is None:
+            raise UsageError(f"Deleting '{name}' needs --yes where nobody can be asked.")
+        if not answer:
+            console.notice("Nothing was deleted.")
+            return
     store.delete(name)
-    if as_json:
+    if options.json:
         console.json({"deleted": name})
     console.notice(f"'{name}' is deleted.")
 
 
-def _export(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _export(options: Options, console: Console, store: FileSessionStore) -> None:
+    name = options.export_session or ""
     session = store.load(name)
-    if as_json:
+    if options.json:
         raise UsageError("--export-session writes Markdown: use --show-session for --json.")
     parts = [f"# {name}", _about(session)]
     for message in session.messages:
-        parts.append("## You" if message.role == "user" else "## Aya")
-        parts.append(message.content)
+        parts += ["## You" if message.role == "user" else "## Aya", message.content]
     console.document("\n\n".join(parts))
 
 
-def _salvage(name: str, console: Console, store: FileSessionStore, as_json: bool) -> None:
+def _salvage(options: Options, console: Console, store: FileSessionStore) -> None:
+    name = options.salvage_session or ""
     salvaged = store.salvage(name)
     console.notice(
-        f"'{salvaged.name}' has {_turns(salvaged.turns)} of '{name}', whose file is as it was."
+        f"'{salvaged.name}' has {_turns(salvaged.turns)} of '{name}', whose file is unchanged."
     )
-    if as_json:
+    if options.json:
         console.json(asdict(salvaged))
     else:
         console.document(salvaged.name)
 
 
-def last_exchange(session: Session) -> list[tuple[str, str]]:
-    """Return the last turn as two texts, each after the label that a person saw."""
-    return [(_label(message), message.content) for message in session.messages[-2:]]
-
-
 def _data(message: Message) -> dict[str, object]:
-    """The fields of a message that its session's file has."""
+    """Return the fields of a message that its session's file has."""
     return {key: value for key, value in asdict(message).items() if key != "images"}
-
-
-def _label(message: Message) -> str:
-    return PROMPT_LABEL if message.role == "user" else ANSWER_LABEL
 
 
 def _about(session: Session) -> str:
@@ -172,7 +154,7 @@ def _brief(text: str) -> str:
 
 
 def _around(content: str, text: str) -> str:
-    """The part of a message that holds what was searched for, on one line."""
+    """Return the part of a message that contains what was searched for, on one line."""
     place = max(content.casefold().find(text.casefold()), 0)
     start = max(place - SHOWN // 3, 0)
     return ("…" if start else "") + _brief(content[start:])

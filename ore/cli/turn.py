@@ -6,7 +6,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ore.artifact import encode_artifact, is_artifact_of, write_artifact
 from ore.cli.context import Context
+from ore.cli.record import artifact_of, plan_of
 from ore.cli.runs import Run
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.types import Response
@@ -36,8 +38,6 @@ def answer_once(run: Run, context: Context) -> None:
         KeyboardInterrupt: It was interrupted; the text says what became of it.
     """
     if run.options.dry_run:
-        from ore.cli.record import plan_of
-
         run.console.json(plan_of(run, context))
         return
     before = run.conversation.length
@@ -83,12 +83,7 @@ def take_turn(run: Run, context: Context) -> Turn:
 
 def _ask(run: Run, context: Context) -> Response:
     """Return the answer, or show it as it arrives: whatever happens, the model is told to stop."""
-    given = (
-        context.prompt,
-        run.conversation.session,
-        context.tool_results,
-        context.skill_context,
-    )
+    given = (context.prompt, run.conversation.session, context.tool_results, context.skill_context)
     if not run.options.stream:
         return run.engine.execute(*given, images=run.asked.images)
     console = run.console
@@ -114,9 +109,6 @@ def _keep(run: Run, context: Context, response: Response) -> OreError | None:
     """
     if run.options.artifact_out in (None, "-"):
         return run.conversation.keep()
-    from ore.artifact import write_artifact
-    from ore.cli.record import artifact_of
-
     try:
         write_artifact(artifact_of(run, context, response), run.options.artifact_out)
     except OreError as exc:
@@ -128,9 +120,6 @@ def _show(run: Run, context: Context, response: Response) -> None:
     """Write the answer to stdout as text, JSON or an artifact; of a stream, only its end."""
     console, options = run.console, run.options
     if options.artifact_out == "-":
-        from ore.artifact import encode_artifact
-        from ore.cli.record import artifact_of
-
         console.document(encode_artifact(artifact_of(run, context, response)))
     elif options.json:
         console.json(_document(response, context))
@@ -150,8 +139,6 @@ def _shown(run: Run, response: Response) -> str:
 
 
 def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None) -> str:
-    from ore.artifact import is_artifact_of
-
     path = run.options.artifact_out
     if not_kept is not None:
         run.console.error(str(not_kept))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ore.artifact import read_artifact
+from ore.artifact import verify as artifacts
+from ore.artifact.compare import differences, not_known, unified
+from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
-
-if TYPE_CHECKING:  # most verbs need no backend, and importing one takes longer than they do
-    from ore.artifact.verify import Checked
-    from ore.backends import Backend
+from ore.skills import build_skill_registry, shown_folder
+from ore.tools import TOOL_REGISTRY
 
 
 def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
@@ -56,8 +58,6 @@ def list_models(console: Console, backend: Backend, as_json: bool) -> None:
 
 def list_tools(console: Console, as_json: bool) -> None:
     """List the tools and the permissions that they need."""
-    from ore.tools import TOOL_REGISTRY
-
     rows = [
         {
             "name": tool.name,
@@ -76,8 +76,6 @@ def list_tools(console: Console, as_json: bool) -> None:
 
 def list_skills(console: Console, as_json: bool) -> None:
     """List the skills; those that can't be loaded are named on stderr."""
-    from ore.skills import build_skill_registry, shown_folder
-
     registry = build_skill_registry(report=console.notice)
     rows = [
         {"name": skill.name, "description": skill.description, "hints": list(skill.hints)}
@@ -122,8 +120,6 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
         CheckFailedError: Something does not hold.
         ArtifactError: All that was read holds, but something could not be read.
     """
-    from ore.artifact import verify as artifacts
-
     found = artifacts.verify(paths, console.stdin)
     if as_json:
         console.json([_document(each) for each in found])
@@ -140,7 +136,7 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
         raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
 
 
-def _document(checked: Checked) -> dict[str, Any]:
+def _document(checked: artifacts.Checked) -> dict[str, Any]:
     return {
         "path": checked.path,
         "holds": checked.state == "holds",
@@ -158,9 +154,6 @@ def diff(paths: Sequence[str], console: Console, as_json: bool) -> None:
         ArtifactError: One of them can't be read.
         CheckFailedError: Something differs.
     """
-    from ore.artifact import read_artifact
-    from ore.artifact.compare import differences, not_known, unified
-
     old, new = (read_artifact(path, console.stdin) for path in paths)
     found = differences(old, new)
     unknown = not_known(old, new)
