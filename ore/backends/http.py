@@ -71,16 +71,16 @@ class Deadline:
         return left if timeout is None else min(left, timeout)
 
 
-def bound_connection(event: str, info: dict[str, Any], deadline: Callable[[], Deadline]) -> None:
-    """Let a connection's reads and writes last no longer than the deadline of the request.
+def bound(stream: Any, deadline: Callable[[], Deadline]) -> None:
+    """Let a connection's reads and writes last no longer than the deadline of its request.
 
-    Called with what the HTTP library's extension ``trace`` is told
-    (https://www.encode.io/httpcore/extensions/#trace). A connection outlives a request, so that
-    ``deadline`` is asked each time.
+    Args:
+        stream: A ``NetworkStream`` of the HTTP library's
+            (https://www.encode.io/httpcore/network-backends/); one that is bound already stays so.
+        deadline: Asked each time, for a connection outlives a request.
     """
-    if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
+    if stream is None or "read" in vars(stream):
         return
-    stream = info["return_value"]
     read, write = stream.read, stream.write
     stream.read = lambda size, timeout=None: read(size, deadline().wait(timeout))
     stream.write = lambda data, timeout=None: write(data, deadline().wait(timeout))

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,7 @@ from ore.backends.http import (
     Deadline,
     Lines,
     TooLarge,
-    bound_connection,
+    bound,
     environment_without,
     first_bytes,
     in_words,
@@ -105,7 +105,8 @@ class Hooks:
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
         sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
-        sent.extensions["trace"] = self._trace
+        if request.deadline.seconds:
+            sent.extensions["trace"] = self._trace
         if request.strict:
             import httpx
 
@@ -116,6 +117,8 @@ class Hooks:
 
     def after(self, response: httpx.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
+        import httpx
+
         request = self.request
         request.status = response.status_code
         request.location = response.headers.get("location", "")
@@ -124,33 +127,26 @@ class Hooks:
             raise ValueError(f"the answer is encoded as {encoding}")
         response.encoding = "utf-8"
         stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous
+        bound(response.extensions.get("network_stream"), self._deadline)
         if request.in_parts and request.status < 300:
             request.lines = Lines(stream)
             # Where the package gets its lines from: its own way cuts where JSON does not, and
             # costs a quarter more.
             response.iter_lines = request.lines.__iter__  # type: ignore[method-assign]
-        else:
-            response.stream = _body(stream, request)
+            return
+        with closing(stream):
+            request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
+        if request.is_turn:
+            request.body = request.body.decode("utf-8", "replace").encode("utf-8")
+        response.stream = httpx.ByteStream(request.body)
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
-        bound_connection(event, info, lambda: self.request.deadline)
+        """Hears of a new connection before the server has said anything on it."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            bound(info["return_value"], self._deadline)
 
-
-def _body(stream: httpx.SyncByteStream, request: Request) -> httpx.SyncByteStream:
-    """Return a body for ``httpx`` to read in place of ``stream``: bounded, mended, remembered."""
-    import httpx
-
-    class Body(httpx.SyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
-            if request.is_turn:
-                request.body = request.body.decode("utf-8", "replace").encode("utf-8")
-            return iter((request.body,))
-
-        def close(self) -> None:
-            stream.close()
-
-    return Body()
+    def _deadline(self) -> Deadline:
+        return self.request.deadline
 
 
 def new_client(

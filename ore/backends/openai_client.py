@@ -19,7 +19,7 @@ from ore.backends.http import (
     LINE_LIMIT,
     Deadline,
     TooLarge,
-    bound_connection,
+    bound,
     environment_without,
     first_bytes,
     in_words,
@@ -158,7 +158,9 @@ class Call:
         request.extensions["trace"] = self._trace
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
-        bound_connection(event, info, lambda: self._deadline)
+        """Hears of the connection before the server has said anything on it."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            bound(info["return_value"], lambda: self._deadline)
 
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""

@@ -13,7 +13,7 @@ from ore.backends.http import (
     REPLY_LIMIT,
     Deadline,
     TooLarge,
-    bound_connection,
+    bound,
     first_bytes,
     whole_body,
 )
@@ -67,12 +67,12 @@ class Stream:
         self.connection.sendall(data)
 
 
-@pytest.mark.parametrize("event", ["connection.connect_tcp.complete", "x.start_tls.complete"])
-def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request(event):
+def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         stream, request = Stream(ours), SimpleNamespace(deadline=Deadline(0.3))
-        bound_connection(event, {"return_value": stream}, lambda: request.deadline)
+        bound(stream, lambda: request.deadline)
+        bound(stream, lambda: Deadline(None))  # it is bound already
         started = time.monotonic()
         with pytest.raises(TimeoutError):
             while True:  # a byte now and then, so that no single read is silent for long
@@ -84,7 +84,3 @@ def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request
         request.deadline = Deadline(None)  # the next request on the same connection
         theirs.send(b"y")
         assert b"y" in stream.read(100)
-
-
-def test_other_events_of_a_connection_change_nothing():
-    bound_connection("http11.send_request_headers.started", {}, lambda: Deadline(None))
