@@ -1,11 +1,11 @@
-"""Execution artifacts at the edge: read with suspicion, written whole and only over their own kind.
+"""Execution artifacts as files: read with suspicion, written whole and only over their own kind.
 
-What is written can always be read back. Knows nothing about flags, models or turns, and runs
-nothing of what an artifact says.
+What is written can always be read back, and nothing that an artifact says is run.
 """
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -25,14 +25,13 @@ from ore.files import read_regular, reason, replace_file
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact, strictjson
 
-MAX_BYTES = 16 * 1024 * 1024
+MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
 """The largest artifact that is read, and so the largest that is written."""
 
 NEW_FILE_MODE = 0o600
 """A new artifact is its owner's alone, for it holds a prompt and an answer."""
 
-_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,6})")
+_DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]{1,6})")
 
 
 def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> ExecutionArtifact:
@@ -44,29 +43,39 @@ def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> E
 
     Raises:
         ArtifactError: It can't be read: missing, a folder, a device, a terminal.
-        InvalidArtifactError: It was read, and is no artifact or larger than ``MAX_BYTES``.
+        InvalidArtifactError: It is not an artifact, or larger than ``MAX_ARTIFACT_BYTES``.
     """
     source = "stdin" if str(path) == "-" else str(path)
     return parse_artifact(read_bytes(path, stdin), source)
 
 
 def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> bytes:
-    """Return what ``read_artifact`` would parse, at most one byte more than ``MAX_BYTES``.
+    """Return what ``read_artifact`` would parse, at most one byte more than it accepts.
 
     Raises:
         ArtifactError: It can't be read: missing, a folder, a device, a terminal.
     """
-    return _read_stdin(stdin) if str(path) == "-" else _read_file(path)
+    most = MAX_ARTIFACT_BYTES + 1
+    try:
+        if str(path) != "-":
+            return read_regular(path, sys.maxsize, head=most, pipe=True)
+        if stdin is None or stdin.isatty():
+            raise ArtifactError("There is no artifact on stdin: pipe one in, or name its file.")
+        return stdin.read(most)
+    except FileAccessError as exc:
+        raise ArtifactError(str(exc)) from exc
+    except (OSError, ValueError) as exc:
+        raise ArtifactError(f"The artifact on stdin can't be read: {reason(exc)}.") from exc
 
 
 def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
     """Return the artifact that ``data`` is; ``source`` names it in an error.
 
     Raises:
-        InvalidArtifactError: It is none; one sentence that says why.
+        InvalidArtifactError: It is not one; one sentence that says why.
     """
     try:
-        return ExecutionArtifact.from_dict(strictjson.parse(data, limit=MAX_BYTES))
+        return ExecutionArtifact.from_dict(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES))
     except ValueError as exc:
         raise InvalidArtifactError(
             f"{one_line(source)} can't be used as an artifact: {str(exc).rstrip('.')}; give one "
@@ -83,7 +92,9 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
     """
     try:
         text = json.dumps(artifact.to_dict(), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
-        ExecutionArtifact.from_dict(strictjson.parse(text.encode("ascii"), limit=MAX_BYTES))
+        ExecutionArtifact.from_dict(
+            strictjson.parse(text.encode("ascii"), limit=MAX_ARTIFACT_BYTES)
+        )
     except (TypeError, ValueError, RecursionError) as exc:
         why = reason(exc).rstrip(".")
         raise ArtifactError(f"The turn can't be kept as an artifact: {why}.") from exc
@@ -112,15 +123,15 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
     """
     data = encode_artifact(artifact).encode("ascii")
     inherited = _descriptor(path)
-    status = None if inherited is not None else _judge(path)
+    status = _judge(path) if inherited is None else None
     try:
         if inherited is not None:
-            _write_through(os.dup(inherited), data)
+            _write(os.dup(inherited), data)
         elif status is None or stat.S_ISREG(status.st_mode):
             mode = NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode) & 0o777
-            replace_file(Path(path), [data], mode=mode)
+            replace_file(path, [data], mode=mode)
         else:
-            _write_through(os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), data)
+            _write(os.open(path, os.O_WRONLY | os.O_NOCTTY), data)
     except BrokenPipeError as exc:
         raise ReaderGoneError(f"Nobody reads {_shown(path)} any more.") from exc
     except OSError as exc:
@@ -130,31 +141,10 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
 def is_artifact_of(execution_id: str, path: Path | str) -> bool:
     """Return whether a regular file holds the artifact of that run; what can't be read does not."""
     try:
-        data = read_regular(Path(path), MAX_BYTES)
+        data = read_regular(Path(path), MAX_ARTIFACT_BYTES)
         return parse_artifact(data, str(path)).execution_id == execution_id
     except OreError:
         return False
-
-
-def _read_stdin(stdin: io.BufferedIOBase | None) -> bytes:
-    try:
-        if stdin is None or stdin.isatty():
-            raise ArtifactError("There is no artifact on stdin: pipe one in, or name its file.")
-        return stdin.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as exc:
-        raise ArtifactError(f"The artifact on stdin can't be read: {reason(exc)}.") from exc
-
-
-def _read_file(path: Path | str) -> bytes:
-    try:
-        mode = os.stat(path).st_mode
-        if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):
-            with open(path, "rb") as file:
-                return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as exc:
-        raise ArtifactError(f"{_shown(path)} can't be read: {reason(exc)}.") from exc
-    kind = "a folder" if stat.S_ISDIR(mode) else "neither a file nor a pipe"
-    raise ArtifactError(f"{_shown(path)} can't be read: it is {kind}; name an artifact's file.")
 
 
 def _descriptor(path: Path | str) -> int | None:
@@ -163,68 +153,55 @@ def _descriptor(path: Path | str) -> int | None:
     Such a path is a link to whatever the shell opened. The descriptor itself is written to, so
     that ``>> file`` appends, and ``>(command)`` works wherever the shell has put its pipe.
     """
-    text = os.fspath(path)
-    found = _DESCRIPTOR.fullmatch(text)
-    number = int(found[1]) if found else _STREAMS.get(text)
-    if number is None or sys.platform == "win32":
+    found = _DESCRIPTOR.fullmatch(os.fspath(path))
+    if found is None:
         return None
-    import fcntl
-
+    number = int(found[2]) if found[2] else {"stdout": 1, "stderr": 2}[found[1]]
     try:
-        writable = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
     except OSError as exc:
         raise _unwritable(path, reason(exc)) from exc
-    if not writable:
+    if access == os.O_RDONLY:
         raise _unwritable(path, "it is open for reading only")
     return number
 
 
 def _judge(path: Path | str) -> os.stat_result | None:
     """Return what is at ``path``, None for nothing, or raise where it must not be written to."""
-    status = _status(path)
-    mode = 0 if status is None else status.st_mode
+    try:
+        # Without a slash at its end, which would follow a link to a folder.
+        status = os.lstat(Path(path))
+    except FileNotFoundError:
+        status = None
+    except (OSError, ValueError) as exc:
+        raise _unwritable(path, reason(exc)) from exc
+    mode, folder = status.st_mode if status else stat.S_IFREG, Path(path).parent
     if stat.S_ISLNK(mode):
         raise _unwritable(path, "it is a symbolic link; name the file itself")
     if stat.S_ISDIR(mode) or os.fspath(path).endswith(os.sep):
         raise _unwritable(path, "it is a folder; name a file in it")
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise _unwritable(path, "it is neither a file nor a pipe; name a file")
-    if status is not None and not os.access(path, os.W_OK):
+    if status and not os.access(path, os.W_OK):
         raise _unwritable(path, "permission denied")
-    if status is None or stat.S_ISREG(mode):
-        _judge_folder(Path(path).parent, path)
-    if status is not None and stat.S_ISREG(mode) and status.st_size:
-        _judge_content(path)
+    if stat.S_ISREG(mode) and not folder.is_dir():
+        raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
+    if stat.S_ISREG(mode) and not os.access(folder, os.W_OK | os.X_OK):
+        raise _unwritable(path, f"the folder {_shown(folder)} can't be written to")
+    if stat.S_ISREG(mode) and status and status.st_size:
+        _require_artifact(path)
     return status
 
 
-def _judge_folder(folder: Path, path: Path | str) -> None:
-    if not os.path.isdir(folder):
-        raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise _unwritable(path, f"the folder {_shown(folder)} can't be written to")
-
-
-def _judge_content(path: Path | str) -> None:
+def _require_artifact(path: Path | str) -> None:
     try:
-        parse_artifact(read_regular(path, MAX_BYTES, follow=False), str(path))
+        parse_artifact(read_regular(path, MAX_ARTIFACT_BYTES, follow=False), str(path))
     except (FileAccessError, InvalidArtifactError) as exc:
-        raise _unwritable(
-            path, "it is there already and is no artifact; name another file"
-        ) from exc
+        why = "it is there already and is not an artifact; name another file"
+        raise _unwritable(path, why) from exc
 
 
-def _status(path: Path | str) -> os.stat_result | None:
-    try:
-        # Without a slash at its end, which would follow a link to a folder.
-        return os.lstat(Path(path))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as exc:
-        raise _unwritable(path, reason(exc)) from exc
-
-
-def _write_through(descriptor: int, data: bytes) -> None:
+def _write(descriptor: int, data: bytes) -> None:
     with open(descriptor, "wb") as file:
         file.write(data)
 

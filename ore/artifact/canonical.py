@@ -1,13 +1,11 @@
-"""One text for one JSON value, as RFC 8785 says, so that a hash means the value and not its layout.
-
-Knows nothing about what is hashed, or why.
-"""
+"""One text for one JSON value (RFC 8785), so that a hash means the value and not its layout."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 EXACT = 2**53 - 1
@@ -21,17 +19,13 @@ def canonical(value: Any) -> bytes:
 
     Raises:
         ValueError: It has none: half a surrogate pair, a number that is not finite, an integer
-            beyond ``EXACT``, or something that is no JSON.
+            beyond ``EXACT``, or something that is not JSON.
     """
     return _text(value).encode("utf-8")
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a value's canonical JSON, in hexadecimal digits.
-
-    Raises:
-        ValueError: As ``canonical``.
-    """
+    """Return the SHA-256 of what ``canonical`` returns, in hexadecimal digits."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
@@ -47,13 +41,9 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        pairs = (f"{_text(key)}:{_text(value[key])}" for key in sorted(value, key=_utf_16))
-        return f"{{{','.join(pairs)}}}"
-    raise ValueError(f"{type(value).__name__} is no JSON")
-
-
-def _utf_16(key: str) -> bytes:
-    return key.encode("utf-16-be")
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return f"{{{','.join(f'{_text(key)}:{_text(value[key])}' for key in keys)}}}"
+    raise ValueError(f"{type(value).__name__} is not JSON")
 
 
 def _number(value: float) -> str:
@@ -63,7 +53,10 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""
-    digits, point = _digits(repr(abs(value)))
+    parts = Decimal(repr(value)).as_tuple()
+    digits = "".join(map(str, parts.digits))
+    point = len(digits) + int(parts.exponent)  # how many digits stand before the decimal point
+    digits = digits.rstrip("0")
     if 0 < point <= _FIXED_DIGITS:
         whole, rest = digits[:point].ljust(point, "0"), digits[point:]
         return f"{sign}{whole}.{rest}" if rest else sign + whole
@@ -71,12 +64,3 @@ def _number(value: float) -> str:
         return f"{sign}0.{'0' * -point}{digits}"
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"
-
-
-def _digits(text: str) -> tuple[str, int]:
-    """Return a number's digits without zeros around them, and where its point stands in them."""
-    mantissa, _, exponent = text.partition("e")
-    whole, _, rest = mantissa.partition(".")
-    digits = (whole + rest).lstrip("0")
-    point = len(whole) + int(exponent or 0) - (len(whole + rest) - len(digits))
-    return digits.rstrip("0"), point

@@ -1,7 +1,6 @@
-"""The hashes that an artifact carries about itself: put on when it is written, looked at afterwards.
+"""The hashes that an artifact carries about itself: added when it is written, checked afterwards.
 
 They show accident, not forgery: whoever changes an artifact on purpose can compute them anew.
-Works on the artifact as parsed JSON. Knows nothing about files, or about what the values mean.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ VALUES = "values_sha256"
 
 _SECTIONS = ("input", "output", "continuation", "provenance")
 _VALUE_DIGITS = 16
-"""Enough of a SHA-256 to tell which value was changed; that one was is told by the whole one."""
+"""Enough of a SHA-256 to tell which value was changed; ``self_sha256`` tells whether one was."""
 
 
 def seal(document: dict[str, Any]) -> dict[str, Any]:
@@ -36,11 +35,7 @@ def seal(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def breaks(document: dict[str, Any]) -> list[str]:
-    """Return what does not fit the hashes of a sealed artifact, in a few words each.
-
-    Args:
-        document: An artifact that has the fields of one, with an object as its ``provenance``.
-    """
+    """Return what does not fit the hashes of a valid artifact with provenance, in a few words each."""
     provenance = document["provenance"]
     if SELF not in provenance:
         return [f"provenance.{SELF} is missing"]
@@ -65,7 +60,7 @@ def _changed(kept: Any, values: dict[str, str]) -> list[str]:
 
 
 def _values(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name of every value, those in a section one by one, and the hash's beginning."""
+    """Yield the name of every value, and of each in a section, with the beginning of its hash."""
     for key, value in document.items():
         if key not in _SECTIONS:
             yield key, digest(value)[:_VALUE_DIGITS]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ore.artifact import MAX_BYTES, read_bytes
+from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest
 from ore.artifact.seal import SELF, breaks
 from ore.errors import ArtifactError
@@ -73,7 +73,7 @@ def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
         return Checked(path, problems=[str(exc)])
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        document = strictjson.parse(data, limit=MAX_BYTES)
+        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
         artifact = ExecutionArtifact.from_dict(document)
     except ValueError as exc:
         problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ore.artifact import (
-    MAX_BYTES,
+    MAX_ARTIFACT_BYTES,
     encode_artifact,
     parse_artifact,
     read_artifact,
@@ -56,11 +56,11 @@ def test_a_file_and_stdin_are_read_alike(folder, bom):
         (json.dumps(GOOD).encode("utf-16"), "it is not UTF-8 at byte 0"),
         (b'{"artifact_version": "ore.exec.v2"}', "Unsupported artifact version 'ore.exec.v2'"),
         (encoded(changed("input.prompt", 1)), "The artifact's input.prompt is a number"),
-        (encoded(GOOD).ljust(MAX_BYTES + 1), "it is larger than 16,777,216 bytes"),
+        (encoded(GOOD).ljust(MAX_ARTIFACT_BYTES + 1), "it is larger than 16,777,216 bytes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_artifact_is_refused_in_one_sentence_that_names_it(folder, data, why):
+def test_what_is_not_an_artifact_is_refused_in_one_sentence_that_names_it(folder, data, why):
     (folder / "run.json").write_bytes(data)
     for said, source in [("run.json", "run.json"), ("stdin", "-")]:
         with pytest.raises(InvalidArtifactError) as caught:
@@ -72,7 +72,7 @@ def test_what_is_no_artifact_is_refused_in_one_sentence_that_names_it(folder, da
 
 
 def test_the_largest_artifact_is_read():
-    assert parse_artifact(encoded(GOOD).ljust(MAX_BYTES), "x") == ARTIFACT
+    assert parse_artifact(encoded(GOOD).ljust(MAX_ARTIFACT_BYTES), "x") == ARTIFACT
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_the_largest_artifact_is_read():
     [
         ("missing.json", "no such file or directory"),
         ("missing/run.json", "no such file or directory"),
-        (".", "it is a folder"),
+        (".", "it is not a regular file"),
         ("", "no such file or directory"),
-        ("a\0b", "embedded null"),
+        ("a\0b", "no file can have that name"),
         ("x" * 300, "file name too long"),
-        ("/dev/zero", "it is neither a file nor a pipe"),
-        ("/dev/null", "it is neither a file nor a pipe"),
+        ("/dev/zero", "it is not a regular file"),
+        ("/dev/null", "it is not a regular file"),
     ],
 )
 def test_what_can_not_be_read_is_an_artifact_error(path, why):
@@ -95,7 +95,7 @@ def test_what_can_not_be_read_is_an_artifact_error(path, why):
 
 
 def test_a_name_with_control_characters_is_shown_and_not_obeyed():
-    with pytest.raises(ArtifactError, match=r"^x\^J\^\[\[1m can't be read"):
+    with pytest.raises(ArtifactError, match=r"^'x\\n\\x1b\[1m' can't be read"):
         read_artifact("x\n\x1b[1m")
     Path("y\x1b[1m").touch()
     with pytest.raises(InvalidArtifactError, match=r"^y\^\[\[1m can't be used"):
@@ -142,14 +142,14 @@ def test_an_endless_stdin_is_read_no_further_than_the_limit():
     endless = Endless()
     with pytest.raises(InvalidArtifactError, match="it is larger than 16,777,216 bytes"):
         read_artifact("-", io.BufferedReader(endless))
-    assert endless.given < MAX_BYTES + 2**20
+    assert endless.given < MAX_ARTIFACT_BYTES + 2**20
 
 
 def test_one_byte_beyond_the_limit_is_read_to_know_that_it_is_passed():
-    Path("large").write_bytes(b"x" * (MAX_BYTES + 9))
-    assert len(read_bytes("large")) == MAX_BYTES + 1
+    Path("large").write_bytes(b"x" * (MAX_ARTIFACT_BYTES + 9))
+    assert len(read_bytes("large")) == MAX_ARTIFACT_BYTES + 1
     with open("large", "rb") as stdin:
-        assert len(read_bytes("-", stdin)) == MAX_BYTES + 1
+        assert len(read_bytes("-", stdin)) == MAX_ARTIFACT_BYTES + 1
 
 
 def test_a_named_pipe_is_read_to_its_end():

@@ -126,8 +126,8 @@ def test_what_is_no_artifact_is_a_line_and_3(ore, chain, data):
     [
         ("missing.json", "no such file"),
         ("no/such/folder.json", "no such file"),
-        (".", "it is a folder"),
-        ("/dev/null", "neither a file nor a pipe"),
+        (".", "not a regular file"),
+        ("/dev/null", "not a regular file"),
         ("-", "no artifact on stdin"),
     ],
 )

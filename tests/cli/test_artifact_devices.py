@@ -85,10 +85,7 @@ def test_a_file_that_becomes_a_link_while_it_is_judged_is_not_read_through():
             try:
                 check_output("run.json")
             except ArtifactError as exc:
-                assert str(exc) == (
-                    "The artifact can't be written to run.json: it is there already and is no "
-                    "artifact; name another file."
-                )
+                assert "run.json: it is there already and is not an artifact" in str(exc)
                 return calls.names[at - 1]
         return None
 

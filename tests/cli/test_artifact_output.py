@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ore.artifact import MAX_BYTES, check_output, encode_artifact, read_artifact, write_artifact
+from ore.artifact import (
+    MAX_ARTIFACT_BYTES,
+    check_output,
+    encode_artifact,
+    read_artifact,
+    write_artifact,
+)
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, Response
 from tests.support.artifacts import GOOD, changed, encoded, nested
@@ -94,7 +100,7 @@ LOOP["self"] = LOOP
         ({"a": nested(62)}, "it is nested deeper than 64 levels"),
         ({"a": nested(900)}, ""),
         (LOOP, "circular reference detected"),
-        ({"a": "x" * MAX_BYTES}, "it is larger than 16,777,216 bytes"),
+        ({"a": "x" * MAX_ARTIFACT_BYTES}, "it is larger than 16,777,216 bytes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -110,7 +116,7 @@ def test_metadata_that_could_not_be_read_back_is_refused_and_nothing_is_written(
     assert os.listdir() == ["run.json"] and Path("run.json").read_text() == TEXT
 
 
-def test_a_prompt_that_is_no_text_is_refused():
+def test_a_prompt_that_is_not_text_is_refused():
     made = replace(ARTIFACT, input=replace(ARTIFACT.input, prompt=None))
     with pytest.raises(
         ArtifactError, match=r" input\.prompt is null, not text that can be sent\.$"
@@ -155,13 +161,13 @@ def test_an_artifact_or_an_empty_file_is_replaced_and_keeps_its_mode(
         TEXT.encode()[:-3],
         TEXT.encode() + b"x",
         encoded(changed("artifact_version", "ore.exec.v2")),
-        TEXT.encode().ljust(MAX_BYTES + 1),
+        TEXT.encode().ljust(MAX_ARTIFACT_BYTES + 1),
     ],
     ids=range(7),
 )
-def test_a_file_that_is_no_artifact_is_never_written_over(content):
+def test_a_file_that_is_not_an_artifact_is_never_written_over(content):
     Path("run.json").write_bytes(content)
-    why = "run.json: it is there already and is no artifact; name another file."
+    why = "run.json: it is there already and is not an artifact; name another file."
     assert str(refused("run.json", why)).startswith("run.json can't be ")
     assert Path("run.json").read_bytes() == content
 
@@ -169,7 +175,7 @@ def test_a_file_that_is_no_artifact_is_never_written_over(content):
 def test_what_has_changed_since_the_check_is_not_written_over():
     check_output("run.json")
     Path("run.json").write_text("my notes\n")
-    with pytest.raises(ArtifactError, match="is no artifact"):
+    with pytest.raises(ArtifactError, match="is not an artifact"):
         write_artifact(ARTIFACT, "run.json")
     assert Path("run.json").read_text() == "my notes\n"
 
