@@ -7,6 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
+from ore.errors import INTERRUPTED
+
 
 def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
@@ -18,8 +20,6 @@ def start() -> None:
         else:
             run(env_files=load_env_files())
     except KeyboardInterrupt:  # before the command line was there to catch it
-        from ore.errors import INTERRUPTED
-
         raise SystemExit(INTERRUPTED) from None
     finally:
         # The process ends: looking through all its objects for unused ones would take longer than
@@ -60,11 +60,9 @@ def _read(path: str) -> dict[str, str | None]:
         ImportError: The package that reads such files is missing.
         OSError, ValueError: The file can't be read, or is not UTF-8.
     """
-    import logging
+    from dotenv.main import dotenv_values, logger
 
-    from dotenv import dotenv_values
-
-    logging.getLogger("dotenv").addHandler(logging.NullHandler())  # else it writes to stderr
+    logger.disabled = True  # it would write to stderr
     return dotenv_values(path, interpolate=True, encoding="utf-8-sig")
 
 

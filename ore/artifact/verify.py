@@ -44,6 +44,9 @@ class Checked:
         return "broken" if self.problems else "holds"
 
 
+Pair = tuple[Checked, ExecutionArtifact]
+
+
 def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list[Checked]:
     """Check each artifact and their chain; return what was found, in the order of ``paths``.
 
@@ -57,9 +60,9 @@ def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list
     return found
 
 
-def _check_ids(whole: Iterable[tuple[Checked, ExecutionArtifact]]) -> None:
+def _check_ids(whole: Sequence[Pair]) -> None:
     """Find different runs with the same id; a copy of a run, however it is laid out, is allowed."""
-    by_id: dict[str, tuple[Checked, ExecutionArtifact]] = {}
+    by_id: dict[str, Pair] = {}
     for checked, artifact in whole:
         first, original = by_id.setdefault(artifact.execution_id, (checked, artifact))
         if original != artifact:
@@ -105,11 +108,7 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
         yield "input.prompt is not the last of provenance.messages"
 
 
-def _check_parent(
-    child: Checked,
-    artifact: ExecutionArtifact,
-    all_of_them: Iterable[tuple[Checked, ExecutionArtifact]],
-) -> None:
+def _check_parent(child: Checked, artifact: ExecutionArtifact, found: Sequence[Pair]) -> None:
     parent = (artifact.provenance or {}).get("parent")
     if parent is None:
         return
@@ -117,14 +116,14 @@ def _check_parent(
         child.problems.append("provenance.parent is not an object")
         return
     name, sha256 = parent.get("execution_id"), parent.get("sha256")
-    by_id = [(each, other) for each, other in all_of_them if other.execution_id == name]
-    same = next(((each, other) for each, other in by_id if each.sha256 == sha256), None)
+    by_id = [pair for pair in found if pair[1].execution_id == name]
+    same = next((pair for pair in by_id if pair[0].sha256 == sha256), None)
     if same is not None:
-        found, original = same
+        path, original = same[0].path, same[1]
         if original.input.prompt == artifact.input.prompt:
-            child.notes.append(f"child of {found.path}")
+            child.notes.append(f"child of {path}")
         else:
-            child.problems.append(f"its prompt is not that of its parent {found.path}")
+            child.problems.append(f"its prompt is not that of its parent {path}")
     elif by_id:
         path = by_id[0][0].path
         child.problems.append(f"its parent {path} is not the artifact it was made from")

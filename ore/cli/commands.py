@@ -49,9 +49,6 @@ def perform(talk: Talk, line: str) -> str | None:
     """Do what a line that begins with ``/`` says; return the prompt to ask next, or None.
 
     A line that begins with ``//`` is the prompt without the first slash.
-
-    Raises:
-        OreError: There is no such command, or it could not be done.
     """
     if line.startswith("//"):
         return line[1:]

@@ -13,11 +13,7 @@ _FILES = ("PATH", "FILE", "FILE|JSON")
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return the script that teaches bash, zsh or fish the parser's flags.
-
-    Raises:
-        ExtraNotInstalledError: ``shtab`` is missing.
-    """
+    """Return the script that teaches bash, zsh or fish the parser's flags."""
     if importlib.util.find_spec("shtab") is None:
         raise ExtraNotInstalledError(
             f"--print-completion needs the package shtab: {install_command('completion')}.",

@@ -49,11 +49,6 @@ class ContextSource:
     """Makes the context of each turn as the flags say.
 
     On construction everything is checked that does not depend on the prompt.
-
-    Raises:
-        FileAccessError: A file that is named can't be read.
-        UsageError: There is no such permission, or an argument has no ``=``.
-        UnknownToolError, SkillError: There is no such tool or skill.
     """
 
     def __init__(self, options: Options, notice: Callable[[str], None]) -> None:
@@ -74,15 +69,11 @@ class ContextSource:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
 
         A single turn gets the files as they were on construction, a turn of a REPL as they are now.
-
-        Args:
-            typed: The part of the prompt that may choose a route, where that is not all of it: text
-                that was piped in is data, and no file may pick a tool or a path.
+        Only ``typed`` may choose a route, where it is not the whole prompt: text that was piped in
+        is data, and no file may pick a tool or a path.
 
         Raises:
-            FileAccessError: A file can't be read any more.
             GateError, ToolFailedError: The tool was denied or failed: nothing may be sent.
-            SkillError: The skill can't be read any more.
         """
         options = self._options
         decision = self._route(prompt if typed is None else typed) if options.route else None
@@ -157,9 +148,6 @@ def read_named(path: str) -> ToolResult:
     """Return the text of a regular UTF-8 file as the result of ``file:PATH``.
 
     Naming a file grants reading it, a link too. A byte order mark is left out.
-
-    Raises:
-        FileAccessError: It is not a regular file, too large, or not UTF-8 text.
     """
     data = read_regular(path, LARGEST_FILE)
     shown = one_line(path)

@@ -39,10 +39,7 @@ class Conversation:
         return len(self.session.messages) if self.session is not None else 0
 
     def keep(self) -> SessionError | None:
-        """Save the session where it has a name; return, not raise, what went wrong.
-
-        The answer of a turn that could not be saved still has to reach the user first.
-        """
+        """Save the session where it has a name; return what went wrong: the answer comes first."""
         if self.name is None or self.store is None or self.session is None:
             return None
         self.unsaved = True
@@ -62,7 +59,7 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
     theirs; ``--resume-session`` alone saves nothing and says so.
 
     Raises:
-        SessionError: The name is illegal, missing, taken, in use, or the file is no session.
+        SessionError: The name is illegal, missing, taken or in use, or the file is not a session.
     """
     if not options.keeps_session:
         yield Conversation(Session() if options.has_session else None)

@@ -10,13 +10,8 @@ from typing import Any
 from ore.errors import UsageError
 
 SESSION_VERBS = (
-    "--list-sessions",
-    "--show-session",
-    "--search-sessions",
-    "--rename-session",
-    "--delete-session",
-    "--export-session",
-    "--salvage-session",
+    *("--list-sessions", "--show-session", "--search-sessions", "--rename-session"),
+    *("--delete-session", "--export-session", "--salvage-session"),
 )
 ARTIFACT_VERBS = ("--verify", "--replay", "--diff")
 VERBS = (
@@ -130,8 +125,7 @@ class Options:
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = cls(**values)
         options._check_values()
-        options._check_verbs()
-        options._check_conflicts()
+        options._check_pairs()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
         if options.route_threshold is not None and not options.route:
@@ -193,17 +187,14 @@ class Options:
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
             raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
 
-    def _check_verbs(self) -> None:
-        verb = self.verb
-        beside = BESIDE_VERBS + (BESIDE_REPLAY if verb == "--replay" else ())
-        for flag in self.given if verb else ():
-            if flag != verb and flag not in beside:
-                raise UsageError(f"{verb} can't be used with {flag}: leave one of them out.")
-
-    def _check_conflicts(self) -> None:
-        for first, second in CONFLICTS:
-            if first in self.given and second in self.given:
-                raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
+    def _check_pairs(self) -> None:
+        verb, given = self.verb, self.given
+        beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
+        pairs = [(verb, flag) for flag in given if verb and flag not in beside]
+        pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
+        if pairs:
+            first, second = pairs[0]
+            raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
 
 
 def _written(field: str) -> str:

@@ -82,8 +82,7 @@ class _Once(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
-    color: bool
-    """Whether Python 3.14 and later paint the help; earlier versions do not look at it."""
+    color: bool  # Python 3.14 and later may paint the help
 
     def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
         self, args: Sequence[str] | None = None, namespace: None = None

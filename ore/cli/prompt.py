@@ -19,6 +19,7 @@ from ore.artifact import parse_artifact, read_bytes
 from ore.backends import Settings
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
+from ore.backends.schema import read_schema
 from ore.cli.options import Options
 from ore.cli.parser import decode
 from ore.cli.terminal.console import Console
@@ -66,14 +67,7 @@ class Asked:
 
 
 def read_asked(options: Options, console: Console) -> Asked:
-    """Return what argv, stdin or an artifact ask, with all that the flags add to it.
-
-    Raises:
-        UsageError: There is no prompt, or something that was given can't be used.
-        ArtifactError: The artifact can't be read, or leaves to it what only the user may choose.
-        FileAccessError, PersonaError: A file that is named can't be read or used.
-        ExtraNotInstalledError: ``--schema`` was given, and the package that validates is missing.
-    """
+    """Return what argv, stdin or an artifact ask, with all that the flags add to it."""
     system_prompt = _system_prompt(options)
     settings = _settings(options, console.thinking)
     images = tuple(read_image(path) for path in options.image)
@@ -151,11 +145,6 @@ def _names(folder: Path) -> str:
 
 def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
     """Return the settings that the flags make; each backend refuses what it does not have."""
-    schema = None
-    if options.schema is not None:
-        from ore.backends.schema import read_schema
-
-        schema = read_schema(options.schema)
     return Settings(
         timeout=options.timeout,
         deadline=options.deadline,
@@ -163,7 +152,7 @@ def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
         conversation=options.is_repl and options.has_session,
         options=parse_options(options.option) if options.option else {},
         think=_THINK.get(options.think, options.think),
-        format=schema,
+        format=None if options.schema is None else read_schema(options.schema),
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
         on_thinking=None if options.quiet else on_thinking,
     )

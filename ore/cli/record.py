@@ -33,8 +33,6 @@ _FILE = "file:"
 _PERSONA, _SYSTEM = "persona", "system"
 _ROLES = ("system", "user", "assistant")
 _THINK = (True, False, "low", "medium", "high")
-_SHAPING = ("think", "format")
-"""Settings besides the model's options that decide what an answer says."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,8 @@ def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:
-    """Return the SHA-256 over the canonical JSON of the list of each message's role and content.
-
-    Raises:
-        UsageError: A message holds half a character, which can't be sent either.
-    """
-    encoded(Message(each.role, each.content) for each in messages)
+    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
+    encoded(Message(each.role, each.content) for each in messages)  # refuses what can't be sent
     return digest([{"role": each.role, "content": each.content} for each in messages])
 
 
@@ -84,7 +78,7 @@ def options_of(settings: Settings) -> dict[str, Any]:
 
     What was not set is left out: the model's and the server's own defaults hold.
     """
-    also = {name: getattr(settings, name) for name in _SHAPING}
+    also = {"think": settings.think, "format": settings.format}
     return dict(settings.options) | {name: v for name, v in also.items() if v is not None}
 
 
@@ -204,8 +198,7 @@ def recorded_messages(
     They are rebuilt from the prompt, and from the persona and the skills as they are now.
 
     Raises:
-        ArtifactError: A part of them is not in the artifact.
-        OreError: The persona or a skill can't be read.
+        OreError: A part of them is not in the artifact, or can't be read.
     """
     if artifact.output.metadata.get("images"):
         raise ArtifactError("it was asked with images, which an artifact does not hold")
@@ -218,7 +211,8 @@ def recorded_messages(
         )
     system = _recorded_system_prompt(provenance)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
-    texts = _skill_texts(skills, notice)
+    registry = build_skill_registry(report=notice) if skills else {}
+    texts = [skill_text(find_skill(registry, name), notice) for name in skills]
     messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
     known = _sources(provenance)
     sources = [_PERSONA] if system else []
@@ -229,14 +223,7 @@ def recorded_messages(
 def recorded_settings(
     artifact: ExecutionArtifact, changed: dict[str, Any], **more: Any
 ) -> Settings:
-    """Return the settings of a run, where ``changed`` replaces some of the model's options.
-
-    Args:
-        more: Settings that do not shape an answer.
-
-    Raises:
-        ArtifactError: The artifact has options that ORE does not have.
-    """
+    """Return the settings of a run, where ``changed`` replaces some of the model's options."""
     recorded = (artifact.provenance or {}).get("options") or {}
     if not isinstance(recorded, dict):
         raise ArtifactError("its provenance.options is not an object")
@@ -254,17 +241,17 @@ def recorded_settings(
 
 
 def _embedded(messages: Any) -> list[Sourced]:
-    sent = []
-    for message in messages if isinstance(messages, list) else [None]:
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
-            raise ArtifactError("its provenance.messages is not a list of messages")
-        content, source = message.get("content"), message.get("source")
-        if not isinstance(content, str):
-            raise ArtifactError("its provenance.messages is not a list of messages")
-        sent.append(Sourced(message["role"], content, source if isinstance(source, str) else "?"))
-    if not sent:
+    fits = isinstance(messages, list) and all(
+        isinstance(each, dict)
+        and each.get("role") in _ROLES
+        and isinstance(each.get("content"), str)
+        for each in messages
+    )
+    if not fits:
+        raise ArtifactError("its provenance.messages is not a list of messages")
+    if not messages:
         raise ArtifactError("its provenance.messages is empty")
-    return sent
+    return [Sourced(each["role"], each["content"], "?") for each in messages]
 
 
 def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
@@ -276,13 +263,6 @@ def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
         return ""
     persona = provenance.get("persona")
     return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
-
-
-def _skill_texts(names: list[str], notice: Callable[[str], None]) -> list[str]:
-    if not names:
-        return []
-    registry = build_skill_registry(report=notice)
-    return [skill_text(find_skill(registry, name), notice) for name in names]
 
 
 def _sources(provenance: dict[str, Any]) -> list[str]:

@@ -57,9 +57,7 @@ class Outcome:
 def replay(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
     """Run the artifacts that ``options.replay`` names again, and write what differs.
 
-    Raises:
-        CheckFailedError: A run is not the same, or could not be made again.
-        OreError: The backend failed, or there is none; what was done until then is written.
+    Where the backend fails, what was done until then is written.
     """
     outcomes: list[Outcome] = []
     with ExitStack() as stack:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ore.artifact import check_output
 from ore.backends import Backend
+from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
 from ore.cli.options import Options
@@ -43,11 +44,7 @@ class Run:
 def open_run(
     options: Options, console: Console, connect: Callable[[Options], Backend]
 ) -> Iterator[Run]:
-    """Check everything that needs no model, then open the backend, and yield the run.
-
-    Raises:
-        OreError: Something that was asked for is not possible; no turn was taken.
-    """
+    """Check everything that needs no model, then open the backend, and yield the run."""
     asked = read_asked(options, console)
     _check_output(options, console)
     source = ContextSource(options, console.notice)
@@ -86,6 +83,4 @@ def _reasoner(backend: Backend, model_id: str, asked: Asked) -> Reasoner:
     reasoner = backend.reasoner(model_id, asked.settings)
     if asked.settings.format is None:
         return reasoner
-    from ore.backends.schema import SchemaReasoner
-
     return SchemaReasoner(reasoner, asked.settings.format)

@@ -16,12 +16,7 @@ SHOWN = 60
 
 
 def do_session_verb(options: Options, console: Console) -> None:
-    """Do what the one session verb of the command line asks for.
-
-    Raises:
-        SessionError: A session is missing, in use, taken or can't be read.
-        UsageError: A deletion that nobody confirmed, or an export as JSON.
-    """
+    """Do what the one session verb of the command line asks for."""
     verbs = {
         "--list-sessions": _list,
         "--show-session": _show,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ore.artifact import encode_artifact, is_artifact_of, write_artifact
+from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.record import artifact_of, plan_of
 from ore.cli.runs import Run
@@ -126,16 +127,9 @@ def _show(run: Run, context: Context, response: Response) -> None:
     else:
         if not options.stream:
             console.begin_answer()
-            console.chunk(_shown(run, response))
+            text = response.content
+            console.chunk(text if options.schema is None else as_document(text))
         console.end_answer()
-
-
-def _shown(run: Run, response: Response) -> str:
-    if run.options.schema is None:
-        return response.content
-    from ore.backends.schema import as_document
-
-    return as_document(response.content)
 
 
 def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None) -> str:
@@ -183,8 +177,7 @@ def _tell_limits(run: Run, response: Response) -> None:
 def outcome_of_stop(run: Run, before: int) -> str:
     """Return what became of a turn that was interrupted, after saving it if it was answered.
 
-    Args:
-        before: How many messages the session had before the turn.
+    ``before`` is how many messages the session had before the turn.
     """
     if run.conversation.length == before:
         return _DROPPED

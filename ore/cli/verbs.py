@@ -19,11 +19,7 @@ from ore.tools import TOOL_REGISTRY
 
 
 def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
-    """Do what the one verb of the command line asks for.
-
-    Raises:
-        OreError: It could not be done, or a check did not hold.
-    """
+    """Do what the one verb of the command line asks for."""
     if options.verb in SESSION_VERBS:
         from ore.cli.sessions import do_session_verb
 
@@ -99,11 +95,7 @@ def _list(
 
 
 def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
-    """Fetch a model with progress on stderr.
-
-    Raises:
-        BackendError: It could not be fetched; nothing of it is left behind.
-    """
+    """Fetch a model with progress on stderr."""
     try:
         backend.pull(name, console.progress)
     finally:
@@ -114,12 +106,7 @@ def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
 
 
 def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
-    """Check the artifacts at ``paths`` and their chain, and write a line for each.
-
-    Raises:
-        CheckFailedError: Something does not hold.
-        ArtifactError: All that was read holds, but something could not be read.
-    """
+    """Check the artifacts at ``paths`` and their chain, and write a line for each."""
     found = artifacts.verify(paths, console.stdin)
     if as_json:
         console.json([_document(each) for each in found])
@@ -148,12 +135,7 @@ def _document(checked: artifacts.Checked) -> dict[str, Any]:
 
 
 def diff(paths: Sequence[str], console: Console, as_json: bool) -> None:
-    """Compare the two artifacts at ``paths`` and write what differs.
-
-    Raises:
-        ArtifactError: One of them can't be read.
-        CheckFailedError: Something differs.
-    """
+    """Compare the two artifacts at ``paths`` and write what differs, which is an error."""
     old, new = (read_artifact(path, console.stdin) for path in paths)
     found = differences(old, new)
     unknown = not_known(old, new)
