@@ -150,9 +150,9 @@ def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
         deadline=options.deadline,
         strict_context=options.strict_context,
         conversation=options.is_repl and options.has_session,
+        format=None if options.schema is None else read_schema(options.schema),
         options=parse_options(options.option) if options.option else {},
         think=_THINK.get(options.think, options.think),
-        format=None if options.schema is None else read_schema(options.schema),
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
         on_thinking=None if options.quiet else on_thinking,
     )
