@@ -242,15 +242,15 @@ def test_a_folder_that_others_can_write_to_is_neither_read_nor_written(store):
 
 @pytest.mark.invariant
 def test_an_interrupt_anywhere_in_the_encoding_costs_no_turn(store):
-    session = Session(turn("first"))
-    store.save(session, "talk")
     for steps in itertools.count():
-        session.messages += turn(f"again {steps}")
+        name, session = f"talk{steps}", Session(turn("first"))
+        store.save(session, name)
+        session.messages += turn("again")
         with suppress(KeyboardInterrupt), interrupted_in(text_module.__file__, after=steps):
-            store.save(session, "talk")
+            store.save(session, name)
             break
-        store.save(session, "talk")
-        assert file_of(store, "talk").read_bytes() == plain(session)
+        store.save(session, name)
+        assert file_of(store, name).read_bytes() == plain(session)
     assert steps > 20
 
 

@@ -1,7 +1,6 @@
 """A lock between processes: a file beside what it guards, locked by the system, not by being there.
 
-The system lets go of it when the process ends, however it ends. Knows nothing about what is
-guarded.
+The system lets go of it when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -12,37 +11,28 @@ import stat
 import sys
 from contextlib import suppress
 
+from ore.files import close_quietly
 from ore.files.folder import Folder
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":
     import fcntl
 
-_TAKEN = (errno.EACCES, errno.EDEADLK) if sys.platform == "win32" else (errno.EWOULDBLOCK,)
 _SIGNATURE_BYTES = 20
-_LOCKED_BYTE = 1 << 30
-"""On Windows a locked byte can't be read, so it is one far behind the process id."""
 
 
 class Lock:
-    """A lock that this process holds until ``release``."""
+    """A lock that this process holds until ``release``.
+
+    Args:
+        name: The lock's file, as ``try_lock`` takes it.
+        descriptor: The file, open and locked.
+    """
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = name
         self.pid = os.getpid()
         self._descriptor = descriptor
-        self._status: os.stat_result
-
-    def take(self) -> bool:
-        """Lock the file and write this process's id into it; return False when it is taken."""
-        self._status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(self._status.st_mode):
-            raise OSError(errno.EINVAL, f"{self.name} is not a regular file")
-        if not _lock(self._descriptor):
-            return False
-        _sign(self._descriptor, self.pid)
-        return True
+        self._status = os.fstat(descriptor)
 
     def is_current(self, folder: Folder) -> bool:
         """Return whether the locked file is still the one that others find in the folder."""
@@ -61,13 +51,9 @@ class Lock:
     def release(self) -> None:
         """Let others have the lock.
 
-        Closed, not unlocked: unlocking would take it from a parent process that shares it. That
-        closing fails, which it can on a network, changes nothing for what the lock guarded.
+        Closed, not unlocked: unlocking would take it from a parent process that shares it.
         """
-        try:
-            os.close(self._descriptor)
-        except OSError:
-            pass
+        close_quietly(self._descriptor)
 
 
 def try_lock(folder: Folder, name: str) -> Lock | None:
@@ -80,16 +66,22 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
         OSError: The file can't be made, or the file system has no locks.
     """
     while True:
-        lock = Lock(name, folder.open(name, os.O_RDWR | os.O_CREAT))
-        is_ours = is_locked = False
+        lock = None
+        descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
         try:
-            is_locked = lock.take()
-            is_ours = is_locked and lock.is_current(folder)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, f"{name} is not a regular file")
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _sign(descriptor)
+            found = Lock(name, descriptor)
+            if found.is_current(folder):
+                lock = found
+                return lock
+        except BlockingIOError:
+            return None
         finally:
-            if not is_ours:
-                lock.release()
-        if is_ours or not is_locked:
-            return lock if is_ours else None
+            if lock is None:
+                close_quietly(descriptor)
 
 
 def holder(folder: Folder, name: str) -> int | None:
@@ -101,37 +93,20 @@ def holder(folder: Folder, name: str) -> int | None:
     try:
         text = _signature(descriptor).strip()
     finally:
-        os.close(descriptor)
+        close_quietly(descriptor)
     return int(text) if text.isdigit() else None
 
 
-def _lock(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as exc:
-        if exc.errno not in _TAKEN:
-            raise
-        return False
-    return True
-
-
-def _sign(descriptor: int, pid: int) -> None:
+def _sign(descriptor: int) -> None:
     # Never truncated: a file system may then write the file out at once, which takes its time.
-    signature = f"{pid:{_SIGNATURE_BYTES - 1}}\n".encode()
+    signature = f"{os.getpid():{_SIGNATURE_BYTES - 1}}\n".encode()
     if _signature(descriptor) != signature:
         with suppress(OSError):  # a courtesy to who has to wait: a full disk must not cost the lock
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            os.write(descriptor, signature)
+            os.pwrite(descriptor, signature, 0)
 
 
 def _signature(descriptor: int) -> bytes:
-    """Return what an open file begins with, of which nothing was read yet."""
     try:
-        return os.read(descriptor, _SIGNATURE_BYTES)
+        return os.pread(descriptor, _SIGNATURE_BYTES, 0)
     except OSError:
         return b""

@@ -1,7 +1,6 @@
 """Sessions on disk: one JSON file each, replaced whole, locked while it is open for saving.
 
-A name is only a handle; a session's id is its identity. Knows nothing about prompts, models or
-terminals.
+A name is only a handle; a session's id is its identity.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ore.store.facts import Found, Salvaged, SessionDetails, describe, search
 from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
 from ore.store.session_files import SessionFiles
-from ore.store.session_locks import Saving, SessionLocks
+from ore.store.session_locks import SessionLocks, saving
 from ore.types import Session
 
 __all__ = [
@@ -108,7 +107,7 @@ class FileSessionStore(SessionStore):
         Raises:
             SessionNameError: The name is illegal.
             SessionNotFoundError: There is no such session.
-            InvalidSessionError: The file is no session; the sentence says what is wrong, and where.
+            InvalidSessionError: The file is not a session; the sentence says what is wrong, and where.
             SessionError: The system can't read it.
             FileAccessError: The folder can't be trusted.
         """
@@ -117,7 +116,7 @@ class FileSessionStore(SessionStore):
             return self._files.load(folder, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether ``name`` is taken, be it by a file that is no session.
+        """Return whether ``name`` is taken, be it by a file that is not a session.
 
         Raises:
             SessionNameError: It is illegal.
@@ -189,7 +188,7 @@ class FileSessionStore(SessionStore):
             SessionNotFoundError: There is no session ``old``.
             SessionExistsError: ``new`` is taken.
             SessionInUseError: Another process has one of the two open for saving.
-            SessionError: It is no regular file, or the system can't rename it.
+            SessionError: It is not a regular file, or the system can't rename it.
         """
         old, new = check_name(old), check_name(new)
         with self._files.folder(old) as folder:
@@ -212,7 +211,7 @@ class FileSessionStore(SessionStore):
         Raises:
             SessionNotFoundError: There is no such session.
             SessionInUseError: Another process has it open for saving.
-            SessionError: It is no regular file, or the system can't remove it.
+            SessionError: It is not a regular file, or the system can't remove it.
         """
         name = check_name(name)
         with self._files.folder(name) as folder:
@@ -231,7 +230,7 @@ class FileSessionStore(SessionStore):
         messages keep theirs.
 
         Raises:
-            InvalidSessionError: There is no whole turn in it, or it is no regular file.
+            InvalidSessionError: There is no whole turn in it, or it is not a regular file.
             SessionError: What ``load`` and ``save`` raise.
         """
         name = check_name(name)
@@ -244,14 +243,14 @@ class FileSessionStore(SessionStore):
                 f"{self.root / name}.json, which is left as it is.",
                 name,
             )
-        number, new = 1, salvaged_name(name, 1)
+        number = 1
         while True:
+            new = salvaged_name(name, number)
             try:
                 self.create(Session(messages), new)
-            except SessionExistsError:
-                number, new = number + 1, salvaged_name(name, number + 1)
-            else:
                 return Salvaged(new, len(messages) // 2)
+            except SessionExistsError:
+                number += 1
 
     def list(self) -> list[str]:
         """Return the names of the sessions that can be loaded, sorted; report the others."""
@@ -259,8 +258,8 @@ class FileSessionStore(SessionStore):
 
     def _write(self, session: Session, name: str, *, is_new: bool) -> None:
         name = check_name(name)
-        with Saving(name), Folder(self.root, make=True) as folder:
-            with self._locks.locked(folder, name, self._wait, is_saved=True):
+        with saving(name), Folder(self.root, make=True) as folder:
+            with self._locks.locked(folder, name, self._wait):
                 if is_new and folder.has(f"{name}.json"):
                     raise _taken(name)
                 is_confirmed = self._files.write(folder, session, name)
@@ -303,7 +302,7 @@ def _taken(name: str) -> SessionExistsError:
 def _require_regular(folder: Folder, name: str) -> None:
     if not stat.S_ISREG(folder.stat(f"{name}.json").st_mode):
         raise SessionError(
-            f"The session '{name}' is no regular file and is left as it is: see to "
+            f"The session '{name}' is not a regular file and is left as it is: see to "
             f"{folder.path / name}.json yourself.",
             name,
         )

@@ -1,14 +1,14 @@
 """The session files of one folder: read strictly, written only as a continuation.
 
-Knows nothing about locks: whoever writes holds the session's.
+Whoever writes holds the session's lock.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ore.errors import (
@@ -24,23 +24,25 @@ from ore.files import UnfitFileError, reason
 from ore.files.folder import Folder
 from ore.files.signals import deferred_signals
 from ore.store.names import check_name
-from ore.store.session_text import MAX_BYTES, SessionText, decode, is_continuation
+from ore.store.session_text import LARGEST_SESSION, decode, encode, is_continuation
 from ore.types import Session
 
-_MOST_REMEMBERED = 4
+_MOST_KNOWN = 4
+_NOT_SAVED = "was not saved, for its file is bad"
 
 
-@dataclass
-class _Remembered:
+@dataclass(frozen=True)
+class _Known:
     """What is known of a file, so that it need not be read, nor its messages encoded, again.
 
-    A file with this ``fingerprint`` holds ``loaded``, or the first ``written`` messages of ``text``.
+    A file with this ``fingerprint`` holds ``session``; where it was written here, ``text`` and
+    ``ids`` are what ``encode`` made of it.
     """
 
-    fingerprint: tuple[int, ...] | None = None
-    loaded: Session | None = None
-    text: SessionText | None = None
-    written: int = 0
+    fingerprint: tuple[int, ...]
+    session: Session
+    text: bytearray = field(default_factory=bytearray)
+    ids: set[str] = field(default_factory=set)
 
 
 class SessionFiles:
@@ -48,7 +50,7 @@ class SessionFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._remembered: dict[str, _Remembered] = {}
+        self._known: dict[str, _Known] = {}
 
     @contextmanager
     def folder(self, name: str) -> Iterator[Folder]:
@@ -93,15 +95,13 @@ class SessionFiles:
             try:
                 names.add(check_name(file.removesuffix(".json")))
             except SessionNameError:
-                report(f"{file!r} in {self._root} is left out: its name is no session's.")
+                report(f"{file!r} in {self._root} is left out: it is not a session's name.")
         return sorted(names)
 
     def load(self, folder: Folder, name: str) -> Session:
         """Return the session, and remember its file so that continuing it need not read it."""
         session, status = self.read(folder, name)
-        known = self._recall(name)
-        known.fingerprint = _fingerprint(status)
-        known.loaded = Session(list(session.messages), session.id, session.created_at)
+        self._remember(name, _Known(_fingerprint(status), _copy(session)))
         return session
 
     def read(
@@ -110,7 +110,7 @@ class SessionFiles:
         """Return the session and what the system says of the file.
 
         Raises:
-            InvalidSessionError: The file is no session; ``failed`` is what did not work.
+            InvalidSessionError: The file is not a session; ``failed`` is what did not work.
             OSError: The system's reason.
         """
         data, status = self.read_bytes(folder, name, failed)
@@ -128,11 +128,11 @@ class SessionFiles:
     ) -> tuple[bytes, os.stat_result]:
         """Return what is in a session's file, which may be damaged; raises what ``read`` raises."""
         try:
-            return folder.read(f"{name}.json", MAX_BYTES)
+            return folder.read(f"{name}.json", LARGEST_SESSION)
         except UnfitFileError as exc:
             raise InvalidSessionError(
-                f"The session '{name}' {failed}: {reason(exc)}. {self._path(name)} is left as it is; "
-                f"choose another name, or move it away.",
+                f"The session '{name}' {failed}: {reason(exc)}. {self._path(name)} is left as it "
+                f"is; choose another name, or move it away.",
                 name,
             ) from exc
 
@@ -141,57 +141,48 @@ class SessionFiles:
 
         Raises:
             SessionChangedError: The file holds what the session does not continue.
-            InvalidSessionError: The file is no session, or the session could not be read again.
+            InvalidSessionError: The file is not a session, or the session could not be read again.
             SessionNotSavedError: The session is too large to be read again.
             OSError: It could not be written; the file is as it was.
         """
-        file, mode = f"{name}.json", 0o600
-        known = self._recall(name)
-        is_grown = known.text is not None and known.text.grows_into(session)
-        try:
+        file, mode, text, ids = f"{name}.json", 0o600, bytearray(), set[str]()
+        with suppress(FileNotFoundError):  # it was not there, or was removed meanwhile
             status = folder.stat(file)
-            if known.fingerprint != _fingerprint(status):
-                known.loaded, status = self.read(folder, name, "was not saved, for its file is bad")
-                known.fingerprint = _fingerprint(status)
-            _require_continuation(session, known, is_grown, name)
+            known = self._known.get(name)
+            if known is None or known.fingerprint != _fingerprint(status):
+                stored, status = self.read(folder, name, _NOT_SAVED)
+                known = _Known(_fingerprint(status), stored)
+            _require_continuation(session, known.session, name)
+            text, ids = known.text, known.ids
             mode &= status.st_mode
-        except FileNotFoundError:  # it was not there, or was removed meanwhile
-            pass
         try:
-            text, data = _encoded(session, known.text if is_grown else None, name)
-        except BaseException:  # an interrupt may have left the text half grown
+            end = _encode(session, text, ids, name)
+            written = _copy(session)
+            with deferred_signals():
+                status, is_confirmed = folder.replace(file, f".{name}.tmp", [text, end], mode)
+                self._remember(name, _Known(_fingerprint(status), written, text, ids))
+        except BaseException:  # an interrupt, too, may have left the text half grown
             self.forget(name)
             raise
-        with deferred_signals():
-            status, is_confirmed = folder.replace(file, f".{name}.tmp", [data], mode)
-            known.fingerprint, known.loaded = _fingerprint(status), None
-            known.text, known.written = text, len(text)
         return is_confirmed
 
     def forget(self, *names: str) -> None:
         """Forget what is known of files that were renamed or removed."""
         for name in names:
-            self._remembered.pop(name, None)
+            self._known.pop(name, None)
 
-    def _recall(self, name: str) -> _Remembered:
-        """Return what is known of a file; what was not asked for lately is forgotten."""
-        known = self._remembered.pop(name, None) or _Remembered()
-        self._remembered[name] = known
-        if len(self._remembered) > _MOST_REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
-        return known
+    def _remember(self, name: str, known: _Known) -> None:
+        """Note what is known of a file; what was not used lately is forgotten."""
+        self.forget(name)
+        self._known[name] = known
+        if len(self._known) > _MOST_KNOWN:
+            self.forget(next(iter(self._known)))
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"
 
 
-def _require_continuation(session: Session, known: _Remembered, is_grown: bool, name: str) -> None:
-    stored = known.loaded
-    if stored is None:
-        if is_grown:
-            return
-        assert known.text is not None, "a file that is known was loaded or written"
-        stored = known.text.beginning(known.written)
+def _require_continuation(session: Session, stored: Session, name: str) -> None:
     if not is_continuation(session, stored):
         raise SessionChangedError(
             f"The session '{name}' changed on disk: not saved. What was to be saved does not "
@@ -200,23 +191,24 @@ def _require_continuation(session: Session, known: _Remembered, is_grown: bool, 
         )
 
 
-def _encoded(
-    session: Session, text: SessionText | None, name: str
-) -> tuple[SessionText, bytearray]:
+def _encode(session: Session, text: bytearray, ids: set[str], name: str) -> bytes:
     try:
-        text = SessionText(session) if text is None else text
-        data = text.extend(session)
+        end = encode(session, text, ids)
     except ValueError as exc:
         raise InvalidSessionError(
             f"The session '{name}' was not saved, for it could not be read again: {exc}.", name
         ) from exc
-    if len(data) > MAX_BYTES:
+    if len(text) + len(end) > LARGEST_SESSION:
         raise SessionNotSavedError(
-            f"The session '{name}' was not saved: it is larger than {MAX_BYTES:,} bytes. Go on in "
-            f"a new session.",
+            f"The session '{name}' was not saved: it is larger than {LARGEST_SESSION:,} bytes. Go "
+            f"on in a new session.",
             name,
         )
-    return text, data
+    return end
+
+
+def _copy(session: Session) -> Session:
+    return Session(list(session.messages), session.id, session.created_at)
 
 
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.errors import SessionNameError
-from ore.store.names import MAX_BYTES, MAX_CHARACTERS, check_name, salvaged_name
+from ore.store.names import MOST_NAME_BYTES, MOST_CHARACTERS, check_name, salvaged_name
 
 LEGAL = [
     "a",
@@ -104,7 +104,7 @@ def test_every_name_that_is_accepted_fits_every_file_that_is_made_of_it(name):
     except SessionNameError:
         return
     assert check_name(checked) == checked
-    assert 1 <= len(checked) <= MAX_CHARACTERS and checked[0].isalnum()
+    assert 1 <= len(checked) <= MOST_CHARACTERS and checked[0].isalnum()
     for file in (f"{checked}.json", f".{checked}.lock", f".{checked}.tmp"):
         assert len(os.fsencode(file)) <= 255
         assert os.path.basename(file) == file and file.isprintable()
@@ -121,4 +121,4 @@ def test_a_salvaged_name_of_a_long_one_is_cut_to_a_legal_one(name, number):
     salvaged = salvaged_name(name, number)
     assert check_name(salvaged) == salvaged
     assert name.startswith(salvaged.partition(".")[0])
-    assert len(salvaged) > 90 or len(salvaged.encode()) > MAX_BYTES - 3
+    assert len(salvaged) > 90 or len(salvaged.encode()) > MOST_NAME_BYTES - 3

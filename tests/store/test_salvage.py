@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.store.salvage import salvage_turns
-from ore.store.session_text import SessionText
+from ore.store.session_text import encode
 from ore.types import Message, Session
 
 
@@ -27,7 +27,9 @@ def session_of(turns: int) -> Session:
 
 
 def text_of(session: Session) -> bytes:
-    return bytes(SessionText(session).extend(session))
+    text = bytearray()
+    end = encode(session, text, set())
+    return bytes(text + end)
 
 
 def place(data: bytes, text: str) -> int:

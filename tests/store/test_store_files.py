@@ -57,7 +57,7 @@ def test_what_is_no_regular_file_is_refused_and_left_whatever_is_tried(store, ki
             use("odd")
         assert caught.value.name == "odd"
         assert str(caught.value) == (
-            f"The session 'odd' is no regular file and is left as it is: see to {path} yourself."
+            f"The session 'odd' is not a regular file and is left as it is: see to {path} yourself."
         )
     with pytest.raises(SessionExistsError):
         store.create(Session(), "odd")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 CALLS = {
     os: (
-        *("open", "read", "write", "lseek", "fsync", "close", "stat", "fstat"),
+        *("open", "read", "pread", "write", "pwrite", "fsync", "close", "stat", "fstat"),
         *("replace", "unlink", "mkdir", "listdir"),
     ),
     fcntl: ("flock",),
