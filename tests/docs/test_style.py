@@ -7,7 +7,6 @@ import pytest
 from ore.cli.terminal.style import COLOURS, allows_colour, paint, paint_label
 
 
-@pytest.mark.skipif("os.name == 'nt'", reason="a terminal there need not say what it is")
 @pytest.mark.parametrize(
     "is_terminal, environ, allowed",
     [

@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ore.cli.terminal.streams import Streams, make_blocking, redirect_to_null
 from ore.cli.terminal.style import paint_label
-from ore.cli.terminal.text import AnswerText, laid_out, list_lines, pairs, summary
-from ore.cli.terminal.waiting import ProgressBar
+from ore.cli.terminal.text import AnswerText, amount, laid_out, list_lines, pairs, summary
 from ore.errors import ReasonerContractError, UsageError
 from ore.files.neutral import neutralise
 
@@ -29,6 +29,8 @@ PROMPT_LABEL = "You: "
 MORE_LABEL = "...  "
 """The prompt inside a text of several lines."""
 
+REDRAW_EVERY = 0.1
+"""Seconds between two looks of the same bar."""
 MOST_RECALLED = 12
 """Lines of the last answer that are shown when its session is resumed."""
 
@@ -37,17 +39,16 @@ class Console(Streams):
     """The three standard streams, and what may be written to them.
 
     What writes to stdout may raise ``OutputError`` or ``ReaderGoneError``.
-
-    Attributes:
-        markdown: Whether answers on a terminal are shown as Markdown.
     """
 
-    markdown = False
+    markdown = False  # whether answers on a terminal are shown as Markdown
     _line_is_open = False
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
     _editor: LineEditor | None = None
-    _progress: ProgressBar | None = None
+    _step = ""
+    _drawn_at = 0.0
+    _bar_width = 0
 
     @classmethod
     def from_system(cls) -> Console:
@@ -113,11 +114,7 @@ class Console(Streams):
         self._write(text if text.endswith("\n") else text + "\n", flush=True)
 
     def json(self, value: object) -> None:
-        """Write one JSON document: ASCII, indented, one newline.
-
-        Raises:
-            ReasonerContractError: The value holds what JSON can't; a reasoner's metadata may.
-        """
+        """Write one JSON document; raise ``ReasonerContractError`` for a value that has no JSON."""
         import json
 
         try:
@@ -186,14 +183,22 @@ class Console(Streams):
         """Show how far a step is, in bytes: a bar where one can be drawn, else a line a step."""
         if self.quiet:
             return
-        if self._progress is None:
-            self._progress = ProgressBar(self._tell, self._can_redraw)
-        self._progress.show(step, done, total)
+        now = time.monotonic()
+        if step == self._step and (not self._can_redraw or now - self._drawn_at < REDRAW_EVERY):
+            return
+        self._step, self._drawn_at = step, now
+        if not self._can_redraw:
+            self._tell(step)
+            return
+        bar = f"{step}: {amount(done, total)}"
+        self._tell(bar.ljust(self._bar_width), end="\r")
+        self._bar_width = len(bar)
 
     def end_progress(self) -> None:
         """Take the bar away, if one is shown."""
-        if self._progress is not None:
-            self._progress.end()
+        if self._bar_width:
+            self._tell(" " * self._bar_width, end="\r")
+        self._step, self._bar_width = "", 0
 
     # The terminal's prompt
 
@@ -201,9 +206,7 @@ class Console(Streams):
         """Read lines through an editor with history from here on, where that is possible.
 
         That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
-
-        Args:
-            complete: Given the line up to the cursor, returns the words that can end it.
+        ``complete`` is given the line up to the cursor and returns the words that can end it.
         """
         ours = self.stdin is getattr(sys.stdin, "buffer", None) and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):

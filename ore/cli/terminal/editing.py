@@ -9,9 +9,10 @@ import io
 import os
 import re
 import signal
+import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ore.errors import OreError
@@ -20,12 +21,8 @@ from ore.files.home import ore_home
 
 try:
     import readline
-except ImportError:  # pragma: no cover  # not tested: Windows, a Python built without it
+except ImportError:  # pragma: no cover  # not tested: a Python built without it
     readline = None  # type: ignore[assignment]  # IS_AVAILABLE is asked first
-try:
-    import termios
-except ImportError:  # pragma: no cover  # not tested: Windows has none
-    termios = None  # type: ignore[assignment]  # asked for before it is used
 
 IS_AVAILABLE = readline is not None
 _MARKS_PASTES = 0x0801  # GNU readline 8.1
@@ -37,6 +34,7 @@ MOST_ENTRIES = 1000
 MOST_BYTES = 16 * 1024
 """The longest history entry that is kept, in bytes as written."""
 _HISTORY = "history"
+_ESCAPED = re.compile(r"\\[\\nr]")
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 
 
@@ -76,14 +74,8 @@ class LineEditor:
     def read(self, prompt: str, colour: Callable[[str], str]) -> bytes | None:
         """Return the next line with its line end, or None at the end of the input.
 
-        A line may hold further line ends: a paste of several lines is one line.
-
-        Args:
-            prompt: What stands before the line.
-            colour: Returns the prompt's words with their colour.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C; ``typed`` says what the line held.
+        A line may hold further line ends: a paste of several lines is one line. After Ctrl-C
+        ``typed`` says what the line held. ``colour`` returns the prompt's words in colour.
         """
         # \x01 and \x02 keep what is between them out of the prompt's width.
         label = prompt.rstrip()
@@ -126,10 +118,8 @@ class LineEditor:
 
 def _offer(entry: str) -> None:
     """Let the arrow keys bring an entry back, if a line can hold it."""
-    try:
+    with suppress(ValueError):  # it has a NUL, or a character that the locale does not have
         readline.add_history(entry)
-    except ValueError:
-        pass  # it has a NUL, or a character that the locale does not have
 
 
 class _Stopped(Exception):
@@ -146,10 +136,9 @@ def hidden_typing(
 ) -> Iterator[None]:
     """Keep the terminal from showing what is typed in the block; who reads next gets it.
 
-    Ctrl-C and Ctrl-Z work as ever.
+    Ctrl-C and Ctrl-Z work as ever. A ``stdin`` that is not a terminal is left alone.
 
     Args:
-        stdin: The terminal; anything else is left alone.
         show: Writes to the terminal, at once.
         is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
             marks where a paste begins and ends (bracketed paste).
@@ -196,19 +185,14 @@ def _on_ctrl_z(handler: Callable[..., None]) -> Iterator[None]:
 
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
     """Return the terminal's modes, or None where ``stdin`` is not a terminal."""
-    if termios is None or stdin is None:
-        return None
-    try:
-        return termios.tcgetattr(stdin.fileno())
-    except (OSError, ValueError, termios.error):
-        return None
+    with suppress(OSError, ValueError, termios.error):
+        return None if stdin is None else termios.tcgetattr(stdin.fileno())
+    return None
 
 
 def _set_modes(stdin: io.BufferedIOBase, modes: list[Any]) -> None:
-    try:
+    with suppress(OSError, ValueError, termios.error):  # the terminal is gone
         termios.tcsetattr(stdin.fileno(), termios.TCSANOW, modes)
-    except (OSError, ValueError, termios.error):
-        pass  # the terminal is gone
 
 
 def forget_typed(stdin: io.BufferedIOBase) -> None:
@@ -220,19 +204,15 @@ def forget_typed(stdin: io.BufferedIOBase) -> None:
 class History:
     """What was typed, in ``~/.ore/history`` for the next run: one entry a line, oldest first.
 
-    A file that can't be read or written is no reason to stop.
-
-    Args:
-        environ: ``ORE_NO_HISTORY``, if it is set to anything, keeps the file unread and unwritten.
+    A file that can't be read or written is no reason to stop. ``ORE_NO_HISTORY``, if it is set to
+    anything, keeps the file unread and unwritten.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = None
-        if not environ.get("ORE_NO_HISTORY"):
-            try:
+        with suppress(OreError):  # there is nowhere to keep it
+            if not environ.get("ORE_NO_HISTORY"):
                 self._path = ore_home(environ)
-            except OreError:
-                pass  # there is nowhere to keep it
 
     def entries(self) -> list[str]:
         """Return the last ``MOST_ENTRIES`` entries, oldest first; a longer file is cut to them."""
@@ -249,28 +229,20 @@ class History:
                     folder.replace(_HISTORY, temporary, [text.encode("utf-8")], 0o600)
         except (OSError, OreError, ValueError):
             return []
-        return [_decode(line) for line in lines if line]
+        unescaped = (_ESCAPED.sub(lambda found: _ESCAPES[found[0]], line) for line in lines)
+        return [entry for entry in unescaped if entry]
 
     def add(self, entry: str) -> None:
         """Put an entry at the end of the file, which only this user can read."""
-        line = (_encode(entry) + "\n").encode("utf-8", "replace")
+        text = entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        line = (text + "\n").encode("utf-8", "replace")
         if self._path is None or len(line) > MOST_BYTES:
             return
         try:
             with Folder(self._path, make=True) as folder:
                 descriptor = folder.open(_HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
                 with open(descriptor, "ab", buffering=0) as file:
-                    if hasattr(os, "fchmod"):  # pragma: no branch  # Windows has none
-                        os.fchmod(descriptor, 0o600)
+                    os.fchmod(descriptor, 0o600)
                     file.write(line)
         except (OSError, OreError):
             self._path = None  # it would fail again
-
-
-def _encode(entry: str) -> str:
-    """Return an entry as one line of a file."""
-    return entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _decode(line: str) -> str:
-    return re.sub(r"\\[\\nr]", lambda found: _ESCAPES[found[0]], line)

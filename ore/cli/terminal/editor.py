@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 
 from ore.errors import FileAccessError, UsageError
@@ -27,7 +27,7 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
         FileAccessError: The editor failed, or its file can't be made, can't be read or is larger
             than 1 MiB.
     """
-    command = _command(environ)
+    command = _command(environ.get("VISUAL") or environ.get("EDITOR") or "")
     try:
         with TemporaryDirectory(prefix="ore-") as folder:
             path = os.path.join(folder, "prompt.md")
@@ -62,14 +62,11 @@ def _run(command: list[str], path: str) -> None:
         )
 
 
-def _command(environ: Mapping[str, str]) -> list[str]:
-    try:
-        command = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
-    except ValueError:
-        command = []
-    if not command:
-        raise UsageError("There is no editor to open: set VISUAL or EDITOR to a command.")
-    return command
+def _command(named: str) -> list[str]:
+    with suppress(ValueError):
+        if command := shlex.split(named):
+            return command
+    raise UsageError("There is no editor to open: set VISUAL or EDITOR to a command.")
 
 
 @contextmanager

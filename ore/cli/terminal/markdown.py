@@ -34,9 +34,7 @@ def check_rich() -> None:
 class Markdown:
     """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
 
-    Args:
-        width: The terminal's columns; may be set at any time.
-        has_colour: Whether colours and weights may be used.
+    ``width`` is the terminal's columns and may be set at any time.
     """
 
     def __init__(self, width: int, has_colour: bool) -> None:
@@ -96,11 +94,8 @@ def _rendered(source: str, width: int) -> list[list[Segment]]:
     )
     lines = console.render_lines(Source(source, hyperlinks=False), pad=False)
     lines = [[s for s in Segment.simplify(line) if not s.control] for line in lines]
-    while lines and _is_empty(lines[-1]):
-        lines.pop()
-    while lines and _is_empty(lines[0]):
-        lines.pop(0)
-    return lines
+    full = [number for number, line in enumerate(lines) if not _is_empty(line)]
+    return lines[full[0] : full[-1] + 1] if full else []
 
 
 def _is_empty(line: list[Segment]) -> bool:
@@ -112,8 +107,7 @@ def _painted(segment: Segment) -> str:
     """Return a segment with its colours; an entity such as ``&#27;`` is neutralised here."""
     from rich.color import ColorSystem
 
-    text = neutralise(segment.text)
-    if segment.style is None:
+    text, style = neutralise(segment.text), segment.style
+    if style is None:
         return text
-    style = segment.style.update_link(None)
-    return style.render(text, color_system=ColorSystem.EIGHT_BIT)
+    return style.update_link(None).render(text, color_system=ColorSystem.EIGHT_BIT)

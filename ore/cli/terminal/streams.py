@@ -10,30 +10,30 @@ import errno
 import io
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from ore.cli.terminal.style import DIM, allows_colour, obeys, paint, paint_label
 from ore.cli.terminal.text import AnswerText, laid_out
-from ore.cli.terminal.waiting import THINKING_LABEL, Trace, Waiting
+from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
+
+THINKING_LABEL = "[THINKING]: "
 
 
 class Streams:
     """Writes to stdout, where a failure is an error, and to stderr, where it is survived.
 
     Args:
-        stdin: Bytes, or None when it is closed.
-        stdout: Text, or None when it is closed.
-        stderr: Text, or None when it is closed.
+        stdin, stdout, stderr: Bytes, text, text; None for one that is closed.
         environ: What says what a terminal shows besides text; None is nothing.
-
-    Attributes:
-        quiet: Whether stderr carries errors only.
     """
 
-    quiet = False
+    quiet = False  # whether stderr carries errors only
     _waiting: Waiting | None = None
-    _trace: Trace | None = None
+    _is_thinking = False
+    _thought: AnswerText | None = None  # on a terminal
+    _ends_line = False
 
     def __init__(
         self,
@@ -53,25 +53,20 @@ class Streams:
 
     def _columns(self, stream: io.TextIOBase | None) -> int:
         """Return the width of the terminal that a stream is, or 0 where it has none."""
-        try:
+        with suppress(OSError, ValueError):
             return os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
-        except (OSError, ValueError):
-            return 0
+        return 0
 
     def begin_waiting(self, phase: Callable[[], str]) -> None:
         """Count the seconds on stderr until something is written, and while nothing comes.
 
         Only where stderr is a terminal that can redraw a line, and ORE is not to be quiet.
-
-        Args:
-            phase: What is being waited for, in a few words; asked from another thread.
+        ``phase`` says what is being waited for, in a few words; it is asked from another thread.
         """
         if self.quiet or not self._can_redraw:
             return
-        try:
+        with suppress(RuntimeError):  # the system has no thread left
             self._waiting = Waiting(self._draw, phase)
-        except RuntimeError:
-            pass  # the system has no thread left
 
     def end_waiting(self) -> None:
         """Count no more; may be called twice."""
@@ -93,26 +88,28 @@ class Streams:
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""
-        if self._trace is None:
-            lines = None
+        label = ""
+        if not self._is_thinking:
+            self._is_thinking, label = True, THINKING_LABEL
             if self.stderr_is_terminal:
-                lines = AnswerText(self._columns(self.stderr), len(THINKING_LABEL))
-            self._trace = Trace(lines, self.stderr_has_colour)
-        self._put_apart(self._trace.feed(text))
+                self._thought = AnswerText(self._columns(self.stderr), len(label))
+        self._think(label + (self._thought.feed(text) if self._thought else text))
 
     def end_thinking(self) -> None:
         """End the model's thinking, if any was written; may be called twice."""
-        trace, self._trace = self._trace, None
-        if trace is not None:
-            self._put_apart(trace.end())
+        if self._is_thinking:
+            self._think(self._thought.end() if self._thought else "")
+            self._is_thinking, self._thought = False, None
+            if not self._ends_line:
+                self._put_apart("\n")
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._ends_line = text.endswith("\n")
+            self._put_apart(self._dimmed(text))
 
     def flush(self) -> None:
-        """Write out everything that is still buffered for stdout.
-
-        Raises:
-            OutputError: It could not be written.
-            ReaderGoneError: Nobody reads stdout any more.
-        """
+        """Write out everything that is still buffered for stdout."""
         if self.stdout is not None:
             self._write("", flush=True)
 
@@ -164,22 +161,18 @@ class Streams:
 
 def redirect_to_null(stream: io.TextIOBase) -> None:
     """Discard what was not written yet, so that the interpreter's last flush can't fail."""
-    try:
+    with suppress(OSError, ValueError):  # not a file, so nothing is flushed to one
         descriptor = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
         os.close(null)
-    except (OSError, ValueError):
-        pass  # not a file, so nothing is flushed to one
 
 
 def make_blocking(*streams: object) -> None:
     """Make reads and writes wait, even where a stream was opened as non-blocking."""
     for stream in streams:
-        try:
-            os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # None has no fileno
-        except (AttributeError, OSError, ValueError):
-            pass  # closed, in memory, or on a system that can't be asked
+        with suppress(AttributeError, OSError, ValueError):  # None, closed, or in memory
+            os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
 
 
 def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
@@ -194,13 +187,12 @@ def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
         if flush:
             stream.flush()
     except OSError as exc:
-        if exc.errno == errno.EPIPE or (os.name == "nt" and exc.errno == errno.EINVAL):
+        if exc.errno == errno.EPIPE:
             raise ReaderGoneError("Nobody reads the answer any more.") from exc
         raise OutputError(f"The answer can't be written: {exc.strerror or exc}.") from exc
 
 
 def _is_terminal(stream: io.IOBase | None) -> bool:
-    try:
+    with suppress(OSError, ValueError):  # closed
         return stream is not None and stream.isatty()
-    except (OSError, ValueError):
-        return False
+    return False

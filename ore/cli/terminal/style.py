@@ -5,7 +5,6 @@ An answer is never coloured: that is how a person tells ORE's words from a model
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 DIM = "2"
@@ -26,8 +25,6 @@ def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
 
 def obeys(environ: Mapping[str, str]) -> bool:
     """Return whether a terminal obeys sequences, as far as the environment says what it is."""
-    if os.name == "nt" and "TERM" not in environ:  # pragma: no cover  # not tested: Windows only
-        return "WT_SESSION" in environ
     return environ.get("TERM", "dumb") != "dumb"
 
 

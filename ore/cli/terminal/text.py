@@ -25,8 +25,8 @@ class AnswerText:
     """Text that becomes lines on a terminal, piece by piece.
 
     A word is held until it is complete; one that does not fit begins a new line, and one that is
-    longer than a line is left to the terminal to cut. A word that begins a line, also a line that
-    only the edge has made, and that is one of ``LABELS`` is indented.
+    longer than a line is left to the terminal to cut. One of ``LABELS`` that begins a line, even a
+    line that only the edge has made, is indented.
 
     Args:
         width: The terminal's columns; may be set at any time. 0 keeps lines as they are.
@@ -156,14 +156,13 @@ def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not is_terminal:
         return ["\t".join(row).rstrip() for row in rows]
-    rows = [[neutralise(cell) for cell in row] for row in rows]
-    sizes = [[sum(map(width_of, cell)) for cell in row] for row in rows]
-    widest = [max(column) for column in zip(*sizes)]
-    lines = []
-    for row, taken in zip(rows, sizes):
-        cells = [cell + " " * (most - size) for cell, size, most in zip(row, taken, widest)]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    columns = [_aligned([neutralise(cell) for cell in column]) for column in zip(*rows)]
+    return ["  ".join(row).rstrip() for row in zip(*columns)]
+
+
+def _aligned(cells: list[str]) -> list[str]:
+    sizes = [sum(map(width_of, cell)) for cell in cells]
+    return [cell + " " * (max(sizes) - size) for cell, size in zip(cells, sizes)]
 
 
 def summary(model_id: str, values: Mapping[str, object]) -> str:

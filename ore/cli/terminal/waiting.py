@@ -1,6 +1,6 @@
-"""What is seen while nothing can be read yet: seconds that count, a bar, the model's thinking.
+"""The waiting indicator: a line that counts seconds until there is something to read.
 
-Everything is drawn through the functions that are given, and taken away or ended again.
+Draws through the function it is given and takes away what it drew.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from ore.cli.terminal import style
-from ore.cli.terminal.text import AnswerText, amount
-
 FIRST = 0.4
 """Seconds before the first line: an answer that is quick needs none."""
 STALLED = 5.0
@@ -19,10 +16,6 @@ STALLED = 5.0
 TICK = 0.2
 ASK_EVERY = 1.0
 """Seconds between two looks at what the model is doing."""
-REDRAW_EVERY = 0.1
-"""Seconds between two looks of the same bar."""
-
-THINKING_LABEL = "[THINKING]: "
 
 
 class Waiting:
@@ -80,69 +73,3 @@ class Waiting:
                 else:
                     self._draw(phase, f" · {now - self._started:.0f} s")
                 self._is_drawn = True
-
-
-class ProgressBar:
-    """How far something is, in bytes: a bar drawn over itself, else a line for each step.
-
-    Args:
-        tell: Writes a text and its end.
-        can_redraw: Whether a line can be drawn again.
-    """
-
-    def __init__(self, tell: Callable[[str, str], None], can_redraw: bool) -> None:
-        self._tell = tell
-        self._can_redraw = can_redraw
-        self._step = ""
-        self._drawn_at = 0.0
-        self._width = 0
-
-    def show(self, step: str, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` bytes of a step are there; a total of 0 is not known."""
-        now = time.monotonic()
-        if step == self._step and (not self._can_redraw or now - self._drawn_at < REDRAW_EVERY):
-            return
-        self._step, self._drawn_at = step, now
-        if not self._can_redraw:
-            self._tell(step, "\n")
-            return
-        line = f"{step}: {amount(done, total)}"
-        self._tell(line.ljust(self._width), "\r")
-        self._width = len(line)
-
-    def end(self) -> None:
-        """Take the bar away, if one is shown."""
-        if self._width:
-            self._tell(" " * self._width, "\r")
-        self._step, self._width = "", 0
-
-
-class Trace:
-    """The model's thinking as one block: a label before its first piece, a newline at its end.
-
-    Args:
-        lines: How it reads on a terminal; None leaves it as it is.
-        has_colour: Whether the block is dim.
-    """
-
-    def __init__(self, lines: AnswerText | None, has_colour: bool) -> None:
-        self._lines = lines
-        self._has_colour = has_colour
-        self._label = THINKING_LABEL
-        self._ends_line = False
-
-    def feed(self, text: str) -> str:
-        """Return what to write for the text that came."""
-        return self._painted(text if self._lines is None else self._lines.feed(text))
-
-    def end(self) -> str:
-        """Return what was held back, and the newline after the block where it has none."""
-        rest = "" if self._lines is None else self._painted(self._lines.end())
-        return rest if self._ends_line else rest + "\n"
-
-    def _painted(self, text: str) -> str:
-        if not text:
-            return ""
-        self._ends_line = text.endswith("\n")
-        text, self._label = self._label + text, ""
-        return style.paint(text, style.DIM) if self._has_colour else text
