@@ -48,7 +48,7 @@ def test_main_returns_and_never_ends_the_process(argv, capsys):
     assert out and err == ""
 
 
-def test_the_version_is_the_package_s(ore):
+def test_the_version_is_that_of_the_package(ore):
     assert ore("--version").out == f"ore {package.__version__}\n"
 
 
@@ -69,7 +69,7 @@ def test_the_version_is_the_package_s(ore):
         (["--session", "../x", "hi"], None, "../x"),
     ],
 )
-def test_what_is_asked_wrongly_is_2_with_usage_and_one_sentence(ore, argv, stdin, named):
+def test_wrong_usage_is_2_with_the_usage_and_one_sentence(ore, argv, stdin, named):
     result = ore(*argv, stdin=stdin)
     usage, sentence = result.err.splitlines()
     assert (result.code, result.out, result.calls) == (2, "", [])
@@ -82,7 +82,7 @@ def errors(base: type = OreError) -> list[type]:
 
 
 @pytest.mark.parametrize("kind", sorted(set(errors()), key=lambda kind: kind.__name__))
-def test_every_error_s_class_is_the_exit_code(ore, kind):
+def test_the_class_of_every_error_is_the_exit_code(ore, kind):
     error = kind.__new__(kind)
     Exception.__init__(error, "It went wrong.")
     error.args = ("It went wrong.",)
@@ -120,7 +120,7 @@ def test_every_public_name_is_there(name):
         ("ModuleNotFoundError", 0, "{} can't be read, so it was ignored.\n"),
     ],
 )
-def test_what_happens_before_the_command_line_is_there_is_no_traceback(
+def test_a_failure_before_the_command_line_starts_is_not_a_traceback(
     home, tmp_path, error, code, said
 ):
     (tmp_path / "dotenv.py").write_text(f"raise {error}")
@@ -136,7 +136,7 @@ def test_what_happens_before_the_command_line_is_there_is_no_traceback(
     assert (done.returncode, done.stderr) == (code, said.format(home / ".ore/.env"))
 
 
-def test_a_signal_that_comes_while_an_error_is_said_is_the_exit_code(monkeypatch):
+def test_a_signal_while_an_error_is_written_is_the_exit_code(monkeypatch):
     class Terminating(io.StringIO):
         def write(self, text: str) -> int:
             signal.raise_signal(signal.SIGTERM)

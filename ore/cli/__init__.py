@@ -111,19 +111,14 @@ def _dispatch(
 
         do_verb(options, console, connect)
         return 0
-    return _take_turns(options, console, connect)
-
-
-def _take_turns(options: Options, console: Console, connect: Callable[[Options], Backend]) -> int:
     from ore.cli.runs import open_run
+    from ore.cli.turn import answer_once
 
     with open_run(options, console, connect) as opened:
         if opened.first is None:
             from ore.cli.repl import loop
 
             return loop(opened)
-        from ore.cli.turn import answer_once
-
         answer_once(opened, opened.first)
         return 0
 

@@ -56,7 +56,7 @@ def perform(talk: Talk, line: str) -> str | None:
     for command in COMMANDS:
         if name in (command.name, *command.also):
             if argument.strip() and not command.argument:
-                raise UsageError(f"{one_line(name)} takes nothing after it.")
+                raise UsageError(f"{one_line(name)} takes no argument.")
             return command.act(talk, argument.strip())
     shown = one_line(name[:40])
     instead = ELSEWHERE.get(name, f"/help lists the commands; to send this, write /{shown}")
@@ -102,10 +102,10 @@ def _model(talk: Talk, name: str) -> None:
         name = f"{name}:latest"
     if name not in models and models and not name.lower().endswith(".gguf"):
         gone = run.model_id == name
-        goes_on = "choose one" if gone else f"this goes on with {run.model_id}"
+        next_step = "choose another one" if gone else f"{run.model_id} is still used"
         raise ModelNotFoundError(
-            f"There is no model '{name}'{' any more' if gone else ''}: /model lists those there "
-            f"are; {goes_on}.",
+            f"There is no model '{name}'{' any more' if gone else ''}: /model lists the installed "
+            f"ones; {next_step}.",
             model=name,
             available=tuple(models),
         )
@@ -131,8 +131,8 @@ def _show(talk: Talk, argument: str) -> None:
 
 
 def _window(run: Run, response: Response | None) -> str:
-    context = (response.metadata.get("context") or {}) if response else {}
-    size, used = context.get("window"), context.get("prompt_tokens")
+    fit = (response.metadata.get("context") or {}) if response else {}
+    size, used = fit.get("window"), fit.get("prompt_tokens")
     size = size or (run.asked.settings.options or {}).get("num_ctx")
     if not size:
         return "not known" if response else "known after the first turn"

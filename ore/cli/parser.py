@@ -26,8 +26,8 @@ examples:
   ore --artifact-in run.json --json
   ore --replay runs/*.json                  ask again; 3 where an answer differs
 
-exit codes: 0 it worked, 1 it could not be done, 2 asked for wrongly,
-3 a check did not hold, 130 interrupted, 141 reader went away, 143 terminated
+exit codes: 0 success, 1 failure, 2 wrong usage, 3 a check failed,
+130 interrupted, 141 the reader went away, 143 terminated
 """
 
 SHELLS = ("bash", "zsh", "fish")
@@ -147,7 +147,7 @@ def decode(data: bytes, what: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise UsageError(
-            f"{what} is not UTF-8 at byte {exc.start}: convert it first; it was not sent."
+            f"{what} is not UTF-8 at byte {exc.start}: convert it to UTF-8 first; nothing was sent."
         ) from exc
 
 
@@ -218,18 +218,23 @@ def _add_request_flags(group: argparse._ArgumentGroup) -> None:
         choices=("on", "off", "low", "medium", "high"),
         help="whether, or how much, the model thinks first; default: its own",
     )
-    add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer has to fit")
+    add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer must match")
     _add_repeatable(group, "PATH", "an image (PNG, JPEG, WebP) for the prompt", "--image")
     add("--keep-alive", metavar="TIME", help="how long a server keeps the model: 5m, 0, -1")
 
 
 def _add_mode_flags(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("-i", "--interactive", action="store_true", help="ask again and again, nothing remembered")
+    add(
+        "-i",
+        "--interactive",
+        action="store_true",
+        help="ask again and again; nothing is remembered",
+    )
     add("-c", "--conversational", action="store_true", help="a conversation, kept in memory")
     add("--save-session", metavar="NAME", help="a new conversation, saved after each turn")
     add("--resume-session", metavar="NAME", help="go on from a saved conversation")
-    add("--session", metavar="NAME", help="resume the conversation, or begin it; saved")
+    add("--session", metavar="NAME", help="resume a conversation, or begin it; saved")
     add(
         "-C",
         "--continue",
@@ -243,7 +248,7 @@ def _add_session_verbs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--list-sessions", action="store_true", help="list them, the last used first")
     add("--show-session", metavar="NAME", help="show one, or with --json its data")
-    add("--search-sessions", metavar="TEXT", help="list the messages that hold a text")
+    add("--search-sessions", metavar="TEXT", help="list the messages that contain a text")
     add("--rename-session", metavar=("OLD", "NEW"), nargs=2, default=[], help="rename one")
     add("--delete-session", metavar="NAME", help="delete one; asks on a terminal")
     add("--yes", action="store_true", help="delete without asking")
@@ -298,7 +303,7 @@ def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
         help="write the run as one JSON file; bare or - is stdout",
     )
     add("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
-    add("--artifact-full", action="store_true", help="put the messages into the artifact, too")
+    add("--artifact-full", action="store_true", help="put the messages into the artifact as well")
     add("--dry-run", action="store_true", help="show what would be sent, as JSON, and send nothing")
     add("--verify", metavar="PATH", nargs="+", default=[], help="check artifacts and their chain")
     add("--replay", metavar="PATH", nargs="+", default=[], help="run artifacts again and compare")

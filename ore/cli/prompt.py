@@ -87,7 +87,7 @@ def _system_prompt(options: Options) -> str | None:
         return options.system
     path = options.system[1:]
     if not path:
-        raise UsageError("--system @ names no file: write --system @FILE, or a text.")
+        raise UsageError("--system @ does not name a file: write --system @FILE, or a text.")
     problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))
     if problem:
         raise UsageError(f"The system prompt in {path} can't be used: {problem}.")
@@ -188,7 +188,7 @@ def read_prompt(
         )
     if piped is None:
         raise UsageError('There is no prompt: write one, as in ore "Why is the sky blue?".')
-    raise UsageError("There is no prompt: none was written and stdin is empty.")
+    raise UsageError("There is no prompt: write one; stdin is empty.")
 
 
 def is_readable(stdin: io.BufferedIOBase) -> bool:
@@ -238,7 +238,7 @@ def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str
     """
     model = named or artifact.input.model_id
     if not model.strip():
-        raise ArtifactError(f"{source} names no model: name one with --model.")
+        raise ArtifactError(f"{source} does not name a model: name one with --model.")
     if named is None and model.lower().endswith(".gguf"):
         raise ArtifactError(
             f"{source} names a file as its model: if you trust that file, name it yourself with "

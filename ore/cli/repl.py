@@ -118,7 +118,7 @@ def _quoted(console: Console, text: str) -> str | None:
             console.notice("The text was dropped.")
             return ""
         if line is None:  # readline can't go on after the end of the input without a stray line
-            console.error(f"The text was dropped: {QUOTES} was missing at its end.")
+            console.error(f"The text was dropped: the closing {QUOTES} is missing.")
             return None
         text += "\n" + _text(line)
     console.remember(text)

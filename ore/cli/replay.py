@@ -72,7 +72,7 @@ def replay(options: Options, console: Console, connect: Callable[[Options], Back
     states = [each.state for each in outcomes]
     different, not_run = states.count("different"), states.count("not run")
     found = [f"{different} of {len(states)} runs are not the same"] if different else []
-    found += [f"{not_run} of {len(states)} runs could not be made again"] if not_run else []
+    found += [f"{not_run} of {len(states)} runs could not be repeated"] if not_run else []
     if found:
         raise CheckFailedError(f"{', and '.join(found)}: see above.")
 

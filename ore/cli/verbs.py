@@ -116,9 +116,7 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
         )
     states = [each.state for each in found]
     if broken := states.count("broken"):
-        raise CheckFailedError(
-            f"{broken} of {len(found)} artifacts are broken: their lines say what does not hold."
-        )
+        raise CheckFailedError(f"{broken} of {len(found)} artifacts are broken: their lines say why.")
     if unread := states.count("not read"):
         raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
 
@@ -150,4 +148,4 @@ def diff(paths: Sequence[str], console: Console, as_json: bool) -> None:
         names = ", ".join(each.name for each in found)
         first, second = (one_line(path) for path in paths)
         raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
-    console.notice("The same went in, and the same came out.")
+    console.notice("Nothing differs: input and answer are the same.")

@@ -19,7 +19,7 @@ def folder(folder):
 def test_two_runs_of_the_same_are_the_same_whatever_their_ids_and_times(ore, folder):
     record(folder / "b.json", "hi", replies=["One.\nTwo."], metadata={"eval_count": 99})
     result = ore("--diff", "a.json", "b.json")
-    assert (result.code, result.out) == (0, "") and "The same" in result.err
+    assert (result.code, result.out) == (0, "") and "Nothing differs" in result.err
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_messages_are_shown_whole_where_both_have_them_else_the_source_that_chan
     assert "-prompt sha256:" not in hashes and " prompt sha256:" in hashes
 
 
-def test_what_only_one_side_knows_is_said_and_not_compared(ore, folder):
+def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     old = json.loads(json.dumps(GOOD))
     old["input"].update(prompt="hi", model_id="scripted", routing=None, tools=None, skills=None)
     old["output"]["content"] = "One.\nTwo."
@@ -90,13 +90,13 @@ def test_as_json(ore, folder):
 
 
 @pytest.mark.parametrize("bad", ["missing.json", ".", "no.json"])
-def test_what_can_t_be_read_is_1(ore, folder, bad):
+def test_what_cannot_be_read_is_1(ore, folder, bad):
     (folder / "no.json").write_text("{}")
     result = ore("--diff", "a.json", bad)
     assert (result.code, result.out) == (1, "") and len(result.err.splitlines()) == 1
 
 
-def test_a_text_of_many_lines_is_told_apart_without_comparing_line_by_line(ore, folder):
+def test_a_text_of_many_lines_is_compared_as_a_whole(ore, folder):
     rewrite(folder / "a.json", lambda d: d["output"].update(content="\n" * 20_000))
     record(folder / "b.json", "hi", replies=["x\n" * 20_000])
     result = ore("--diff", "a.json", "b.json")

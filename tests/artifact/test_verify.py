@@ -49,7 +49,7 @@ def test_a_pipeline_holds_in_any_order(ore, chain, order):
         (lambda d: d["provenance"].update(parent=3), "provenance.parent"),
     ],
 )
-def test_what_was_changed_is_named_and_so_is_its_child(ore, chain, change, named):
+def test_a_change_is_named_and_so_is_the_child(ore, chain, change, named):
     rewrite(chain / "b.json", change)
     result = ore("--verify", "a.json", "b.json", "c.json")
     found = rows(result.out)
@@ -61,7 +61,7 @@ def test_what_was_changed_is_named_and_so_is_its_child(ore, chain, change, named
         assert found["c.json"][0] == "broken" and "its parent b.json is not" in found["c.json"][1]
 
 
-def test_a_parent_that_is_not_there_is_said_and_is_no_failure(ore, chain):
+def test_a_missing_parent_is_reported_and_is_not_a_failure(ore, chain):
     result = ore("--verify", "c.json")
     assert result.code == 0 and "is not among these" in result.out
 
@@ -76,7 +76,7 @@ def test_a_child_asks_what_its_parent_asked(ore, chain):
     assert "does not fit provenance.messages_sha256" in found["b.json"][1]
 
 
-def test_two_runs_of_one_id_are_broken_and_the_same_file_twice_is_not(ore, chain):
+def test_two_runs_with_one_id_are_broken_and_the_same_file_twice_is_not(ore, chain):
     document = json.loads((chain / "a.json").read_text())
     (chain / "copy.json").write_text(json.dumps(document))
     assert ore("--verify", "a.json", "./a.json", "copy.json").code == 0
@@ -87,7 +87,7 @@ def test_two_runs_of_one_id_are_broken_and_the_same_file_twice_is_not(ore, chain
     assert "it has the execution_id of a.json" in rows(result.out)["copy.json"][1]
 
 
-def test_what_is_broken_makes_its_original_no_suspect(ore, chain):
+def test_a_broken_artifact_does_not_make_its_original_suspect(ore, chain):
     text = (chain / "a.json").read_text()
     (chain / "changed.json").write_text(text.replace("One.", "Two."))
     found = rows(ore("--verify", "changed.json", "a.json").out)
@@ -97,7 +97,7 @@ def test_what_is_broken_makes_its_original_no_suspect(ore, chain):
     }
 
 
-def test_an_artifact_of_before_provenance_holds_as_far_as_it_goes(ore, chain):
+def test_an_artifact_without_provenance_holds_as_far_as_it_goes(ore, chain):
     (chain / "old.json").write_text(json.dumps(GOOD))
     result = ore("--verify", "old.json")
     assert result.code == 0 and "no provenance" in result.out
@@ -108,14 +108,12 @@ def test_an_artifact_of_before_provenance_holds_as_far_as_it_goes(ore, chain):
     [b"", b"{}", b"[]", b"\xff", b'{"artifact_version": NaN}', b"[" * 100000, b"1" * 5000],
     ids=repr,
 )
-def test_what_is_no_artifact_is_a_line_and_3(ore, chain, data):
+def test_what_is_not_an_artifact_is_one_line_and_3(ore, chain, data):
     (chain / "bad.json").write_bytes(data)
     result = ore("--verify", "bad.json", "a.json", "missing.json")
     found = rows(result.out)
-    assert (result.code, result.err) == (
-        3,
-        "ore: 1 of 3 artifacts are broken: their lines say what does not hold.\n",
-    )
+    assert (result.code, len(result.err.splitlines())) == (3, 1)
+    assert result.err.startswith("ore: 1 of 3 artifacts are broken")
     assert found["bad.json"][0] == "broken" and "can't be used" in found["bad.json"][1]
     assert found["missing.json"][0] == "not read"
     assert "a.json\tholds\n" in result.out
@@ -131,7 +129,7 @@ def test_what_is_no_artifact_is_a_line_and_3(ore, chain, data):
         ("-", "no artifact on stdin"),
     ],
 )
-def test_what_can_not_be_read_is_said_so_and_no_check_failed(ore, chain, path, why):
+def test_what_cannot_be_read_is_reported_as_such_and_not_as_a_failed_check(ore, chain, path, why):
     result = ore("--verify", "a.json", path)
     _, last = result.out.splitlines()
     assert last.startswith(f"{path}\tnot read\t") and why in last
@@ -147,7 +145,7 @@ def test_what_can_not_be_read_is_said_so_and_no_check_failed(ore, chain, path, w
 
 @pytest.mark.parametrize("value", [None, 3, "text", [], {"execution_id": 1}, True])
 @pytest.mark.parametrize("key", ["messages", "parent", "sources", "self_sha256", "values_sha256"])
-def test_odd_provenance_is_no_crash(ore, chain, key, value):
+def test_odd_provenance_does_not_crash(ore, chain, key, value):
     rewrite(chain / "a.json", lambda d: d["provenance"].update({key: value}))
     result = ore("--verify", "a.json")
     assert result.code in (0, 3)
@@ -160,7 +158,7 @@ def test_as_json_and_from_stdin(ore, chain):
     assert (first["path"], first["holds"], second["notes"]) == ("-", True, ["child of -"])
 
 
-def test_nothing_is_obeyed_on_a_terminal(ore, chain):
+def test_a_terminal_obeys_nothing_of_a_diff(ore, chain):
     rewrite(chain / "b.json", lambda d: d.update({"\x1b[2J": 1}))
     result = ore("--verify", "b.json", terminal="out err")
     assert result.code == 3 and "\x1b[2J" not in result.out and "^[[2J was added" in result.out

@@ -49,7 +49,7 @@ def test_a_file_that_the_shell_opened_is_written_to_where_it_stands():
     assert Path("log").read_text() == "before\n" + TEXT
 
 
-def test_a_reader_that_went_away_is_told_apart():
+def test_a_reader_that_went_away_is_an_error_of_its_own():
     reading, writing = os.pipe()
     os.close(reading)
     with pytest.raises(ReaderGoneError, match="^Nobody reads /dev/fd/[0-9]* any more.$"):

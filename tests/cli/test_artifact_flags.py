@@ -47,7 +47,7 @@ def test_a_run_is_chained_to_the_next(ore):
     assert "scripted" in second.err
 
 
-def test_the_model_is_the_artifact_s_unless_one_is_named(ore, tmp_path):
+def test_the_model_is_that_of_the_artifact_unless_one_is_named(ore, tmp_path):
     path = tmp_path / "run.json"
     ore("hi", "--artifact-out", str(path), "--model", "b", models=("a", "b"))
     assert ore("--artifact-in", str(path), "--json", models=("a", "b")).json["model_id"] == "b"
@@ -55,7 +55,7 @@ def test_the_model_is_the_artifact_s_unless_one_is_named(ore, tmp_path):
     assert chosen.json["model_id"] == "a" and "model a" in chosen.err
 
 
-def test_what_an_artifact_says_of_tools_and_routes_runs_nothing(ore, tmp_path):
+def test_tools_and_routes_in_an_artifact_run_nothing(ore, tmp_path):
     path = tmp_path / "run.json"
     ore("echo this", "--artifact-out", str(path), "--route", "--route-threshold", "0")
     assert json.loads(path.read_text())["input"]["tools"] == ["echo"]
@@ -74,7 +74,7 @@ def test_a_bad_artifact_is_1_before_the_model_is_called(ore, tmp_path, text):
 
 
 @pytest.mark.parametrize("kind", ["missing folder", "other file", "folder", "link"])
-def test_an_output_that_can_not_be_written_is_1_before_the_model_is_called(ore, tmp_path, kind):
+def test_an_unwritable_output_is_1_before_the_model_is_called(ore, tmp_path, kind):
     path = tmp_path / "out.json"
     if kind == "missing folder":
         path = tmp_path / "none/out.json"
@@ -107,7 +107,7 @@ def test_what_an_artifact_may_not_decide_is_refused(ore, tmp_path, key, value, n
     assert (result.code, result.calls) == (1, []) and named in result.err
 
 
-def test_an_artifact_can_not_forge_a_line_on_stderr(ore, tmp_path):
+def test_an_artifact_cannot_forge_a_line_on_stderr(ore, tmp_path):
     path = tmp_path / "run.json"
     document = ore("hi", "--artifact-out").json
     document["execution_id"] = document["output"]["id"] = "a\n[Route]: b"

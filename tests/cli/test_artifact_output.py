@@ -165,14 +165,14 @@ def test_an_artifact_or_an_empty_file_is_replaced_and_keeps_its_mode(
     ],
     ids=range(7),
 )
-def test_a_file_that_is_not_an_artifact_is_never_written_over(content):
+def test_a_file_that_is_not_an_artifact_is_never_overwritten(content):
     Path("run.json").write_bytes(content)
     why = "run.json: it is there already and is not an artifact; name another file."
     assert str(refused("run.json", why)).startswith("run.json can't be ")
     assert Path("run.json").read_bytes() == content
 
 
-def test_what_has_changed_since_the_check_is_not_written_over():
+def test_what_changed_since_the_check_is_not_overwritten():
     check_output("run.json")
     Path("run.json").write_text("my notes\n")
     with pytest.raises(ArtifactError, match="is not an artifact"):
@@ -203,7 +203,7 @@ def test_a_symbolic_link_is_refused_and_its_target_left(target):
         ("x\x1b[1m/y", "there is no folder x^[[1m"),
     ],
 )
-def test_a_place_that_can_not_be_written_is_refused_before_a_turn(path, why):
+def test_an_unwritable_place_is_refused_before_a_turn(path, why):
     Path("notes").write_text("my notes\n")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")

@@ -33,7 +33,7 @@ def talk(models=("scripted", "second")) -> Talk:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_a_command_is_help_and_documentation_and_never_a_prompt(ore, command, monkeypatch):
+def test_a_command_is_in_help_and_documentation_and_is_never_a_prompt(ore, command, monkeypatch):
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
     assert f"| `{command.usage}` | {command.help} |" in PAGE
@@ -49,7 +49,7 @@ def test_the_page_lists_no_other_command():
     assert listed == [command.name for command in COMMANDS]
 
 
-def test_help_is_shown_also_when_ore_is_quiet(ore):
+def test_help_is_shown_with_quiet_too(ore):
     err = typed(ore, "/help", args=("-c", "-q")).err
     assert "/retry" in err and all(key in err and does in err for key, does in KEYS)
 
@@ -63,7 +63,7 @@ def test_an_unknown_command_is_an_error_line_and_not_a_prompt(ore, line):
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_what_people_know_from_elsewhere_is_told_where_it_is(ore, name):
+def test_commands_known_from_elsewhere_point_to_ours(ore, name):
     result = typed(ore, f"{name} something")
     assert result.prompts == [] and f"{name}: {ELSEWHERE[name]}." in result.err
 
@@ -74,7 +74,7 @@ def test_two_slashes_send_one(ore):
 
 def test_a_command_that_takes_nothing_says_so(ore):
     result = typed(ore, "/bye now", "Hi")
-    assert result.prompts == ["Hi"] and "/bye takes nothing after it" in result.err
+    assert result.prompts == ["Hi"] and "/bye takes no argument" in result.err
 
 
 @pytest.mark.parametrize("word", ["/bye", "/exit", "quit", " EXIT "])
@@ -102,10 +102,10 @@ def test_quotes_hold_a_text_of_several_lines(ore, lines, prompt):
     assert typed(ore, *lines).prompts == [prompt]
 
 
-def test_a_text_without_its_end_is_dropped_and_said(ore):
+def test_a_text_without_closing_quotes_is_dropped_and_reported(ore):
     result = typed(ore, '"""', "one")
     assert (result.code, result.prompts) == (0, [])
-    assert 'The text was dropped: """ was missing at its end.' in result.err
+    assert 'The text was dropped: the closing """ is missing.' in result.err
 
 
 def test_retry_asks_again_as_a_new_turn_and_says_what(ore):
@@ -131,7 +131,7 @@ def test_a_model_is_chosen_listed_and_refused(ore):
     result = typed(ore, *lines, models=models)
     assert "* scripted\n  second:latest\n" in result.err
     assert (
-        "There is no model 'third': /model lists those there are; this goes on with scripted"
+        "There is no model 'third': /model lists the installed ones; scripted is still used"
         in result.err
     )
     assert "Model: second:latest (scripted)\n" in result.err
@@ -139,10 +139,12 @@ def test_a_model_is_chosen_listed_and_refused(ore):
     assert result.backend.engine.model_id == "second:latest" and result.prompts == ["Hi"]
 
 
-def test_a_model_that_is_gone_is_not_gone_on_with():
+def test_a_model_that_was_removed_is_not_used_any_more():
     there = talk(models=("other",))
     there.run.model_id = "mine"
-    with pytest.raises(ModelNotFoundError, match="'mine' any more: .* there are; choose one"):
+    with pytest.raises(
+        ModelNotFoundError, match="'mine' any more: /model lists .*; choose another"
+    ):
         perform(there, "/model mine")
 
 
@@ -206,11 +208,11 @@ def test_completion_knows_commands_and_models(line, words):
     assert complete(talk(), line) == words
 
 
-def test_completion_leaves_out_names_that_are_no_words():
+def test_completion_leaves_out_names_that_are_not_words():
     assert complete(talk(models=("a b", "a\x1b[31m", "abc")), "/model a") == ["abc"]
 
 
-def test_completion_completes_no_model_while_the_server_is_down():
+def test_completion_offers_no_model_while_the_server_is_down():
     down = talk()
 
     def models():

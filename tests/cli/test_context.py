@@ -38,7 +38,7 @@ READ = ["--tool", "read-file", "--tool-arg", "path=notes.txt"]
 GRANT = ["--grant", "filesystem-read"]
 
 
-def test_a_tool_s_result_is_one_user_message_before_the_prompt(ore):
+def test_the_result_of_a_tool_is_one_user_message_before_the_prompt(ore):
     result = ore("hi", "--tool", "echo", "--tool-arg", "b=2", "--tool-arg", "a=1=1")
     assert given(result) == [("user", "[Tool:echo]\na=1=1\nb=2")]
     assert result.prompts == ["hi"]
@@ -182,7 +182,7 @@ def test_a_route_to_the_skill_that_is_active_injects_it_once(ore, skill):
         ("please echo", ["--route-threshold", "0.4"], "echo (confidence: 0.40) — "),
     ],
 )
-def test_the_decision_is_always_said(ore, prompt, flags, start):
+def test_the_routing_decision_is_always_reported(ore, prompt, flags, start):
     assert route(ore(prompt, "--route", *flags)).startswith(start)
 
 
@@ -216,7 +216,7 @@ def test_routing_is_in_the_json(ore):
     assert "routing" not in ore("please echo", "--json").json
 
 
-def test_a_route_is_decided_anew_in_every_turn_of_a_repl(ore):
+def test_a_route_is_chosen_again_in_every_turn_of_a_repl(ore):
     result = ore("-i", "--route", stdin="repeat after me: a\nb\n", replies=["1", "2"])
     assert [bool(given(result, turn)) for turn in (0, 1)] == [True, False]
     assert result.err.count("[Route]: ") == 2
@@ -236,7 +236,7 @@ def test_skills_are_listed_as_json(ore, skill):
 
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
-def test_an_argument_that_is_no_pair_is_refused(text):
+def test_an_argument_that_is_not_a_pair_is_refused(text):
     with pytest.raises(UsageError):
         parse_arguments((text,))
 
@@ -252,7 +252,7 @@ def test_text_that_is_piped_in_chooses_no_route(ore):
     assert route(ore("--route", stdin="repeat after me: hello\n")).startswith("echo")
 
 
-def test_a_denied_tool_is_said_before_a_server_is_asked(ore, notes):
+def test_a_denied_tool_is_reported_before_a_server_is_asked(ore, notes):
     def no_backend(*_):
         raise AssertionError("a backend was opened")
 

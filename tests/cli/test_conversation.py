@@ -67,7 +67,7 @@ def test_a_session_goes_on_with_its_id_and_its_messages(ore, home, flags):
     assert contents(home, "a") == ["one", "1", "two", "2"]
 
 
-def test_resuming_alone_saves_nothing_and_says_how_to(ore, home):
+def test_resuming_alone_saves_nothing_and_says_how_to_save(ore, home):
     ore("--session", "a", "one", replies=["1"])
     before = stored(home, "a")
     result = ore("--resume-session", "a", "two", replies=["2"])
@@ -105,7 +105,7 @@ def test_a_missing_session_is_named_and_nothing_is_made(ore, home):
 
 @pytest.mark.parametrize("flag", ["--save-session", "--resume-session", "--session"])
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "-x", "a\nb", "CON", "x" * 101])
-def test_an_illegal_name_is_asked_wrongly(ore, home, flag, name):
+def test_an_illegal_name_is_a_usage_error(ore, home, flag, name):
     result = ore(f"{flag}={name}", "hi")
     assert (result.code, result.out, result.calls) == (2, "", [])
     assert not (home / ".ore").exists()
@@ -149,7 +149,7 @@ def test_a_folder_that_is_deleted_in_mid_conversation_is_made_again(ore, home):
     assert contents(home, "a") == ["one", "1", "two", "2"]
 
 
-def test_turns_that_could_not_be_saved_are_said_kept_and_saved_when_it_can(ore, home):
+def test_unsaved_turns_are_reported_kept_and_saved_when_possible(ore, home):
     def unblock(_):
         (home / ".ore/sessions").unlink()
         return "3"
@@ -169,7 +169,7 @@ def test_turns_that_were_never_saved_make_the_exit_code_1(ore, home):
 
 
 @pytest.mark.parametrize("value", ["", "relative"])
-def test_a_home_that_is_no_absolute_path_is_refused(ore, monkeypatch, value):
+def test_a_home_that_is_not_an_absolute_path_is_refused(ore, monkeypatch, value):
     monkeypatch.setenv("HOME", value)
     result = ore("--session", "a", "hi")
     assert (result.code, result.calls) == (1, [])
@@ -183,7 +183,7 @@ def test_the_last_exchange_is_shown_on_a_terminal(ore):
     assert "You: two\n[AYA]: 2\n" in result.err
 
 
-def test_of_a_long_last_answer_the_end_is_shown(ore):
+def test_the_end_of_a_long_last_answer_is_shown(ore):
     answer = "\n".join(f"line {number}" for number in range(1, 31))
     ore("--session", "a", stdin="one\n", replies=[answer])
     result = ore("--session", "a", stdin="", terminal="in out err")
@@ -195,7 +195,7 @@ def test_there_may_be_nothing_to_continue(ore):
     assert (result.code, result.calls) == (1, []) and "--session NAME" in result.err
 
 
-def test_an_answer_as_json_that_could_not_be_saved_is_written_all_the_same(ore, home):
+def test_an_answer_as_json_is_written_even_if_it_could_not_be_saved(ore, home):
     result = ore("--session", "a", "one", "--json", replies=[blocking(home)])
     assert result.code == 1 and result.json["content"] == "Paris."
     assert "not saved" in result.err

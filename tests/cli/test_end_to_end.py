@@ -48,7 +48,7 @@ def test_one_turn_is_one_request_and_the_answer_alone_is_on_stdout(server, flags
     assert request["messages"][1]["content"] == "Capital of France?"
 
 
-def test_json_carries_the_server_s_own_counts(server):
+def test_json_has_the_counts_of_the_server(server):
     document = here("Hi", "--json").json
     assert document["content"] == "Paris." and document["model_id"] == "llama3.2:latest"
     assert {"eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration"} <= set(
@@ -77,7 +77,7 @@ def test_the_locale_does_not_matter(server):
     assert sent(server)[-1]["content"] == "Où?"
 
 
-def test_a_repl_on_a_pipe_takes_a_turn_a_line(server):
+def test_a_repl_on_a_pipe_takes_one_turn_per_line(server):
     result = run("-c", stdin=b"one\ntwo\n")
     assert (result.code, result.out, result.err) == (0, "Paris.\nParis.\n", "")
     assert [m["content"] for m in sent(server)[1:]] == ["one", "Paris.", "two"]
@@ -175,7 +175,7 @@ def test_a_closed_stderr_or_stdin_is_survived(server, line, shown):
     assert shell.returncode == 0 and shell.stdout.startswith(shown)
 
 
-def test_bytes_that_are_no_text_are_2_and_nothing_is_sent(server):
+def test_bytes_that_are_not_text_are_2_and_nothing_is_sent(server):
     for result in (run(b"a\xff"), run("a", stdin=b"\xff")):
         assert result.code == 2 and "not UTF-8" in result.err
     assert server.requests == []
@@ -238,7 +238,7 @@ class TestEnvFiles:
         (home / ".ore").mkdir()
         return home / ".ore/.env"
 
-    def test_the_home_s_file_is_used(self, server, env_file):
+    def test_the_file_of_the_home_folder_is_used(self, server, env_file):
         env_file.write_text(f"OLLAMA_HOST={server.url}\nORE_MODEL=mistral\n")
         assert run("Hi").out == "Paris.\n"
         assert server.chats[0].json["model"] == "mistral"
@@ -248,7 +248,7 @@ class TestEnvFiles:
         listed = run("--list-models", env=environment(OLLAMA_HOST=server.url))
         assert listed.out.startswith("llama3.2:latest")
 
-    def test_the_current_folder_s_file_is_not_read(self, server, env_file, tmp_path):
+    def test_the_file_of_the_current_folder_is_not_read(self, server, env_file, tmp_path):
         (tmp_path / ".env").write_text("OLLAMA_HOST=http://127.0.0.1:9\n")
         env_file.write_text(f"OLLAMA_HOST={server.url}\n")
         assert run("--list-models", cwd=tmp_path).out.startswith("llama3.2:latest")
@@ -260,7 +260,7 @@ class TestEnvFiles:
         assert result.err.splitlines()[0].startswith("Prompts go to http://192.0.2.1:9")
         assert str(env_file) in result.err
 
-    def test_a_file_that_is_no_text_is_said(self, server, env_file):
+    def test_an_env_file_that_is_not_text_is_reported(self, server, env_file):
         env_file.write_bytes(b"\xff\xfe")
         result = run("--list-models", env=environment(OLLAMA_HOST=server.url))
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
@@ -280,7 +280,7 @@ class TestEnvFiles:
         env_file.write_text(f"ORE_PORT={port}\nOLLAMA_HOST=${{ORE_WHERE}}:${{ORE_PORT}}\n")
         assert run("Hi", env=environment(ORE_WHERE=scheme)).out == "Paris.\n"
 
-    def test_what_was_set_is_told_with_its_file_and_what_was_there_already_is_not(
+    def test_each_variable_that_was_set_is_returned_with_its_file_and_no_other(
         self, env_file, monkeypatch
     ):
         for name in ("ORE_MODEL", "ORE_X"):

@@ -37,7 +37,7 @@ def test_an_artifact_records_the_file(ore, notes, tmp_path):
     assert json.loads(out.read_text())["input"]["tools"] == [f"file:{notes}"]
 
 
-def test_a_single_turn_is_given_what_was_judged_and_reads_it_once(notes):
+def test_a_single_turn_reads_a_file_once_and_is_given_what_was_checked(notes):
     source = ContextSource(Options(prompt="Hi", file=(str(notes),)), lambda _: None)
     notes.unlink()
     for _ in range(2):
@@ -46,7 +46,7 @@ def test_a_single_turn_is_given_what_was_judged_and_reads_it_once(notes):
         ]
 
 
-def test_a_repl_reads_it_anew_each_turn_and_keeps_it_out_of_the_conversation(ore, notes):
+def test_a_repl_reads_the_file_again_each_turn_and_keeps_it_out_of_the_conversation(ore, notes):
     def change(messages):
         notes.write_text("Changed.")
         return "1"
@@ -70,7 +70,7 @@ def test_a_file_that_has_gone_fails_the_turn_and_not_the_repl(ore, notes):
     assert f"ore: {notes} can't be read: " in result.err
 
 
-def test_a_link_is_followed_for_the_user_named_it(ore, notes, tmp_path):
+def test_a_link_is_followed_because_the_user_named_it(ore, notes, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(notes)
     assert "the milk" in ore("Hi", "-f", str(link)).calls[0][1].content
@@ -87,7 +87,7 @@ def test_a_link_is_followed_for_the_user_named_it(ore, notes, tmp_path):
         ("binary", "a NUL at byte 1"),
     ],
 )
-def test_what_is_no_text_file_stops_the_turn_before_anything_is_opened(ore, tmp_path, kind, why):
+def test_what_is_not_a_text_file_stops_the_turn_before_anything_is_opened(ore, tmp_path, kind, why):
     path = tmp_path / "it"
     if kind == "folder":
         path.mkdir()

@@ -48,7 +48,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
     ],
 )
-def test_what_is_wrong_is_said_in_our_words(argv, said):
+def test_what_is_wrong_is_reported_in_our_words(argv, said):
     with pytest.raises(UsageError) as raised:
         build_parser().parse_args(argv)
     assert str(raised.value) == said

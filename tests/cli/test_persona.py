@@ -21,21 +21,21 @@ def personas(home):
     return folder
 
 
-def test_without_a_flag_it_is_ayas(ore):
+def test_without_a_flag_the_system_prompt_is_that_of_aya(ore):
     assert sent(ore("hi")) == [load_aya_system_prompt()]
 
 
-def test_a_text_takes_its_place(ore):
+def test_a_system_prompt_comes_from_a_text(ore):
     assert sent(ore("hi", "--system", "Be  brief.\n")) == ["Be  brief.\n"]
 
 
-def test_a_file_takes_its_place(ore, tmp_path):
+def test_a_system_prompt_comes_from_a_file(ore, tmp_path):
     path = tmp_path / "prompt.txt"
     path.write_text("  Be brief.\n\n")
     assert sent(ore("hi", "--system", f"@{path}")) == ["Be brief."]
 
 
-def test_none_sends_no_system_message(ore):
+def test_no_system_sends_no_system_message(ore):
     result = ore("hi", "--no-system")
     assert [message.role for message in result.calls[0]] == ["user"]
 
@@ -44,7 +44,7 @@ def test_a_persona_is_read_from_the_home_folder(ore, personas):
     assert sent(ore("hi", "--persona", "critic")) == ["Find the flaw."]
 
 
-def test_a_persona_of_ones_own_wins_over_the_packages(ore, personas):
+def test_the_persona_of_the_user_wins_over_that_of_the_package(ore, personas):
     assert sent(ore("hi", "--persona", "aya")) == [load_aya_system_prompt()]
     (personas / "aya.md").write_text("Mine.")
     assert sent(ore("hi", "--persona", "aya")) == ["Mine."]
@@ -62,7 +62,7 @@ def test_a_persona_lasts_through_a_repl(ore, personas):
 
 BAD = [
     (["--system", "@/nowhere/x"], 1, "can't be read"),
-    (["--system", "@"], 2, "names no file"),
+    (["--system", "@"], 2, "does not name a file"),
     (["--system", "@."], 1, "not a regular file"),
     (["--system", "@{blank}"], 2, "it is empty"),
     (["--system", "@{binary}"], 2, "not UTF-8 at byte 0"),
@@ -77,7 +77,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("args, code, words", BAD, ids=[" ".join(row[0]) for row in BAD])
-def test_what_can_be_no_prompt_is_told_before_anything_is_sent(
+def test_what_cannot_be_a_prompt_is_reported_before_anything_is_sent(
     ore, personas, tmp_path, args, code, words
 ):
     paths = {name: tmp_path / name for name in ("blank", "binary", "fifo")}
@@ -92,5 +92,5 @@ def test_what_can_be_no_prompt_is_told_before_anything_is_sent(
     assert words in result.err and result.err.count("\nore:") + result.err.startswith("ore:") == 1
 
 
-def test_the_personas_that_there_are_are_named(ore, personas):
+def test_the_existing_personas_are_named(ore, personas):
     assert "use 'aya', 'critic'." in ore("hi", "--persona", "nobody").err

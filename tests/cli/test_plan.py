@@ -56,7 +56,7 @@ def test_every_message_has_its_source(ore, writing, argv, stdin, expected):
     assert sources(ore(*argv, "--dry-run", stdin=stdin)) == expected
 
 
-def test_a_file_s_source_is_its_path_with_the_home_shortened(ore, home, tmp_path, monkeypatch):
+def test_the_source_of_a_file_is_its_path_with_the_home_shortened(ore, home, tmp_path, monkeypatch):
     for folder in (home, tmp_path):
         (folder / "a.txt").write_text("text")
     monkeypatch.chdir(tmp_path)
@@ -141,7 +141,7 @@ def test_what_a_turn_would_refuse_is_refused(ore, argv, code):
     assert (result.code, result.out, result.calls) == (code, "", [])
 
 
-def test_half_a_character_in_a_session_is_one_sentence(ore, home):
+def test_a_lone_surrogate_in_a_session_is_one_sentence(ore, home):
     ore("one", "--session", "trip")
     file = home / ".ore/sessions/trip.json"
     document = json.loads(file.read_text())

@@ -38,7 +38,7 @@ def test_argument_and_stdin_make_the_prompt(prompt, piped, expected):
 
 
 @pytest.mark.parametrize("piped", [None, b"", b"  \n"])
-def test_no_prompt_and_nothing_on_stdin_is_asked_wrongly(piped):
+def test_no_prompt_and_nothing_on_stdin_is_a_usage_error(piped):
     with pytest.raises(UsageError, match="no prompt"):
         read_prompt(Options(), None if piped is None else io.BytesIO(piped), ignore)
 
@@ -53,7 +53,7 @@ def test_an_argument_that_is_not_utf8_names_the_byte():
         build_parser().parse_args([os.fsdecode(b"a\xff")])
 
 
-def test_an_argument_that_is_no_text_at_all_is_refused():
+def test_an_argument_that_is_not_text_at_all_is_refused():
     with pytest.raises(UsageError, match="not text at character 1"):
         build_parser().parse_args(["a\ud800"])
 
@@ -105,7 +105,7 @@ def test_a_pipe_that_speaks_at_once_is_not_named():
     assert notices == []
 
 
-def test_stdin_that_can_not_be_read_is_said():
+def test_stdin_that_cannot_be_read_is_reported():
     class Broken(io.BytesIO):
         def read(self, size=-1):
             raise OSError(errno.EIO, "Input/output error")

@@ -44,7 +44,7 @@ TRUNCATED = {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 @pytest.mark.parametrize("is_quiet", [False, True])
-def test_what_is_no_error_is_said_and_not_where_ore_is_to_be_quiet(ore, kept, args, more, is_quiet):
+def test_notices_are_written_and_not_with_quiet(ore, kept, args, more, is_quiet):
     result = ore(*args, *(["-q"] if is_quiet else []), **({"terminal": "err"} | more))
     assert result.code == 0
     assert (result.err.strip() == "") == is_quiet
@@ -58,5 +58,5 @@ def test_what_is_no_error_is_said_and_not_where_ore_is_to_be_quiet(ore, kept, ar
         (["hi", "--tool", "echo", "--json", "--stream"], "ore: --json can't be used with --stream"),
     ],
 )
-def test_errors_are_said_also_when_ore_is_to_be_quiet(ore, args, said):
+def test_errors_are_written_with_quiet_too(ore, args, said):
     assert said in ore(*args, "-q").err

@@ -91,7 +91,7 @@ def test_an_artifact_fits_its_own_hashes(ore, tmp_path, monkeypatch, at):
     assert own == digest(document)
 
 
-def test_ollama_s_digest_and_version_are_asked_for_and_the_context_is_kept(ore, server, path):
+def test_the_digest_and_version_of_ollama_are_asked_for_and_the_context_is_kept(ore, server, path):
     ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
     found = json.loads(path.read_text())["provenance"]
     listed = {each["name"]: each["digest"] for each in OllamaClient(as_host(server.url)).tags()}
@@ -104,7 +104,7 @@ def test_ollama_s_digest_and_version_are_asked_for_and_the_context_is_kept(ore, 
 @pytest.mark.parametrize(
     "at, lost", [("/api/version", "server_version"), ("/api/tags", "model_digest")]
 )
-def test_what_the_server_does_not_say_is_null_and_the_turn_stands(ore, server, path, at, lost):
+def test_what_the_server_does_not_say_is_null_and_the_turn_succeeds(ore, server, path, at, lost):
     server.use("html-502", on=at)
     result = ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
     found = json.loads(path.read_text())["provenance"]
@@ -136,7 +136,7 @@ def test_a_number_without_canonical_form_leaves_null_and_is_written(ore, path):
 
 
 @pytest.mark.parametrize("levels", [65, 400])
-def test_what_is_nested_too_deep_to_be_kept_is_said_and_the_answer_shown(ore, path, levels):
+def test_an_answer_nested_too_deep_to_be_kept_is_shown_and_that_is_reported(ore, path, levels):
     deep: dict = {}
     for _ in range(levels):
         deep = {"deep": deep}
@@ -145,7 +145,7 @@ def test_what_is_nested_too_deep_to_be_kept_is_said_and_the_answer_shown(ore, pa
     assert result.err.startswith("ore: The turn can't be kept as an artifact: ")
 
 
-def test_full_needs_somewhere_to_go(ore):
+def test_artifact_full_needs_artifact_out(ore):
     result = ore("hi", "--artifact-full")
     assert result.code == 2 and "--artifact-out" in result.err and result.calls == []
 

@@ -90,7 +90,7 @@ def test_what_the_run_was_given_is_given_again(ore, folder, writing, persona, fl
         (["-o", "top_k=1"], {"seed": 3, "top_k": 1}, "on purpose: options top_k=1"),
     ],
 )
-def test_what_was_changed_on_purpose_is_said_and_is_no_difference(
+def test_what_was_changed_on_purpose_is_reported_and_is_not_a_difference(
     ore, folder, flags, asked, purpose
 ):
     record(folder / "a.json", "hi", "--model", "a", "-o", "seed=3", models=("a", "b"))
@@ -102,7 +102,7 @@ def test_what_was_changed_on_purpose_is_said_and_is_no_difference(
     assert purpose in result.out
 
 
-def test_several_show_how_far_they_are_and_end_in_a_table(ore, folder):
+def test_several_artifacts_show_progress_and_end_in_a_table(ore, folder):
     for number in range(3):
         record(folder / f"{number}.json", f"ask {number}", replies=[f"answer {number}"])
     replies = ["answer 0", "other", "answer 2"]
@@ -126,7 +126,7 @@ def spoil(change):
         (["hi"], lambda d: d["input"].update(skills=["nope"]), "no skill 'nope'"),
         (["hi"], lambda d: d["input"].update(skills=[""]), "no skill ''"),
         (["hi"], lambda d: d["input"].update(model_id="/etc/x.GGUF"), "a file as its model"),
-        (["hi"], lambda d: d["input"].update(model_id=" "), "names no model"),
+        (["hi"], lambda d: d["input"].update(model_id=" "), "does not name a model"),
         (["hi"], spoil(lambda p: p.update(persona="../x")), "persona"),
         (["hi"], spoil(lambda p: p.update(options=3)), "options"),
         (["hi"], spoil(lambda p: p.update(options={"exec": "rm"})), "no option 'exec'"),
@@ -150,7 +150,9 @@ def spoil(change):
         (["hi"], lambda d: d.update(execution_id="x"), "execution_id"),
     ],
 )
-def test_what_can_t_be_run_again_is_said_and_the_others_are(ore, folder, args, change, why):
+def test_what_cannot_be_run_again_is_reported_and_the_others_are_run(
+    ore, folder, args, change, why
+):
     record(folder / "a.json", *args)
     record(folder / "b.json", "hi")
     if change:
@@ -158,7 +160,7 @@ def test_what_can_t_be_run_again_is_said_and_the_others_are(ore, folder, args, c
     result = ore("--replay", "a.json", "missing.json", "b.json")
     found = rows(result.out)
     assert result.code == 3 and len(result.calls) == 1
-    assert "ore: 2 of 3 runs could not be made again: see above.\n" in result.err
+    assert "ore: 2 of 3 runs could not be repeated: see above.\n" in result.err
     assert found["a.json"][0] == found["missing.json"][0] == "not run"
     assert why in found["a.json"][1] and found["b.json"][0] == "same"
 
@@ -178,7 +180,7 @@ def test_tools_are_never_run_again_their_results_are_in_a_full_artifact(ore, fol
     assert sent(result)[1] == ("user", "[Tool:echo]\na=1")
 
 
-def test_an_artifact_of_before_provenance_is_run_with_what_it_has(ore, folder):
+def test_an_artifact_without_provenance_is_run_with_what_it_has(ore, folder):
     old = json.loads(json.dumps(GOOD))
     old["input"].update(tools=None, skills=None, model_id="scripted")
     Path("old.json").write_text(json.dumps(old))
@@ -186,7 +188,7 @@ def test_an_artifact_of_before_provenance_is_run_with_what_it_has(ore, folder):
     assert result.code == 0 and "not known: options, messages" in result.out
 
 
-def test_a_backend_that_fails_is_1_and_what_was_done_is_told(ore, folder):
+def test_a_failing_backend_is_1_and_what_was_done_is_shown(ore, folder):
     for name in "ab":
         record(folder / f"{name}.json", "hi")
     result = ore(
@@ -196,7 +198,7 @@ def test_a_backend_that_fails_is_1_and_what_was_done_is_told(ore, folder):
     assert result.err.endswith("ore: It is down.\n")
 
 
-def test_a_model_that_is_not_there_is_the_artifact_s_fault_unless_it_was_named(ore, folder):
+def test_a_missing_model_is_the_fault_of_the_artifact_unless_it_was_named(ore, folder):
     record(folder / "a.json", "hi", "--model", "gone", models=("gone",))
     record(folder / "b.json", "hi")
     result = ore("--replay", "a.json", "b.json")
@@ -205,14 +207,14 @@ def test_a_model_that_is_not_there_is_the_artifact_s_fault_unless_it_was_named(o
     assert ore("--replay", "b.json", "--model", "gone").code == 1
 
 
-def test_a_backend_that_can_t_be_chosen_is_told_as_ever(ore, folder, monkeypatch):
+def test_a_backend_that_cannot_be_opened_is_reported_as_usual(ore, folder, monkeypatch):
     record(folder / "a.json", "hi")
     monkeypatch.setenv("ORE_BACKEND", "nope")
     result = ore("--replay", "a.json", open_backend=open_backend)
     assert result.code == 2 and "ORE_BACKEND" in result.err
 
 
-def test_half_a_character_in_embedded_messages_is_a_line(ore, folder, monkeypatch):
+def test_a_lone_surrogate_in_embedded_messages_is_one_line(ore, folder, monkeypatch):
     record(folder / "a.json", "hi", "--artifact-full", "--model", "mistral", models=("mistral",))
     rewrite(folder / "a.json", lambda d: d["provenance"]["messages"][0].update(content="\ud800"))
     with FakeOllama() as fake:
@@ -258,7 +260,7 @@ def test_another_model_under_the_same_name_is_seen(ore, folder, monkeypatch):
         assert fake.chats[1].json == fake.chats[0].json
 
 
-def test_an_artifact_s_backend_is_used_where_the_user_names_none(ore, folder, monkeypatch):
+def test_the_backend_of_an_artifact_is_used_unless_the_user_names_one(ore, folder, monkeypatch):
     opened = []
 
     def opening(wanted, *rest):

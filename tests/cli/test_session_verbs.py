@@ -45,7 +45,7 @@ def test_an_empty_list_says_so_on_stderr(verb):
     assert (result.code, result.out) == (0, "") and "--session NAME" in result.err
 
 
-def test_a_bad_file_is_skipped_with_a_line(verb, sessions):
+def test_a_bad_file_is_skipped_and_reported_in_one_line(verb, sessions):
     (sessions / "bad.json").write_text("{")
     result = verb("--list-sessions")
     assert [line.split("\t")[0] for line in result.out.splitlines()] == ["new", "old"]
@@ -82,7 +82,7 @@ def test_renaming_wrongly_changes_nothing(verb, sessions, old, new, code):
     assert {path: path.read_bytes() for path in sessions.glob("*.json")} == before
 
 
-def test_deleting_needs_a_yes_where_nobody_can_be_asked(verb, sessions):
+def test_deleting_needs_yes_where_nobody_can_be_asked(verb, sessions):
     result = verb("--delete-session", "old")
     assert result.code == 2 and "--yes" in result.err and (sessions / "old.json").exists()
     assert verb("--delete-session", "old", "--yes").code == 0
@@ -122,7 +122,7 @@ def test_salvaging_names_the_new_session_and_leaves_the_damaged_file(verb, ore, 
     assert ore("--resume-session", "new.salvaged", "on", replies=["!"]).code == 0
 
 
-def test_what_was_done_is_also_one_json_document(verb, sessions):
+def test_the_outcomes_are_one_json_document_too(verb, sessions):
     assert verb("--rename-session", "old", "rome", "--json").json == {"old": "old", "new": "rome"}
     assert verb("--delete-session", "rome", "--yes", "--json").json == {"deleted": "rome"}
     (sessions / "new.json").write_text((sessions / "new.json").read_text()[:-200])
@@ -130,12 +130,12 @@ def test_what_was_done_is_also_one_json_document(verb, sessions):
     assert salvaged["name"] != "new" and salvaged["turns"] == 2
 
 
-def test_an_export_is_no_json_and_says_what_is(verb, sessions):
+def test_an_export_is_not_json_and_names_what_is(verb, sessions):
     result = verb("--export-session", "new", "--json")
     assert (result.code, result.out) == (2, "") and "--show-session" in result.err
 
 
-def test_a_time_that_no_calendar_has_is_said_to_be_unknown(verb, sessions):
+def test_an_impossible_time_is_shown_as_unknown(verb, sessions):
     document = json.loads((sessions / "new.json").read_text())
     (sessions / "new.json").write_text(json.dumps({**document, "created_at": 1e300}))
     assert "begun at an unknown time" in verb("--show-session", "new").out

@@ -26,7 +26,7 @@ def test_one_turn_prints_the_answer_and_nothing_else(ore):
 
 
 @pytest.mark.parametrize("flags", [[], ["-s"], ["-v"], ["-q"], ["-s", "-v", "-q"]])
-def test_the_answer_is_the_same_whatever_is_said_beside_it(ore, flags):
+def test_the_answer_is_the_same_whatever_goes_to_stderr(ore, flags):
     result = ore("Hi", *flags, replies=[["Par", "is."]])
     assert (result.code, result.out) == (0, "Paris.\n")
     assert ("[Metadata]:" in result.err) == ("-v" in flags and "-q" not in flags)
@@ -45,7 +45,7 @@ def test_json_has_exactly_its_keys(ore):
 
 
 @pytest.mark.parametrize("flags", [[], ["--stream"]])
-def test_an_empty_answer_is_a_success_that_is_said(ore, flags):
+def test_an_empty_answer_is_a_success_and_is_reported(ore, flags):
     result = ore("Hi", *flags, replies=[""])
     assert (result.code, result.out, result.err) == (0, "\n", "The answer is empty.\n")
 
@@ -145,7 +145,7 @@ def test_models_are_listed_with_the_default_marked(ore):
     assert document[0] == {"name": "first:latest", "default": True}
 
 
-def test_no_models_is_an_empty_list_that_is_said(ore):
+def test_no_models_is_an_empty_list_and_is_reported(ore):
     result = ore("--list-models", models=())
     assert (result.code, result.out) == (0, "")
     assert "--pull" in result.err
@@ -171,7 +171,7 @@ def test_pull_says_what_it_does_and_asks_nothing(ore):
         ({"status": "unknown", "window": None, "prompt_tokens": 40}, ""),
     ],
 )
-def test_a_context_window_that_is_full_is_said_in_one_line(ore, context, said):
+def test_a_full_context_window_is_reported_in_one_line(ore, context, said):
     result = ore("hi", replies=["Paris."], metadata={"context": context})
     assert (result.code, result.out) == (0, "Paris.\n")
     assert said in result.err and len(result.err.splitlines()) == bool(said)
@@ -180,7 +180,7 @@ def test_a_context_window_that_is_full_is_said_in_one_line(ore, context, said):
 @pytest.mark.parametrize(
     "flags, said", [((), ""), (("-c",), "60 of 64 tokens; go on with a larger one (-o num_ctx=N)")]
 )
-def test_in_a_conversation_the_answer_counts_for_the_next_turn_s_window(ore, flags, said):
+def test_in_a_conversation_the_answer_counts_for_the_window_of_the_next_turn(ore, flags, said):
     counts = {"context": {"status": "complete", "window": 64, "prompt_tokens": 50}}
     result = ore(*flags, stdin="hi\n", metadata={**counts, "eval_count": 10})
     assert result.code == 0 and bool(said) == ("nearly full" in result.err) and said in result.err
@@ -195,12 +195,12 @@ def test_what_bounds_a_turn_reaches_the_backend(ore):
 
 @pytest.mark.parametrize("flag", ["--timeout", "--deadline"])
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
-def test_a_bound_that_is_no_time_is_asked_wrongly(ore, flag, value):
+def test_a_bound_that_is_not_a_time_is_a_usage_error(ore, flag, value):
     result = ore("hi", f"{flag}={value}")
     assert (result.code, result.calls) == (2, []) and flag in result.err
 
 
-def test_an_answer_that_was_cut_by_a_limit_is_said(ore):
+def test_an_answer_cut_off_by_a_limit_is_reported(ore):
     result = ore("hi", metadata={"done_reason": "length"})
     assert (result.code, result.out) == (0, "Paris.\n") and "cut off by a limit" in result.err
 
@@ -218,7 +218,7 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
+def test_an_answer_that_cannot_be_shown_is_kept_anyway(home, tmp_path):
     for flags in (["--session", "s"], ["--artifact-out", str(tmp_path / "run.json")]):
         backend, err = ScriptedBackend(["Paris."]), io.StringIO()
         assert main(["hi", *flags], Console(None, Full(), err), lambda *_: backend) == 1
@@ -228,7 +228,7 @@ def test_an_answer_that_can_not_be_shown_is_kept_all_the_same(home, tmp_path):
     assert "Paris." in (tmp_path / "run.json").read_text()
 
 
-def test_a_turn_that_is_neither_shown_nor_saved_says_both(home):
+def test_a_turn_that_is_neither_shown_nor_saved_reports_both(home):
     err, backend = io.StringIO(), ScriptedBackend([blocking(home)])
     assert main(["--session", "s", "hi"], Console(None, Full(), err), lambda *_: backend) == 1
     assert "not saved" in err.getvalue() and "No space left" in err.getvalue()
@@ -241,7 +241,7 @@ class Interrupting(io.StringIO):
         raise KeyboardInterrupt
 
 
-def test_an_answer_that_ctrl_c_kept_from_being_shown_is_saved_and_that_is_said(home):
+def test_an_answer_not_shown_because_of_ctrl_c_is_saved_and_that_is_reported(home):
     err, backend = Terminal(), ScriptedBackend(["Paris."])
     console = Console(None, Interrupting(), err)
     assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
@@ -249,7 +249,7 @@ def test_an_answer_that_ctrl_c_kept_from_being_shown_is_saved_and_that_is_said(h
     assert err.getvalue().endswith("answered already, and is part of the session.\n")
 
 
-def test_an_answer_that_ctrl_c_met_and_that_is_not_saved_is_said_to_be_lost(home):
+def test_an_answer_lost_to_ctrl_c_is_reported(home):
     err, backend = Terminal(), ScriptedBackend([blocking(home)])
     console = Console(None, Interrupting(), err)
     assert main(["--session", "s", "hi"], console, lambda *_: backend) == 130
@@ -261,7 +261,7 @@ def test_an_answer_that_ctrl_c_met_and_that_is_not_saved_is_said_to_be_lost(home
     "folder, said",
     [(".", "answered already, and its artifact is written"), ("gone", "dropped")],
 )
-def test_an_answer_that_ctrl_c_met_is_said_to_be_in_its_artifact(tmp_path, folder, said):
+def test_an_interrupted_answer_that_is_in_its_artifact_is_reported(tmp_path, folder, said):
     path, err = tmp_path / folder / "run.json", Terminal()
     (tmp_path / "gone").mkdir()
 
@@ -284,7 +284,7 @@ def interrupt_after(name, real, args, kwargs):
         raise KeyboardInterrupt
 
 
-def test_whenever_ctrl_c_comes_an_artifact_is_said_to_be_written_if_it_is(tmp_path):
+def test_whenever_ctrl_c_comes_a_written_artifact_is_reported(tmp_path):
     def turn(at: int) -> tuple[bool, int, str]:
         err, backend = Terminal(), ScriptedBackend(["Paris."])
         console = Console(None, io.StringIO(), err)
@@ -304,7 +304,7 @@ def test_whenever_ctrl_c_comes_an_artifact_is_said_to_be_written_if_it_is(tmp_pa
 
 
 @pytest.mark.parametrize("flags, said", [([], "Stopped.\n"), (["-q"], "")])
-def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flags, said):
+def test_ctrl_c_before_a_turn_is_one_word_and_none_with_quiet(flags, said):
     err = Terminal()
 
     def interrupted(*_):
@@ -315,20 +315,20 @@ def test_ctrl_c_before_a_turn_is_one_word_and_none_where_ore_is_to_be_quiet(flag
     assert err.getvalue() == f"\r\x1b[K{said}"
 
 
-def test_a_repl_whose_answer_can_not_be_shown_ends(home):
+def test_a_repl_whose_answer_cannot_be_shown_ends(home):
     backend = ScriptedBackend(["One.", "Two."])
     console = Console(io.BytesIO(b"one\ntwo\n"), Full(), None)
     assert main(["-i"], console, lambda *_: backend) == 1
     assert len(backend.engine.calls) == 1
 
 
-def test_a_repl_says_again_at_its_end_what_was_never_saved(ore, home):
+def test_a_repl_reports_at_its_end_what_was_never_saved(ore, home):
     result = ore("--session", "s", stdin="one\ntwo\n", replies=[blocking(home), "2"])
     assert (result.code, result.out) == (1, "Paris.\n2\n")
     assert result.err.count("not saved") == 3
 
 
-def test_an_answer_that_no_artifact_can_hold_is_shown_and_that_is_said(ore, tmp_path):
+def test_an_answer_that_no_artifact_can_hold_is_shown_and_that_is_reported(ore, tmp_path):
     path = tmp_path / "run.json"
     result = ore("hi", "--artifact-out", str(path), metadata={"score": float("nan")})
     assert (result.code, result.out, path.exists()) == (1, "Paris.\n", False)
@@ -339,7 +339,7 @@ class FullTerminal(Full, Terminal):
     """A terminal that can't be written to."""
 
 
-def test_a_repl_that_can_not_ask_ends():
+def test_a_repl_that_cannot_ask_ends():
     console = Console(TypedInput(b"one\n"), FullTerminal(), Terminal())
     assert main(["-i"], console, lambda *_: ScriptedBackend(["One."])) == 1
     assert "No space left" in console.stderr.getvalue()

@@ -98,7 +98,7 @@ def test_ctrl_d_inside_a_text_drops_it_and_leaves():
         terminal.type('"""lost\r')
         terminal.wait_for("...\x1b[0m ")
         terminal.type("\x04")
-        terminal.wait_for('The text was dropped: """ was missing at its end.')
+        terminal.wait_for('The text was dropped: the closing """ is missing.')
         assert terminal.end()[0] == 0
 
 
