@@ -2,7 +2,6 @@
 
 Every message is a full sentence that says what happened and what to do next. Children keep the
 evidence as attributes, so that callers branch on type and read fields, never parse messages.
-Knows nothing about where an error is shown.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class OreError(Exception):
 
 
 class UsageError(OreError):
-    """Something was asked for wrongly: conflicting flags, no prompt, an illegal value."""
+    """The request is wrong: conflicting flags, no prompt, an illegal value."""
 
     exit_code = 2
 
 
 class CheckFailedError(OreError):
-    """A check that the user asked for did not hold."""
+    """A check that the user asked for failed."""
 
     exit_code = 3
 
@@ -59,15 +58,15 @@ class OutputError(FileAccessError):
 
 
 class ReaderGoneError(OreError):
-    """Whoever read stdout has gone, as ``head`` does; there is nobody left to tell."""
+    """Whoever read the output has gone, as ``head`` does; there is nobody left to tell."""
 
     exit_code = 141
 
 
 class ExtraNotInstalledError(OreError, ImportError):
-    """An optional package is missing; ``extra`` is the name of the extra that brings it."""
+    """A package is missing; ``extra`` names the extra that brings it, or is None: ORE needs it."""
 
-    def __init__(self, message: str, extra: str) -> None:
+    def __init__(self, message: str, extra: str | None) -> None:
         super().__init__(message)
         self.extra = extra
 
@@ -85,7 +84,7 @@ INTERRUPTED = 130
 
 
 class Terminated(BaseException):
-    """The process was asked to end by SIGTERM; like KeyboardInterrupt, no ``OreError``."""
+    """SIGTERM asked the process to end; like KeyboardInterrupt, it is not an ``OreError``."""
 
     exit_code = 143
 
@@ -179,11 +178,11 @@ class SessionInUseError(SessionError):
 
 
 class InvalidSessionError(SessionError, ValueError):
-    """The file is not a session, or is no regular file. It is left as it is."""
+    """The file is not a session, or is not a regular file. It is left as it is."""
 
 
 class SessionChangedError(SessionError):
-    """What is on disk is not the beginning of what was to be saved."""
+    """The session on disk is not the beginning of the one to be saved."""
 
 
 class SessionNotSavedError(SessionError):
@@ -241,7 +240,7 @@ class ToolFailedError(ToolError):
 
 
 class GateError(ToolError, PermissionError):
-    """The gate denied a tool, and makes the sentence of ``tool_name`` and what is missing.
+    """The gate denied the tool ``tool_name``; the message says what would allow it.
 
     Attributes:
         missing: The permissions (``ore.tools.Permission``) that were not granted.
@@ -249,7 +248,7 @@ class GateError(ToolError, PermissionError):
     """
 
     def __init__(self, tool_name: str, missing: frozenset[Enum]) -> None:
-        # A tool of a program's own may name its permissions by text: it is denied like any other.
+        # A program's own tool may name its permissions by text: it is denied like any other.
         names = sorted(str(getattr(permission, "value", permission)) for permission in missing)
         self.grants = " ".join(f"--grant {name}" for name in names)
         message = f"The tool '{tool_name}' was not run: allow it with {self.grants}."

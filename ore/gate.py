@@ -1,6 +1,6 @@
 """The gate: the one place where a tool runs, and only with every permission that it needs.
 
-Nothing is allowed that was not granted. Knows nothing about flags, prompts or what tools do.
+Nothing is allowed that was not granted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ore.types import ToolResult
 
 __all__ = ["Gate", "GateError", "Permission"]
 
-_MOST_SHOWN = 500  # characters of a tool's own error
+_MOST_SHOWN = 500  # characters of an error that a tool raises
 
 
 class Gate:
@@ -29,7 +29,7 @@ class Gate:
         self.allowed = frozenset(Permission(item) for item in allowed)
 
     def check(self, tool: Tool) -> None:
-        """Return where ``tool`` may run; nothing of it runs here.
+        """Return if ``tool`` may run; nothing of it runs here.
 
         Raises:
             GateError: Permissions are missing; ``missing`` holds them.
@@ -49,7 +49,7 @@ class Gate:
         permitted = self._permitted(tool)
         started = time.perf_counter()
         try:
-            result = _judged(tool.name, tool.run(dict(args)))
+            result = _checked(tool.name, tool.run(dict(args)))
         except (KeyboardInterrupt, Terminated):
             raise
         except BaseException as exc:  # a tool is anyone's code; not even its exit ends the process
@@ -66,21 +66,23 @@ class Gate:
         return required
 
 
-def _judged(name: str, result: object) -> ToolResult:
+def _checked(name: str, result: object) -> ToolResult:
     if not isinstance(result, ToolResult):
         raise TypeError(f"{name} returned {type(result).__name__}, not a ToolResult")
     if result.status not in ("ok", "error") or not isinstance(result.output, str):
-        raise TypeError(f"{name} returned a result that has no text, or no status ok or error")
+        raise TypeError(
+            f"{name} returned a result whose output is not text or status not ok or error"
+        )
     if not isinstance(result.metadata, dict):
-        raise TypeError(f"{name} returned a result whose metadata is no dict")
+        raise TypeError(f"{name} returned a result whose metadata is not a dict")
     return result
 
 
 def _one_line(exc: BaseException) -> str:
     try:
-        said = " ".join(str(exc).split())[:_MOST_SHOWN]
-    except Exception:  # what it says of itself is anyone's code, too
-        said = ""
-    if isinstance(exc, OreError) and said:
-        return said
-    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+        message = " ".join(str(exc).split())[:_MOST_SHOWN]
+    except Exception:  # its __str__ is anyone's code, too
+        message = ""
+    if isinstance(exc, OreError) and message:
+        return message
+    return f"{type(exc).__name__}: {message}" if message else type(exc).__name__

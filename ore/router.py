@@ -1,7 +1,7 @@
 """Routing: choosing one tool or skill for a prompt, by rule and without a model.
 
 Targets are data; what they stand for is never called, so a decision for a tool has no arguments
-yet: the caller asks the tool. Knows nothing about tools, skills, grants or terminals.
+yet: the caller asks the tool.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class RuleRouter(Router):
         confidence_threshold: The least confidence that routes, 0 to 1.
 
     Raises:
-        UsageError: The threshold is no such number.
+        UsageError: The threshold is not from 0 to 1.
     """
 
     def __init__(self, confidence_threshold: float = DEFAULT_CONFIDENCE_THRESHOLD) -> None:
-        if not 0 <= confidence_threshold <= 1:  # NaN is not, either
+        if not 0 <= confidence_threshold <= 1:  # nor is NaN
             raise UsageError(
-                f"The threshold of a route must be from 0 to 1, not {confidence_threshold}."
+                f"A route's threshold must be from 0 to 1, not {confidence_threshold}."
             )
         self.confidence_threshold = confidence_threshold
 
@@ -114,7 +114,7 @@ def build_targets_from_registry(registry: Mapping[str, Any]) -> list[RoutingTarg
 
 
 def _candidate(text: str, target: RoutingTarget) -> _Candidate | None:
-    """Return what speaks for ``target`` in a folded text, or None when none of its hints is there."""
+    """Return the best match of a hint of ``target`` in a folded text, or None if there is none."""
     found = [
         (folded.count(" ") + 1, at == 0, len(folded), hint)
         for hint in target.hints
@@ -139,7 +139,7 @@ def _find_whole(text: str, hint: str) -> int:
 
 
 def _is_within_word(left: str, right: str) -> bool:
-    """Return whether two neighbouring characters belong to one word."""
+    """Return whether two adjacent characters belong to one word."""
     if _is_mark(right):
         return _is_wordly(left) or _is_mark(left)
     if not _is_wordly(right) or _UNSPACED(right):

@@ -1,19 +1,19 @@
 """Tools: what a turn can be given besides its prompt, each with the permissions that it needs.
 
-A tool gets text arguments and returns one result. Knows nothing about grants, flags, routing rules
-or terminals.
+A tool gets text arguments and returns one result.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
 from ore.errors import FileAccessError, UnknownToolError, UsageError
 from ore.files import decode_text, read_confined
-from ore.files.prompt_path import find_path
 from ore.types import ToolResult
 
 MAX_FILE_BYTES = 1 << 20
@@ -21,6 +21,23 @@ MAX_FILE_BYTES = 1 << 20
 
 _MAX_PATH = 4096  # characters; Linux opens no longer path
 _SHOWN = 200  # characters of a text from outside that a sentence repeats
+
+_KEYWORDS = frozenset({"read", "show", "cat", "open", "file"})
+_MAX_QUOTED = 1000  # characters between quotes; more is a citation, not a path
+
+# Quotes that stand around a text; the apostrophe of "don't" does not.
+_QUOTED = re.compile(
+    r"(?<!\w)(?:"
+    + "|".join(
+        rf"{opening}[^{opening}{closing}\n]{{1,{_MAX_QUOTED}}}{closing}"
+        for opening, closing in ('""', "''", "``", "“”", "‘’", "«»")
+    )
+    + r")(?!\w)"
+)
+_AROUND = "\"'`“”‘’«»()[]{}<>,;:!?…"
+_EXTENSION = re.compile(r"[^.]\.(?=\d*[^\W\d_])\w{1,10}$|^\.[^\W\d]")
+_HOME = re.compile(r"^~\w*$")
+_NO_PATHS = frozenset({"e.g", "i.e", "and/or"})
 
 
 class Permission(Enum):
@@ -236,3 +253,40 @@ def find_tool(name: str) -> Tool:
         names = ", ".join(sorted(TOOL_REGISTRY))
         raise UnknownToolError(f"There is no tool {name[:_SHOWN]!r}; there are: {names}.", name)
     return tool
+
+
+def find_path(prompt: str) -> str | None:
+    """Return the path that ``prompt`` names, or None.
+
+    Only the text is looked at; no such file need exist. A quoted text that looks like a path wins,
+    then the first word after read, show, cat, open or file that does, then a quoted text right
+    after one of those. A path has a slash, an extension or a leading ``~``; a web address is none.
+    """
+    quoted = [(found.start(), found[0][1:-1]) for found in _QUOTED.finditer(prompt)]
+    for _, text in quoted:
+        if _looks_like_path(text):
+            return text
+    words = _words_after_keyword(prompt)
+    for word in words:
+        if _looks_like_path(word):
+            return word
+    for start, text in quoted:
+        before = prompt[max(0, start - 20) : start].split()
+        if before and before[-1].casefold() in _KEYWORDS:
+            return text
+    return None
+
+
+def _looks_like_path(text: str) -> bool:
+    if "://" in text or not text.strip("/.\\ ") or text.casefold() in _NO_PATHS:
+        return False
+    return "/" in text or bool(_EXTENSION.search(text) or _HOME.search(text))
+
+
+def _words_after_keyword(prompt: str) -> Iterator[str]:
+    reached = False
+    for found in re.finditer(r"\S+", prompt):
+        word = found[0].lstrip(_AROUND).rstrip(_AROUND + ".")
+        if reached:
+            yield word
+        reached = reached or word.casefold() in _KEYWORDS

@@ -167,6 +167,17 @@ def imported_by(code: str) -> set[str]:
 
 
 @pytest.mark.invariant
+def test_the_core_loads_nothing_that_knows_a_server_a_socket_or_a_thread():
+    loaded = imported_by("import ore.core")
+    ours = {name for name in loaded if name.split(".")[0] == "ore"}
+    assert {room_of(name) for name in ours} <= {*CORE_MAY_IMPORT, "ore", "ore.core"}
+    assert (
+        loaded & {"ollama", "httpx", "http.client", "socket", "ssl", "threading", "asyncio"}
+        == set()
+    )
+
+
+@pytest.mark.invariant
 def test_import_ore_loads_nothing_heavy():
     heavy = {"ollama", "httpx", "yaml", "argparse", "dotenv", "json", "dataclasses", "xllamacpp"}
     assert imported_by("import ore") & heavy == set()

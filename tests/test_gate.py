@@ -162,15 +162,15 @@ def raising(error: BaseException):
         (lambda args: "text", "TypeError: recorder returned str, not a ToolResult"),
         (
             lambda args: ToolResult("recorder", "out", "fine"),
-            "TypeError: recorder returned a result that has no text, or no status ok or error",
+            "TypeError: recorder returned a result whose output is not text or status not ok or error",
         ),
         (
             lambda args: ToolResult("recorder", b"out", "ok"),
-            "TypeError: recorder returned a result that has no text, or no status ok or error",
+            "TypeError: recorder returned a result whose output is not text or status not ok or error",
         ),
         (
             lambda args: ToolResult("recorder", "out", "ok", metadata=None),
-            "TypeError: recorder returned a result whose metadata is no dict",
+            "TypeError: recorder returned a result whose metadata is not a dict",
         ),
     ],
 )

@@ -1,7 +1,6 @@
 """The data contracts: what goes into a turn and what comes out of it.
 
-Knows nothing about files, flags, terminals or backends. Field order and defaults are part of the
-public interface.
+Field order and defaults are part of the public interface.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ class ExecutionArtifactInput:
         prompt: The user's text, verbatim.
         model_id: The model that was asked.
         mode: ``"single_turn"``, the only mode of this version.
-        routing: The routing decision as an object, or None when nothing was routed.
+        routing: The routing decision as an object, or None if nothing was routed.
         tools: The names of the tools that ran, with ``file:PATH`` for each named file, or None.
         skills: The names of the skills that were active, or None.
     """
@@ -255,11 +254,10 @@ class ExecutionArtifact:
         """Return the artifact of one turn: ``prompt``, as ``model_id`` answered it with ``response``.
 
         Args:
-            routing: The routing decision, as such or as an artifact has it; None where there is none.
+            routing: The routing decision, as such or as an artifact has it, or None.
             tools, skills: Their names; an empty list is kept as None.
             continuation_requested, continuation_reason: What the program declares.
         """
-        decision = asdict(routing) if isinstance(routing, RoutingDecision) else routing
         return cls(
             artifact_version=ARTIFACT_VERSION,
             execution_id=response.id,
@@ -267,16 +265,16 @@ class ExecutionArtifact:
             input=ExecutionArtifactInput(
                 prompt=prompt,
                 model_id=model_id,
-                routing=decision,
+                routing=asdict(routing) if isinstance(routing, RoutingDecision) else routing,
                 tools=list(tools) if tools else None,
                 skills=list(skills) if skills else None,
             ),
             output=ExecutionArtifactOutput(
-                id=response.id,
-                content=response.content,
-                model_id=response.model_id,
-                timestamp=response.timestamp,
-                metadata=dict(response.metadata),
+                response.id,
+                response.content,
+                response.model_id,
+                response.timestamp,
+                dict(response.metadata),
             ),
             continuation=ExecutionArtifactContinuation(continuation_requested, continuation_reason),
         )
@@ -296,10 +294,10 @@ class ExecutionArtifact:
     def from_dict(cls, data: Any) -> ExecutionArtifact:
         """Return the artifact that ``data``, a parsed JSON object, holds.
 
-        Keys that are not known are left out. The version is judged before anything else.
+        Unknown keys are left out. The version is checked before anything else.
 
         Raises:
-            ValueError: It is none that this version understands; one sentence that says why.
+            ValueError: This version does not understand it; one sentence that says why.
         """
         check_version(data)
         try:

@@ -1,12 +1,9 @@
-"""What stands where in an execution artifact, and of which type: ``docs/artifact-schema.md`` as code.
-
-Judges values that were parsed already. Knows nothing about files, or about the classes that an
-artifact becomes.
-"""
+"""The fields of an execution artifact and their types: ``docs/artifact-schema.md`` as code."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 ARTIFACT_VERSION = "ore.exec.v1"
@@ -16,15 +13,6 @@ MODE = "single_turn"
 """The only value that ``input.mode`` has in this version of the schema."""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_sendable_text(value: Any) -> bool:
-    # Half a surrogate pair can be written in JSON and can't be sent to any model as UTF-8.
-    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
-
-
 def _is_number(value: Any) -> bool:
     try:
         return type(value) is not bool and isinstance(value, (int, float)) and math.isfinite(value)
@@ -32,25 +20,25 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+def _is_sendable_text(value: Any) -> bool:
+    # Half a surrogate pair can be written in JSON and can't be sent to any model as UTF-8.
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-_TEXT = ("text", _is_text)
-_SENDABLE = ("text that can be sent", _is_sendable_text)
-_NUMBER = ("a finite number", _is_number)
-_BOOLEAN = ("true or false", _is_boolean)
-_OBJECT = ("an object", _is_object)
-_NAMES = ("a list of text", _is_list_of_text)
-
+_TEXT, _SENDABLE, _OBJECT = "text", "text that can be sent", "an object"
+_NUMBER, _BOOLEAN, _TEXTS = "a finite number", "true or false", "a list of text"
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    _TEXT: lambda value: isinstance(value, str),
+    _SENDABLE: _is_sendable_text,
+    _OBJECT: lambda value: isinstance(value, dict),
+    _NUMBER: _is_number,
+    _BOOLEAN: lambda value: isinstance(value, bool),
+    _TEXTS: _is_list_of_text,
+}
 # An object stands before what is in it.
 _REQUIRED = {
     "execution_id": _TEXT,
@@ -70,15 +58,15 @@ _REQUIRED = {
 }
 _MAY_BE_NULL = {
     "input.routing": _OBJECT,
-    "input.tools": _NAMES,
-    "input.skills": _NAMES,
+    "input.tools": _TEXTS,
+    "input.skills": _TEXTS,
     "continuation.reason": _TEXT,
     "provenance": _OBJECT,
 }
 
 
 def check_version(data: Any) -> None:
-    """Raise ``ValueError``, one sentence, where a value is no artifact of the version that is read."""
+    """Raise ``ValueError``, one sentence, where ``data`` is not an artifact of this version."""
     if not isinstance(data, dict):
         raise ValueError(f"An artifact is a JSON object, not {kind_of(data)}.")
     version = data.get("artifact_version")
@@ -91,19 +79,16 @@ def check_version(data: Any) -> None:
 
 
 def check_fields(data: dict[str, Any]) -> None:
-    """Raise ``ValueError``, one sentence, at the first thing in an artifact that is not as it must be.
-
-    Keys that are not known here are tolerated at every level.
-    """
+    """Raise ``ValueError``, one sentence, for the first wrong field; unknown keys are tolerated."""
     for name, kind in _REQUIRED.items():
         holder, key = _place(data, name)
         if key not in holder:
             raise ValueError(f"The artifact's {name} is missing.")
-        _check_kind(name, holder[key], kind)
+        _check_field(name, holder[key], kind)
     for name, kind in _MAY_BE_NULL.items():
         holder, key = _place(data, name)
         if holder.get(key) is not None:
-            _check_kind(name, holder[key], kind)
+            _check_field(name, holder[key], kind)
     if data["input"]["mode"] != MODE:
         raise ValueError(f"The artifact's input.mode is not {MODE!r}.")
     if data["execution_id"] != data["output"]["id"]:
@@ -111,7 +96,7 @@ def check_fields(data: dict[str, Any]) -> None:
 
 
 def known(data: dict[str, Any], section: str) -> dict[str, Any]:
-    """Return what is known here of a section of a checked artifact; the other keys are left out."""
+    """Return a section of a checked artifact without its unknown keys."""
     names = [name.partition(".") for name in (*_REQUIRED, *_MAY_BE_NULL)]
     keys = [key for outer, _, key in names if outer == section and key in data[section]]
     return {key: data[section][key] for key in keys}
@@ -120,7 +105,7 @@ def known(data: dict[str, Any], section: str) -> dict[str, Any]:
 def kind_of(value: Any) -> str:
     """Return what JSON calls the type of a parsed value, with its article."""
     names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number" if isinstance(value, (int, float)) else "no JSON")
+    return names.get(type(value), "a number" if isinstance(value, (int, float)) else "not JSON")
 
 
 def _place(data: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
@@ -128,7 +113,6 @@ def _place(data: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
     return (data[section] if section else data), key
 
 
-def _check_kind(name: str, value: Any, kind: tuple[str, Any]) -> None:
-    wanted, holds = kind
-    if not holds(value):
-        raise ValueError(f"The artifact's {name} is {kind_of(value)}, not {wanted}.")
+def _check_field(name: str, value: Any, kind: str) -> None:
+    if not _HOLDS[kind](value):
+        raise ValueError(f"The artifact's {name} is {kind_of(value)}, not {kind}.")

@@ -1,8 +1,7 @@
 """Reading JSON that others may have prepared: bounded, UTF-8, nothing ambiguous.
 
 The standard parser takes a document's last duplicate key, NaN, any depth and any number of digits.
-Here each is an error, so that what was checked is what will be used. Knows nothing about what a
-document means.
+Here each is an error, so that what was checked is what will be used.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def parse(data: bytes, *, limit: int) -> Any:
 
 
 def syntax_problem(exc: json.JSONDecodeError) -> str:
-    """Return what is wrong with a text that is no JSON, and where, as the end of a sentence."""
+    """Return what is wrong with a text that is not JSON, and where, as the end of a sentence."""
     what = exc.msg[:1].lower() + exc.msg[1:].removesuffix(" at")
     return f"it is not JSON: {what} at line {exc.lineno}, column {exc.colno}"
 
@@ -81,7 +80,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def refuse_constant(name: str) -> Any:
     """Raise ``ValueError``: the standard parser's ``parse_constant`` for NaN and the infinities."""
-    raise ValueError(f"it holds {name}, which is no JSON")
+    raise ValueError(f"it holds {name}, which is not JSON")
 
 
 def _integer(digits: str) -> int:

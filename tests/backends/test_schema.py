@@ -55,7 +55,7 @@ MISMATCHES = [
     ('{"city": "Rome", "size": -1}', "at $.size, -1 is less than the minimum of 0"),
     ('{"city": "Rome", "x": 1}', "Additional properties are not allowed"),
     ('{"city": "Rome", "city": "Oslo"}', "the key 'city' twice"),
-    ('{"city": "Rome", "size": NaN}', "NaN, which is no JSON"),
+    ('{"city": "Rome", "size": NaN}', "NaN, which is not JSON"),
     ('```json\n{"city": "Rome"}\n```', "it is not JSON"),
 ]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.files.prompt_path import find_path, looks_like_path
+from ore.tools import find_path
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,7 @@ def test_a_named_path_is_found(prompt, path):
         "open / or . or .. or ...",
         "show this and/or that",
         'he said "stop", so read',
+        'he said "so it ends."',
         "read it. Then stop",
         "read README",
         'say "a/b\nc" twice',
@@ -80,7 +81,3 @@ def test_a_long_prompt_is_searched_quickly(unit):
     started = time.process_time()
     find_path(unit * (500_000 // len(unit)))
     assert time.process_time() - started < 5
-
-
-def test_a_quoted_sentence_is_no_path():
-    assert not looks_like_path("so it ends.")
