@@ -1,7 +1,6 @@
 """What a backend is: where models live, and what makes reasoners for them.
 
-One module of this package per backend; only the chosen one is imported. Knows nothing about flags,
-sessions or terminals.
+Each backend has a module of this package; only the chosen one is imported.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ class Settings:
     on_thinking: Callable[[str], None] | None = None
 
     def asked(self) -> dict[str, Any]:
-        """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``.
-
-        A response's metadata says it under the same names.
-        """
+        """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""
         asked = {name: getattr(self, name) for name in ("think", "format", "keep_alive")}
         asked["options"] = dict(self.options) or None
         return {name: deepcopy(value) for name, value in asked.items() if value is not None}
@@ -104,8 +100,6 @@ class Backend(ABC):
 
     def prepare(self) -> None:
         """Import what the first turn needs, so that a user who has typed need not wait for it.
-
-        Asks nobody.
 
         Raises:
             OreError: It is not installed, or can't be used.

@@ -28,8 +28,7 @@ _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Z
 class Host:
     """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
 
-    ``source`` is a flag (``"--host"``), a variable (``"OLLAMA_HOST"``), ``"default"``, or
-    ``"host"`` for an argument of the Python interface.
+    ``source`` is a flag, a variable, ``"default"``, or ``"host"`` for an argument in Python.
     """
 
     url: str
@@ -51,7 +50,7 @@ def normalised(text: str, source: str, default_port: int) -> str:
     and ``::`` are addresses to listen on; the loopback address is asked instead.
 
     Raises:
-        UsageError: It is no address; the message names the value and ``source``.
+        UsageError: It is not an address; the message names the value and ``source``.
     """
     scheme, named, rest = unquoted(text).rpartition("://")
     scheme = scheme.lower() if named else "http"
@@ -59,9 +58,9 @@ def normalised(text: str, source: str, default_port: int) -> str:
         raise _bad(source, text, "only http and https are understood")
     authority, _, path = rest.partition("/")
     if "@" in authority:
-        raise _bad(source, rest.rpartition("@")[2], "a user name or password has no place in it")
+        raise _bad(source, rest.rpartition("@")[2], "it can't hold a user name or password")
     if re.search(r"[^!-~]|[?#\\%\"<>^`{|}]", rest.removeprefix(authority)):
-        raise _bad(source, text, "its path holds characters that a path can't have")
+        raise _bad(source, text, "its path holds illegal characters")
     host, port = _host_and_port(authority, source, text)
     port = port or (_SCHEME_PORTS[scheme] if named else default_port)
     shown = f"[{host}]" if ":" in host else host
@@ -86,15 +85,15 @@ def sendable(key: str, variable: str, url: str) -> str | None:
     A key is sent over https, or on this machine, only.
 
     Raises:
-        UsageError: It holds characters that no key has; ``variable`` is named, the key not shown.
+        UsageError: It holds illegal characters; ``variable`` is named, the key is not shown.
     """
     key = key.strip()
     if not key or not (is_loopback(url) or url.startswith("https:")):
         return None
     if not re.fullmatch(r"[!-~]+", key):
         raise UsageError(
-            f"{variable} holds characters that no key has (blanks, line ends or letters beyond "
-            f"ASCII), so it can't be sent: set it again, or unset it."
+            f"{variable} can't be sent: it holds blanks, line ends or letters beyond ASCII. Set it "
+            f"again, or unset it."
         )
     return key
 
@@ -110,7 +109,7 @@ def resolve_ollama(flag: str | None = None, environ: Mapping[str, str] | None = 
     A blank ``OLLAMA_HOST`` counts as not set; a blank ``--host`` is an error.
 
     Raises:
-        UsageError: The value that was given is no address.
+        UsageError: The value is not an address.
     """
     if flag is not None:
         return Host(normalise_ollama(flag, "--host"), "--host")
@@ -121,11 +120,7 @@ def resolve_ollama(flag: str | None = None, environ: Mapping[str, str] | None = 
 
 
 def as_host(host: str | Host | None) -> Host:
-    """Return ``host`` as a ``Host``; None is what ``resolve_ollama`` finds in the environment.
-
-    Raises:
-        UsageError: The text is no address.
-    """
+    """Return ``host`` as a ``Host``; None is what ``resolve_ollama`` finds in the environment."""
     if isinstance(host, Host):
         return host
     return resolve_ollama() if host is None else Host(normalise_ollama(host, "host"))
@@ -136,9 +131,6 @@ def normalise_ollama(text: str, source: str = "host") -> str:
 
     As Ollama's own command line does: the port defaults to 11434, ``ollama.com`` means https; the
     rest is as in ``normalised``.
-
-    Raises:
-        UsageError: It is no address; the message names the value and ``source``.
     """
     named = unquoted(text).partition("/")[0].removesuffix(":").lower()
     return normalised(
@@ -168,7 +160,7 @@ def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:
     There is no default: where prompts go has to be said.
 
     Raises:
-        UsageError: No server was named, or the value is no address.
+        UsageError: No server was named, or the value is not an address.
     """
     source = "--host" if flag is not None else "OPENAI_BASE_URL"
     text = unquoted(flag if flag is not None else environ.get(source, ""))
@@ -182,11 +174,7 @@ def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:
 
 
 def openai_key(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return ``OPENAI_API_KEY`` if it can be sent: see ``sendable``.
-
-    Raises:
-        UsageError: It holds characters that no key has.
-    """
+    """Return ``OPENAI_API_KEY`` if it can be sent: see ``sendable``."""
     return sendable(environ.get("OPENAI_API_KEY", ""), "OPENAI_API_KEY", url)
 
 
@@ -196,7 +184,7 @@ def _host_and_port(authority: str, source: str, text: str) -> tuple[str, int]:
         inner, closed, port_text = authority[1:].partition("]")
         host, colon = _ipv6(inner), port_text[:1]
         if not closed or not host or colon not in ("", ":"):
-            raise _bad(source, text, "the part in brackets is no IPv6 address")
+            raise _bad(source, text, "the part in brackets is not an IPv6 address")
         port_text = port_text[1:]
     elif authority.count(":") > 1:
         host, port_text = _ipv6(authority), ""
@@ -208,7 +196,7 @@ def _host_and_port(authority: str, source: str, text: str) -> tuple[str, int]:
             raise _bad(source, text, "it names no host")
         host = _name(host, source, text) if host else "127.0.0.1"
     if not _PORT.fullmatch(port_text) or not 0 < int(port_text or 1) < 65536:
-        raise _bad(source, text, "the port is no number from 1 to 65535")
+        raise _bad(source, text, "the port is not a number from 1 to 65535")
     return _ANY_ADDRESS.get(host, host), int(port_text or 0)
 
 
@@ -225,13 +213,13 @@ def _name(host: str, source: str, text: str) -> str:
     except UnicodeError:
         name = ""
     if not _NAME.fullmatch(name):
-        raise _bad(source, text, "that is no host name")
+        raise _bad(source, text, "it is not a host name")
     return name.lower()
 
 
 def _bad(source: str, text: str, why: str) -> UsageError:
     named = "The server's address" if source == "host" else source
     return UsageError(
-        f"{named} is {text[:200]!r}, which is no server's address ({why}): "
+        f"{named} is {text[:200]!r}, which is not a server's address ({why}): "
         f"write it like 127.0.0.1:11434 or https://example.com."
     )

@@ -1,7 +1,6 @@
-"""What goes out and what comes back: messages as they can be sent, one answer as it comes.
+"""What goes out and what comes back: messages as they are sent, one answer as it comes.
 
-An answer is bounded in size, whatever arrives can be written as UTF-8, and a model's thinking is
-told from it.
+An answer is bounded in size and can always be written as UTF-8; a model's thinking is told from it.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ def hashes(messages: Iterable[Message]) -> list[str]:
 
 
 def count(value: object) -> int:
-    """Return a number of tokens or nanoseconds that a server gave, or 0 where it is none."""
+    """Return a number of tokens or nanoseconds that a server gave, or 0 for anything else."""
     return value if type(value) is int and 0 <= value < 1 << 53 else 0  # else no JSON keeps it
 
 
 class Answer:
-    """Collects the parts of one answer.
+    """Collects the parts of one answer; ``TooLarge`` is raised beyond ``REPLY_LIMIT``.
 
     Thinking comes apart from the text (``think``), or within it, between ``<think>`` and
     ``</think>`` at its beginning; where it came apart first, marks in the text are text.
@@ -81,22 +80,14 @@ class Answer:
         self._size = 0
 
     def think(self, text: str) -> None:
-        """Take in a part of the thinking that came apart from the text.
-
-        Raises:
-            TooLarge: There is more than ``REPLY_LIMIT`` of the answer by now.
-        """
+        """Take in a part of the thinking that came apart from the text."""
         if not self._is_begun:
             self._splitter = None
         self._grow(len(text))
         self._note(_writable(text))
 
     def say(self, text: str) -> str:
-        """Take in a part of the text and return what of the answer is certain now.
-
-        Raises:
-            TooLarge: There is more than ``REPLY_LIMIT`` of the answer by now.
-        """
+        """Take in a part of the text and return what of the answer is certain now."""
         self._is_begun = True
         self._grow(len(text))
         if not text.isascii():

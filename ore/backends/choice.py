@@ -1,6 +1,6 @@
-"""Choosing the backend of a run, and saying so where it is not what was named.
+"""Choosing the backend of a run, and saying so where it is not the usual one.
 
-Imports a backend only when it is chosen. Knows nothing about what is asked of it.
+A backend is imported only when it is chosen.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.backends import Backend
+from ore.backends.address import (
+    Host,
+    is_loopback,
+    openai_key,
+    resolve_ollama,
+    resolve_openai,
+)
 from ore.errors import ModelNotFoundError, UsageError
 from ore.files.extras import install_command
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
-    from ore.backends.address import Host
     from ore.backends.embedded import EmbeddedBackend
 
-NAMES = ("auto", "ollama", "embedded", "openai")
+BACKENDS = ("auto", "ollama", "embedded", "openai")
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Choice:
     """What a user said of the backend and the model.
 
     Attributes:
-        backend: One of ``NAMES``; None leaves it to ``ORE_BACKEND``.
+        backend: One of ``BACKENDS``; None leaves it to ``ORE_BACKEND``.
         model: The model that was named, or None.
         host: The server that was named, or None.
         seconds: How long the choice of a model may take; None is as long as any question.
@@ -58,14 +64,29 @@ def open_backend(
     Raises:
         UsageError: ``ORE_BACKEND`` or the host is illegal, or they contradict ``--model``.
     """
+
+    def with_file(host: Host) -> Host:
+        """Return the host with the file that named it, if one did; say so where it is remote."""
+        file = env_files.get(host.source)
+        if not file:
+            return host
+        if not is_loopback(host.url):
+            notice(f"Prompts go to {host.url}, which {file} names.")
+        return replace(host, source=f"{host.source} in {file}")
+
     name = wanted.backend or environ.get("ORE_BACKEND") or "auto"
-    if name not in NAMES:
-        raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(NAMES)}.")
+    if name not in BACKENDS:
+        raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(BACKENDS)}.")
+    named = _model(environ)
     if name == "openai":
-        return _openai(wanted, environ, env_files, notice)
+        from ore.backends.openai import OpenAIBackend
+
+        host = with_file(resolve_openai(wanted.host, environ))
+        key = openai_key(host.url, environ)
+        return OpenAIBackend(host, key, named, seconds=wanted.seconds)
     model = wanted.model
     if name == "auto" and wanted.host is None:
-        model = model or _model(environ)
+        model = model or named
     if _is_gguf_file(model, name, wanted.host):
         if name == "ollama" or wanted.host is not None:
             raise UsageError(
@@ -76,8 +97,10 @@ def open_backend(
     if name == "embedded":
         if wanted.host is not None:
             raise UsageError("--host can't be used with the embedded backend: it has no server.")
-        return _embedded(environ)
-    return _ollama(wanted, environ, env_files, notice, is_auto=name == "auto")
+        return _embedded(named)
+    host = with_file(resolve_ollama(wanted.host, environ))
+    is_auto = name == "auto" and host.source == "default"
+    return _ollama(host, named, wanted, notice, is_auto)
 
 
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
@@ -91,57 +114,25 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     raise ModelNotFoundError(f"There is no file {model}: check the path.", model=model)
 
 
-def _embedded(environ: Mapping[str, str]) -> EmbeddedBackend:
-    from ore.backends.embedded import EmbeddedBackend
-
-    return EmbeddedBackend(_model(environ))
-
-
 def _model(environ: Mapping[str, str]) -> str | None:
     """Return the model that ``ORE_MODEL`` names; a blank one is none."""
     return environ.get("ORE_MODEL", "").strip() or None
 
 
-def _with_file(host: Host, env_files: Mapping[str, str], notice: Callable[[str], None]) -> Host:
-    """Return the host with the file that named it, if one did; say so where it is remote."""
-    from ore.backends.address import is_loopback
+def _embedded(model: str | None) -> EmbeddedBackend:
+    from ore.backends.embedded import EmbeddedBackend
 
-    file = env_files.get(host.source)
-    if not file:
-        return host
-    if not is_loopback(host.url):
-        notice(f"Prompts go to {host.url}, which {file} names.")
-    return replace(host, source=f"{host.source} in {file}")
-
-
-def _openai(
-    wanted: Choice,
-    environ: Mapping[str, str],
-    env_files: Mapping[str, str],
-    notice: Callable[[str], None],
-) -> Backend:
-    from ore.backends.address import openai_key, resolve_openai
-    from ore.backends.openai import OpenAIBackend
-
-    host = _with_file(resolve_openai(wanted.host, environ), env_files, notice)
-    key = openai_key(host.url, environ)
-    return OpenAIBackend(host, key, _model(environ), seconds=wanted.seconds)
+    return EmbeddedBackend(model)
 
 
 def _ollama(
-    wanted: Choice,
-    environ: Mapping[str, str],
-    env_files: Mapping[str, str],
-    notice: Callable[[str], None],
-    is_auto: bool,
+    host: Host, model: str | None, wanted: Choice, notice: Callable[[str], None], is_auto: bool
 ) -> Backend:
-    from ore.backends.address import resolve_ollama
     from ore.backends.ollama import OllamaBackend
 
-    host = _with_file(resolve_ollama(wanted.host, environ), env_files, notice)
-    backend = OllamaBackend(host, _model(environ), seconds=wanted.seconds)
-    if is_auto and host.source == "default" and not backend.answers():
-        embedded = _embedded(environ)
+    backend = OllamaBackend(host, model, seconds=wanted.seconds)
+    if is_auto and not backend.answers():
+        embedded = _embedded(model)
         if embedded.has_engine() if wanted.pulls else embedded.is_installed():
             notice(
                 f"Ollama does not answer on {host.url}: using the embedded model, a small one to "

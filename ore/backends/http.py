@@ -38,6 +38,18 @@ class TooLarge(Exception):
         self.limit = limit
 
 
+HOSTILE = (
+    AttributeError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TooLarge,
+    TypeError,
+    ValueError,
+)
+"""What a client's package raises over hostile or missing bytes, besides errors of its own."""
+
+
 class Deadline:
     """When a request must be over.
 
@@ -84,6 +96,19 @@ def bound(stream: Any, deadline: Callable[[], Deadline]) -> None:
     read, write = stream.read, stream.write
     stream.read = lambda size, timeout=None: read(size, deadline().wait(timeout))
     stream.write = lambda data, timeout=None: write(data, deadline().wait(timeout))
+
+
+def trace_of(deadline: Callable[[], Deadline]) -> Callable[[str, dict[str, Any]], None]:
+    """Return what binds a connection when it is new, before the server has said anything on it.
+
+    For the HTTP library's extension ``trace`` (https://www.encode.io/httpcore/extensions/#trace).
+    """
+
+    def trace(event: str, info: dict[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            bound(info["return_value"], deadline)
+
+    return trace
 
 
 class Lines:

@@ -1,25 +1,22 @@
-"""Images that a prompt is asked with: read from files, told by their bytes, named by their hash.
-
-Knows nothing about models or about how a backend wants images.
-"""
+"""Images that belong to a prompt: read from files, and told by their bytes."""
 
 from __future__ import annotations
 
 from ore.errors import UsageError
 from ore.files import read_regular
 
-LARGEST = 20 << 20
+MOST_IMAGE_BYTES = 20 << 20
 """The most bytes of one image."""
 
 
 def read_image(path: str) -> bytes:
-    """Return the bytes of an image file: PNG, JPEG or WebP, of at most ``LARGEST`` bytes.
+    """Return the bytes of an image file: PNG, JPEG or WebP, of at most ``MOST_IMAGE_BYTES`` bytes.
 
     Raises:
-        FileAccessError: It can't be read, is no regular file, or is too large.
-        UsageError: It is no such image; the bytes decide, not the name.
+        FileAccessError: It can't be read, is not a regular file, or is too large.
+        UsageError: It is not such an image; the bytes decide, not the name.
     """
-    data = read_regular(path, LARGEST)
+    data = read_regular(path, MOST_IMAGE_BYTES)
     media_type(data, path)
     return data
 
@@ -28,7 +25,7 @@ def media_type(data: bytes, what: str = "An image") -> str:
     """Return the media type that an image's first bytes tell.
 
     Raises:
-        UsageError: It is no PNG, JPEG or WebP.
+        UsageError: It is not a PNG, JPEG or WebP.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
@@ -36,4 +33,4 @@ def media_type(data: bytes, what: str = "An image") -> str:
         return "image/jpeg"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
-    raise UsageError(f"{what} is no image that models read: give a PNG, JPEG or WebP.")
+    raise UsageError(f"{what} is not an image that models read: give a PNG, JPEG or WebP.")

@@ -1,7 +1,4 @@
-"""The options of a model, as Ollama names them: which there are, and what values they take.
-
-Reads ``KEY=VALUE`` texts. Knows nothing about which backend has which option.
-"""
+"""The options of a model, as Ollama names them: which there are, and what values they take."""
 
 from __future__ import annotations
 
@@ -71,8 +68,8 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Return ``KEY=VALUE`` texts as options with typed values; ``stop`` becomes a list of texts.
 
     Raises:
-        UsageError: A text has no ``=``, names no option (the nearest one is said), has a value of
-            another type, or gives an option twice.
+        UsageError: A text has no ``=``, names an unknown option (the nearest one is named), has a
+            value of another type, or gives an option twice.
     """
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -114,9 +111,9 @@ def _parsed(key: str, text: str) -> Any:
     try:
         value = read(text)
     except (KeyError, ValueError):
-        raise UsageError(f"The option '{key}' is {kind}, and '{text}' is none.") from None
+        raise UsageError(f"The option '{key}' must be {kind}, not '{text}'.") from None
     if value == "":
-        raise UsageError(f"The option '{key}' needs a value: it is empty.")
+        raise UsageError(f"The option '{key}' needs a value.")
     return value
 
 

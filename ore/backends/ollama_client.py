@@ -36,7 +36,8 @@ class OllamaClient:
 
     Making one touches no network and imports nothing. Several threads may ask at once. A question
     that is left early (a closed generator, an exception) closes its connection, and with it the
-    server stops. After ``close`` the next question connects anew.
+    server stops. After ``close`` the next question connects anew. Whatever goes wrong is an
+    ``OreError``: a ``BackendError`` where the server did not answer in time, or not as Ollama does.
 
     Args:
         host: The server.
@@ -80,9 +81,6 @@ class OllamaClient:
             timeout: The longest silence to accept, in seconds; None waits.
             deadline: The longest all of it may take, in seconds; None waits.
             strict: The server is told not to shorten the prompt.
-
-        Raises:
-            OreError: Anything that went wrong.
         """
         turn = Request(request["model"], timeout, Deadline(deadline), strict, is_turn=True)
         with _Asking(self, turn) as client:
@@ -102,11 +100,7 @@ class OllamaClient:
         yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 
     def tags(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
-        """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more.
-
-        Raises:
-            BackendError: The server does not answer in time, or not as Ollama does.
-        """
+        """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more."""
         return self._entries(self._ask("GET", "/api/tags", seconds=seconds))
 
     def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:

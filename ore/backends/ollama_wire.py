@@ -1,8 +1,4 @@
-"""Below the questions to an Ollama server: how its ``ollama.Client`` is made, bounded and understood.
-
-What the package and the HTTP library below it raise becomes one of ORE's errors in one place,
-``error_of``.
-"""
+"""Below the questions to an Ollama server: how an ``ollama.Client`` is made, bounded, understood."""
 
 from __future__ import annotations
 
@@ -21,6 +17,7 @@ from ore.backends.address import Host, is_loopback, ollama_authorization
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
+    HOSTILE,
     Deadline,
     Lines,
     TooLarge,
@@ -30,6 +27,7 @@ from ore.backends.http import (
     in_words,
     shorten,
     tls_context,
+    trace_of,
     whole_body,
 )
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
@@ -88,6 +86,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self._local = threading.local()
+        self._trace = trace_of(self._deadline)
 
     @property
     def request(self) -> Request:
@@ -140,11 +139,6 @@ class Hooks:
             request.body = request.body.decode("utf-8", "replace").encode("utf-8")
         response.stream = httpx.ByteStream(request.body)
 
-    def _trace(self, event: str, info: dict[str, Any]) -> None:
-        """Hears of a new connection before the server has said anything on it."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            bound(info["return_value"], self._deadline)
-
     def _deadline(self) -> Deadline:
         return self.request.deadline
 
@@ -167,13 +161,7 @@ def new_client(
         httpx.StreamError,
         ollama.RequestError,
         ollama.ResponseError,
-        AttributeError,
-        LookupError,
-        OSError,
-        RecursionError,
-        TooLarge,
-        TypeError,
-        ValueError,
+        *HOSTILE,
     )
     headers = {"accept-encoding": "identity", "authorization": ollama_authorization(host.url)}
     try:

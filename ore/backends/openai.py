@@ -31,7 +31,7 @@ class OpenAIBackend(Backend):
         host: The server.
         key: The key to send, or None.
         model: What ``default_model`` answers; None asks the server.
-        seconds: How long to wait for the list of models; None is as long as for any look-up.
+        seconds: How long to wait for the list of models; None is as long as for any question.
 
     Raises:
         ExtraNotInstalledError: The package is missing.
@@ -67,14 +67,13 @@ class OpenAIBackend(Backend):
         return names[0] if len(names) == 1 else None
 
     def no_default(self) -> str:
-        """Return that a model has to be named where a server has several."""
         return (
             f"The server at {self.address} has several models, or none: name one with --model; "
             f"--list-models shows what there is."
         )
 
     def pull(self, name: str, progress: Progress) -> None:
-        """Refuse: the protocol has no word for it."""
+        """Refuse: the protocol has no such request."""
         raise CapabilityError(
             f"The server at {self.address} can't be told to fetch a model: start it with "
             f"'{name}', as its own manual says.",
@@ -267,7 +266,7 @@ def _listed(host: Host, key: str | None, seconds: float) -> list[Any]:
 
 
 def _word(value: Any) -> str:
-    """Return a name that the server gave, or nothing where it is none that can be kept."""
+    """Return a name that the server gave, or nothing where it can't be kept."""
     return value if isinstance(value, str) and value.isprintable() and len(value) <= 100 else ""
 
 

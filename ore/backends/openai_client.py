@@ -7,7 +7,8 @@ never follows a redirect.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,14 +17,15 @@ from ore.backends.address import Host, is_loopback
 from ore.backends.failures import OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
+    HOSTILE,
     LINE_LIMIT,
     Deadline,
     TooLarge,
-    bound,
     environment_without,
     first_bytes,
     in_words,
     tls_context,
+    trace_of,
     whole_body,
 )
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
@@ -41,12 +43,8 @@ _NO_KEY = "none"  # the package wants one to be made with; it is not sent
 class Call:
     """One request and its answer; closing it closes the connection, which ends the generation.
 
-    Args:
-        host: The server; its URL is what the paths of the protocol are appended to.
-        key: The key to send, or None.
-        timeout: The longest silence to accept, in seconds; None waits.
-        deadline: The longest all of it may take, in seconds; None waits.
-        strict: A prompt that does not fit the window is a check that did not hold.
+    ``timeout`` is the longest silence to accept, ``deadline`` the longest all of it may take, in
+    seconds; with ``strict``, a prompt that does not fit the window is a check that did not hold.
 
     Raises:
         ExtraNotInstalledError: The package is missing.
@@ -74,9 +72,7 @@ class Call:
         self._problem = ""
         self._unread = 0
         self._stream: Any = None
-        openai, httpx = _packages()
-        self._kinds = (openai, httpx)
-        self._raised = _raised(openai, httpx)
+        self._openai, self._httpx = _packages()
         self._client = self._new_client()
 
     def chat(self, request: dict[str, Any]) -> Iterator[Any]:
@@ -88,20 +84,11 @@ class Call:
             OreError: Anything that went wrong.
         """
         self._model = request["model"]
-        try:
+        with self._errors():
             self._stream = self._client.chat.completions.create(stream=True, **request)
-        except self._raised as exc:
-            raise self._error(exc) from exc
-        parts = iter(self._stream)
-        while True:
-            try:
-                part = next(parts)
-            except StopIteration:
-                return
-            except self._raised as exc:
-                raise self._error(exc) from exc
-            self._unread = 0
-            yield part
+            for part in self._stream:
+                self._unread = 0
+                yield part
 
     def models(self) -> list[Any]:
         """Return what ``/models`` says of each model: objects with an ``id``.
@@ -109,12 +96,10 @@ class Call:
         Raises:
             OreError: Anything that went wrong.
         """
-        try:
+        with self._errors():
             found = list(self._client.models.list().data)
             if not all(isinstance(entry.id, str) for entry in found):
                 raise ValueError("a model has no name")
-        except self._raised as exc:
-            raise self._error(exc) from exc
         return found
 
     def close(self) -> None:
@@ -124,13 +109,12 @@ class Call:
         self._client.close()
 
     def _new_client(self) -> openai.OpenAI:
-        package, httpx = self._kinds
-        url = self._host.url
+        url, httpx = self._host.url, self._httpx
         limits = (CONNECT_SECONDS, self._timeout, self._deadline.seconds or None)
         timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
         try:
             with environment_without(_OWN_VARIABLES):
-                client: openai.OpenAI = package.OpenAI(
+                client: openai.OpenAI = self._openai.OpenAI(
                     api_key=self._key or _NO_KEY,
                     base_url=url,
                     max_retries=0,
@@ -144,8 +128,15 @@ class Call:
                     ),
                 )
                 return client
-        except self._raised as exc:
+        except _raised(self._openai, httpx) as exc:
             raise failures.client_error(self._host, in_words(exc)) from exc
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _raised(self._openai, self._httpx) as exc:
+            raise self._error(exc) from exc
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""
@@ -155,12 +146,7 @@ class Call:
             del request.headers[name]  # what the package tells of this machine
         if self._key is None:
             request.headers.pop("authorization", None)
-        request.extensions["trace"] = self._trace
-
-    def _trace(self, event: str, info: dict[str, Any]) -> None:
-        """Hears of the connection before the server has said anything on it."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            bound(info["return_value"], lambda: self._deadline)
+        request.extensions["trace"] = trace_of(lambda: self._deadline)
 
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
@@ -172,20 +158,37 @@ class Call:
             self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"
         if self._problem:
             raise ValueError(self._problem)
-        stream = cast("httpx2.SyncByteStream", response.stream)  # the client is no asynchronous one
-        response.stream = _body(stream, self)
+        stream = cast("httpx2.SyncByteStream", response.stream)  # the client is not asynchronous
+        if self._status < 300 and self._model:
+            response.stream = self._bounded(stream)
+            return
+        with closing(stream):
+            self._body = (whole_body if self._status < 300 else first_bytes)(stream)
+        mended = self._body.decode("utf-8", "replace").encode("utf-8")
+        response.stream = self._httpx.ByteStream(mended)
 
-    def _bounded(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def _bounded(self, stream: httpx2.SyncByteStream) -> httpx2.SyncByteStream:
         """Pass a stream on; the package would keep what does not end in a part, however large."""
-        for chunk in chunks:
-            self._unread += len(chunk)
-            if self._unread > LINE_LIMIT:
-                raise TooLarge("a part of an answer", LINE_LIMIT)
-            yield chunk
+        import httpx2
+
+        call = self
+
+        class Bounded(httpx2.SyncByteStream):
+            def __iter__(self) -> Iterator[bytes]:
+                for chunk in stream:
+                    call._unread += len(chunk)
+                    if call._unread > LINE_LIMIT:
+                        raise TooLarge("a part of an answer", LINE_LIMIT)
+                    yield chunk
+
+            def close(self) -> None:
+                stream.close()
+
+        return Bounded()
 
     def _error(self, error: BaseException) -> OreError:
         """Return what an exception and the evidence mean: the one place that decides it."""
-        openai, httpx = self._kinds
+        openai, httpx = self._openai, self._httpx
         host, cause = self._host, error.__cause__ or error
         if self._deadline.passed:
             late = failures.too_slow_error if self._model else failures.no_reply_error
@@ -219,23 +222,6 @@ class Call:
         return failures.protocol_error(host, in_words(error), OPENAI)
 
 
-def _body(stream: httpx2.SyncByteStream, call: Call) -> httpx2.SyncByteStream:
-    """Return a body for the HTTP library to read in place of ``stream``: bounded, remembered."""
-    import httpx2
-
-    class Body(httpx2.SyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            if call._status < 300 and call._model:
-                return call._bounded(stream)
-            call._body = (whole_body if call._status < 300 else first_bytes)(stream)
-            return iter((call._body.decode("utf-8", "replace").encode("utf-8"),))
-
-        def close(self) -> None:
-            stream.close()
-
-    return Body()
-
-
 def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     try:
@@ -264,18 +250,11 @@ def check_installed() -> None:
 
 
 def _raised(openai: ModuleType, httpx: ModuleType) -> tuple[type[BaseException], ...]:
-    """Everything that the package and the library below it raise over hostile or missing bytes."""
     return (
         openai.OpenAIError,
         httpx.HTTPError,
         httpx.InvalidURL,
         httpx.StreamError,
-        AttributeError,
         ImportError,
-        LookupError,
-        OSError,
-        RecursionError,
-        TooLarge,
-        TypeError,
-        ValueError,
+        *HOSTILE,
     )

@@ -1,7 +1,4 @@
-"""What an OpenAI-compatible server is sent for a turn: messages, options, thinking and format.
-
-Refuses what the protocol has no word for. Knows nothing about how it is sent.
-"""
+"""What an OpenAI-compatible server is sent for a turn: messages, options, thinking and format."""
 
 from __future__ import annotations
 
@@ -24,11 +21,7 @@ _NAMES = {
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse settings that the protocol does not have.
-
-    Raises:
-        CapabilityError: One that was set; the message names it.
-    """
+    """Raise ``CapabilityError`` for a setting that the protocol does not have."""
     for name in settings.options:
         if name not in _NAMES:
             raise CapabilityError(

@@ -1,7 +1,4 @@
-"""Answers that have to be JSON of a shape: the schema is read, the answer parsed and validated.
-
-Knows nothing about how a backend makes a model keep to a schema.
-"""
+"""Answers that have to be JSON of a shape: the schema is read, the answer parsed and validated."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from ore.files.extras import install_command
 from ore.reasoner import Reasoner
 from ore.types import Message, Response, strictjson
 
-LARGEST = 1 << 20
+MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
 
 _MOST_SHOWN = 400
@@ -31,7 +28,7 @@ def read_schema(text: str) -> dict[str, Any]:
     Raises:
         ExtraNotInstalledError: The package ``jsonschema`` is missing.
         FileAccessError: The file can't be read.
-        UsageError: It is no JSON object, no schema, or one that can't be applied to anything.
+        UsageError: It is not a JSON object, not a schema, or can't be applied to anything.
     """
     jsonschema = _import_jsonschema()
     if text.lstrip().startswith("{"):
@@ -39,17 +36,17 @@ def read_schema(text: str) -> dict[str, Any]:
     else:
         source, data = text, _read(text)
     try:
-        schema = strictjson.parse(data, limit=LARGEST)
+        schema = strictjson.parse(data, limit=MOST_SCHEMA_BYTES)
         if not isinstance(schema, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         if not isinstance(schema.get("$schema", ""), str):
-            raise ValueError("its $schema is no text")
+            raise ValueError("its $schema is not text")
         _validator_class(schema).check_schema(schema)
         _check_references(schema)
         _violation(None, schema)
     except jsonschema.exceptions.SchemaError as exc:
         raise UsageError(
-            f"The schema in {source} is no JSON Schema: at {exc.json_path}, {_short(exc.message)}."
+            f"The schema in {source} is not a JSON Schema: at {exc.json_path}, {_short(exc.message)}."
         ) from exc
     except ValueError as exc:
         raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
@@ -60,7 +57,7 @@ def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
     """Return the JSON value that an answer is, if it is one and fits ``schema``.
 
     Raises:
-        SchemaMismatchError: The answer was cut off by a limit, is no JSON, or does not fit.
+        SchemaMismatchError: The answer was cut off by a limit, is not JSON, or does not fit.
     """
     if response.metadata.get("done_reason") == "length":
         raise _mismatch("it was cut off by a limit", response.content)
@@ -112,15 +109,14 @@ class SchemaReasoner(Reasoner):
 
 def _read(path: str) -> bytes:
     try:
-        return read_regular(path, LARGEST)
+        return read_regular(path, MOST_SCHEMA_BYTES)
     except FileAccessError as exc:
         try:
-            strictjson.parse(path.encode("utf-8"), limit=LARGEST)
+            strictjson.parse(path.encode("utf-8"), limit=MOST_SCHEMA_BYTES)
         except ValueError:
             raise exc from None
         raise UsageError(
-            f"--schema takes a schema that is a JSON object, or the file that holds one, and "
-            f"{_short(path)} is neither."
+            f"--schema takes a JSON object, or a file that holds one, and {_short(path)} is neither."
         ) from exc
 
 
@@ -128,7 +124,7 @@ def _check_references(schema: Mapping[str, Any]) -> None:
     """Look up every reference of a schema, and of what it leads to, as applying it would.
 
     Raises:
-        ValueError: One leads to nothing that is known, or to no schema; the end of a sentence.
+        ValueError: One leads to nothing that is known, or not to a schema.
     """
     from referencing.jsonschema import specification_with
 
@@ -141,12 +137,10 @@ def _check_references(schema: Mapping[str, Any]) -> None:
         if id(place.contents) in seen or not isinstance(place.contents, Mapping):
             continue
         seen.add(id(place.contents))
-        problem = "it has a part that is no schema"
+        problem = "a part of it is not a schema"
         try:
             for reference in _references(place.contents):
-                problem = (
-                    f"it refers to {_short(reference)}, which is no schema in it; none is fetched"
-                )
+                problem = f"it refers to {_short(reference)}, which is not a schema in it; none is fetched"
                 found = resolver.lookup(reference)
                 if not isinstance(found.contents, (bool, Mapping)):
                     raise TypeError(reference)
@@ -172,7 +166,7 @@ def _violation(value: Any, schema: Mapping[str, Any]) -> str:
     try:
         found = jsonschema.exceptions.best_match(validator.iter_errors(value))
     except Exception as exc:  # whatever is met where no meta-schema has judged
-        why = "it has no end" if isinstance(exc, RecursionError) else _short(str(exc))
+        why = "it never ends" if isinstance(exc, RecursionError) else _short(str(exc))
         raise ValueError(f"the schema can't be applied: {why}") from exc
     return f"at {found.json_path}, {_short(found.message)}" if found else ""
 

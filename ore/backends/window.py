@@ -1,7 +1,6 @@
 """Whether a prompt fitted its context window: estimated before it is sent, judged after.
 
-No server says that it dropped messages, so this reads the signs. Works on counts only and asks
-nobody.
+No server says that it dropped messages, so this reads the signs.
 """
 
 from __future__ import annotations

@@ -64,38 +64,38 @@ def test_an_address_is_normalised(text, url):
         ("  ''  ", "it names no host"),
         ("http://", "it names no host"),
         (":", "it names no host"),
-        ("example:0", "the port is no number from 1 to 65535"),
-        ("example:65536", "the port is no number from 1 to 65535"),
-        ("example:abc", "the port is no number from 1 to 65535"),
-        ("example:-1", "the port is no number from 1 to 65535"),
-        ("example:٣", "the port is no number from 1 to 65535"),
-        ("[::1]:x", "the port is no number from 1 to 65535"),
-        ("[::1", "the part in brackets is no IPv6 address"),
-        ("[::1]8080", "the part in brackets is no IPv6 address"),
-        ("[example]", "the part in brackets is no IPv6 address"),
+        ("example:0", "the port is not a number from 1 to 65535"),
+        ("example:65536", "the port is not a number from 1 to 65535"),
+        ("example:abc", "the port is not a number from 1 to 65535"),
+        ("example:-1", "the port is not a number from 1 to 65535"),
+        ("example:٣", "the port is not a number from 1 to 65535"),
+        ("[::1]:x", "the port is not a number from 1 to 65535"),
+        ("[::1", "the part in brackets is not an IPv6 address"),
+        ("[::1]8080", "the part in brackets is not an IPv6 address"),
+        ("[example]", "the part in brackets is not an IPv6 address"),
         ("fe80::1%eth0", "it is neither host:port nor an IPv6 address"),
         ("a:1:b", "it is neither host:port nor an IPv6 address"),
         ("ftp://example", "only http and https are understood"),
         ("unix:///run/ollama.sock", "only http and https are understood"),
         ("http://https://example", "only http and https are understood"),
-        ("two words", "that is no host name"),
-        ("line\nbreak", "that is no host name"),
-        ("nul\0byte", "that is no host name"),
-        ("-x", "that is no host name"),
-        ("a..b", "that is no host name"),
-        ("a" * 300, "that is no host name"),
-        (f"{'a' * 64}.example", "that is no host name"),
-        ("example?x=1", "that is no host name"),
-        ("example/a b", "its path holds characters that a path can't have"),
-        ("example/a?x=1", "its path holds characters that a path can't have"),
-        ("example/é", "its path holds characters that a path can't have"),
+        ("two words", "it is not a host name"),
+        ("line\nbreak", "it is not a host name"),
+        ("nul\0byte", "it is not a host name"),
+        ("-x", "it is not a host name"),
+        ("a..b", "it is not a host name"),
+        ("a" * 300, "it is not a host name"),
+        (f"{'a' * 64}.example", "it is not a host name"),
+        ("example?x=1", "it is not a host name"),
+        ("example/a b", "its path holds illegal characters"),
+        ("example/a?x=1", "its path holds illegal characters"),
+        ("example/é", "its path holds illegal characters"),
     ],
 )
 def test_what_is_no_address_is_refused_with_the_reason(text, why):
     with pytest.raises(UsageError) as caught:
         normalise_ollama(text, "OLLAMA_HOST")
     assert str(caught.value) == (
-        f"OLLAMA_HOST is {text[:200]!r}, which is no server's address ({why}): "
+        f"OLLAMA_HOST is {text[:200]!r}, which is not a server's address ({why}): "
         f"write it like 127.0.0.1:11434 or https://example.com."
     )
 
@@ -103,7 +103,7 @@ def test_what_is_no_address_is_refused_with_the_reason(text, why):
 def test_a_password_in_an_address_is_refused_and_not_repeated():
     with pytest.raises(UsageError) as caught:
         normalise_ollama("http://me:s3cret@example:80")
-    assert "no place" in str(caught.value)
+    assert "user name" in str(caught.value)
     assert "s3cret" not in str(caught.value)
 
 
@@ -202,6 +202,6 @@ def test_the_key_is_sent_to_this_machine_and_over_https_only(url, key, header):
 
 
 def test_a_key_that_can_not_be_sent_is_a_usage_error_that_does_not_show_it():
-    with pytest.raises(UsageError, match="OLLAMA_API_KEY holds characters") as caught:
+    with pytest.raises(UsageError, match="OLLAMA_API_KEY can't be sent") as caught:
         ollama_authorization("https://ollama.com:443", {"OLLAMA_API_KEY": "s3cr\u00e9t"})
     assert "s3cr" not in str(caught.value)

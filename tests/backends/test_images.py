@@ -9,7 +9,7 @@ import os
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.images import LARGEST, media_type
+from ore.backends.images import MOST_IMAGE_BYTES, media_type
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 
@@ -67,8 +67,8 @@ def test_a_model_that_can_not_look_is_told_before_the_call(png):
     "name, code, words",
     [
         ("missing.png", 1, "can't be read"),
-        ("text.png", 2, "is no image that models read: give a PNG, JPEG or WebP."),
-        ("empty.png", 2, "is no image"),
+        ("text.png", 2, "is not an image that models read: give a PNG, JPEG or WebP."),
+        ("empty.png", 2, "is not an image"),
         ("huge.png", 1, "larger than"),
         ("fifo.png", 1, "not a regular file"),
     ],
@@ -78,7 +78,7 @@ def test_what_is_no_image_is_told_before_anything_is_sent(ore, tmp_path, name, c
     (tmp_path / "empty.png").write_bytes(b"")
     with open(tmp_path / "huge.png", "wb") as file:
         file.write(PNG)
-        file.truncate(LARGEST + 1)
+        file.truncate(MOST_IMAGE_BYTES + 1)
     os.mkfifo(tmp_path / "fifo.png")
     result = ore("hi", "--image", str(tmp_path / name))
     assert (result.code, result.calls) == (code, []) and words in result.err

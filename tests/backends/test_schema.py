@@ -88,10 +88,10 @@ def test_exactly_one_call_is_made(ore):
 @pytest.mark.parametrize(
     "schema, words",
     [
-        ('{"type": "strange"}', "is no JSON Schema: at $.type"),
+        ('{"type": "strange"}', "is not a JSON Schema: at $.type"),
         ('{"type": ', "it is not JSON"),
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
-        ('{"properties": []}', "is no JSON Schema"),
+        ('{"properties": []}', "is not a JSON Schema"),
     ],
 )
 def test_what_is_no_schema_is_refused_before_anything_is_sent(ore, schema, words):
@@ -107,17 +107,16 @@ def test_a_schema_file_that_is_no_object_or_not_there_is_refused(ore, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["true", "[]", "null", '"object"'])
-def test_json_that_is_no_object_is_told_from_a_file_that_is_not_there(ore, text):
+def test_json_that_is_not_an_object_is_told_from_a_file_that_is_not_there(ore, text):
     result = ore("hi", "--schema", text)
     assert (result.code, result.calls) == (2, [])
     assert result.err.endswith(
-        f"--schema takes a schema that is a JSON object, or the file that holds one, and {text} "
-        f"is neither.\n"
+        f"--schema takes a JSON object, or a file that holds one, and {text} is neither.\n"
     )
 
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-NOT_IN_IT = "which is no schema in it; none is fetched"
+NOT_IN_IT = "which is not a schema in it; none is fetched"
 UNUSABLE = [
     ({"$ref": "https://example.com/x"}, f"it refers to https://example.com/x, {NOT_IN_IT}"),
     ({"properties": {"a": {"$ref": "#/$defs/b"}}}, f"it refers to #/$defs/b, {NOT_IN_IT}"),
@@ -127,10 +126,10 @@ UNUSABLE = [
     ({"$ref": "#/x", "x": 5}, f"it refers to #/x, {NOT_IN_IT}"),
     ({"$ref": "#/x/y", "x": "text"}, f"it refers to #/x/y, {NOT_IN_IT}"),
     ({"$ref": "http://["}, f"it refers to http://[, {NOT_IN_IT}"),
-    ({"$ref": "#/x", "x": {"properties": 5}}, "it has a part that is no schema"),
+    ({"$ref": "#/x", "x": {"properties": 5}}, "a part of it is not a schema"),
     ({"$schema": DRAFT_7, "definitions": {"a": {"$ref": "b.json"}}}, "it refers to b.json, "),
-    ({"$schema": 5}, "its $schema is no text"),
-    ({"$ref": "#"}, "the schema can't be applied: it has no end"),
+    ({"$schema": 5}, "its $schema is not text"),
+    ({"$ref": "#"}, "the schema can't be applied: it never ends"),
     ({"$ref": "#/x", "x": {"type": "strnig"}}, "can't be applied: Unknown type 'strnig'"),
     ({"pattern": "("}, "'(' is not a 'regex'"),
 ]
@@ -169,7 +168,7 @@ def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
     schema = '{"properties": {"a": {"$ref": "#/properties/a"}}}'
     assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
     result = ore("hi", "--schema", schema, replies=['{"a": 1}'])
-    assert result.code == 3 and "(the schema can't be applied: it has no end)" in result.err
+    assert result.code == 3 and "(the schema can't be applied: it never ends)" in result.err
 
 
 @pytest.mark.parametrize("part", [{"multipleOf": 0}, {"pattern": "("}, {"minLength": "x"}], ids=str)

@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 from ore.backends.ollama_client import OllamaClient
 from ore.errors import OreError
@@ -50,8 +51,8 @@ class Canned(AyaReasoner):
     status = 200
     chunks: list[bytes] = []
 
-    def __init__(self, model_id: str, host: str | None = None) -> None:
-        super().__init__(model_id, host)
+    def __init__(self, model_id: str, host: str, **settings: Any) -> None:
+        super().__init__(model_id, host, **settings)
         import httpx
 
         def answer(request: httpx.Request) -> httpx.Response:
