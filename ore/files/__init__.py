@@ -17,13 +17,15 @@ from pathlib import Path
 from ore.errors import FileAccessError
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
-_READ = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_NOCTTY", 0)
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOSED_ON_EXEC
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-_FOLDER = os.O_RDONLY | _CLOSED_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+OPEN_FLAGS = _NO_FOLLOW | _NO_WAIT | _CLOEXEC | getattr(os, "O_NOCTTY", 0)
+"""With these, no link is followed, and opening waits for nobody and has no effects."""
+
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOEXEC
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
 # A folder that is passed through needs no permission to be listed, where the system can tell.
-_FOLDER_ON_THE_WAY = _FOLDER | getattr(os, "O_PATH", 0)
+_FOLDER_ON_THE_WAY = _FOLDER | _NO_FOLLOW | getattr(os, "O_PATH", 0)
 _CHUNK = 1 << 20  # bytes asked for at once, where a file does not say its size
 
 
@@ -61,13 +63,7 @@ def read_confined(root: Path | str, relative: str, limit: int, *, head: int | No
     """Return the bytes of a regular file below ``root``, following no link at any component.
 
     Each folder on the way is held open, so that nothing that is renamed meanwhile leads elsewhere.
-    A hard link can't be told from the file itself and is read.
-
-    Args:
-        root: The folder to stay in; it may itself be a link that the user placed.
-        relative: A path below it, with ``/`` between its components.
-        limit: The most bytes to accept.
-        head: How many bytes to return at most, from the beginning; None returns all.
+    A hard link can't be told from the file itself and is read. ``root`` may be a link.
 
     Raises:
         PermissionError: The path leads out of ``root`` or through a symbolic link.
@@ -77,11 +73,11 @@ def read_confined(root: Path | str, relative: str, limit: int, *, head: int | No
     parts = _confined_parts(relative)
     shown = Path(root, *parts)
     try:
-        folder = os.open(root, _FOLDER_ON_THE_WAY)
+        folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
         try:
             for part in parts[:-1]:
                 _refuse_link(os.stat(part, dir_fd=folder, follow_symlinks=False))
-                below = os.open(part, _FOLDER_ON_THE_WAY | _NO_FOLLOW, dir_fd=folder)
+                below = os.open(part, _FOLDER_ON_THE_WAY, dir_fd=folder)
                 close_quietly(folder)
                 folder = below
             return read_file(parts[-1], limit, folder=folder, follow=False, head=head)[0]
@@ -104,28 +100,31 @@ def read_file(
     head: int | None = None,
     pipe: bool = False,
 ) -> tuple[bytes, os.stat_result]:
-    """Return the bytes of a file, and what the system says of the file that was read.
-
-    As ``read_regular``; where a ``folder`` is open, ``name`` is below it.
+    """Do what ``read_regular`` does, below an open ``folder``; return the file's status, too.
 
     Raises:
-        UnfitFileError: It is a link, is not a regular file, or is larger than ``limit``.
-        OSError: The system's reason.
+        OSError: An ``UnfitFileError``, or the system's reason.
         ValueError: No file can have that name.
     """
     # Looked at first, for opening a device can have effects.
-    _judge(os.stat(name, dir_fd=folder, follow_symlinks=follow), limit, pipe)
-    flags = _READ | (0 if pipe else _NO_WAIT) | (0 if follow else _NO_FOLLOW)
-    descriptor = os.open(name, flags, dir_fd=folder)
+    _judge(os.stat(name, dir_fd=folder, follow_symlinks=follow), pipe)
+    allowed = (_NO_WAIT if pipe else 0) | (_NO_FOLLOW if follow else 0)
+    descriptor = os.open(name, os.O_RDONLY | OPEN_FLAGS & ~allowed, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
-        _judge(status, limit, pipe)
-        most = limit + 1 if head is None else head
-        data = _read_at_most(descriptor, most, max(status.st_size + 1, _CHUNK))
+        _judge(status, pipe)
+        left = limit + 1 if head is None else head
+        chunks = []
+        while status.st_size <= limit and left > 0:
+            if not (chunk := os.read(descriptor, min(left, max(status.st_size + 1, _CHUNK)))):
+                break
+            chunks.append(chunk)
+            left -= len(chunk)
     finally:
         close_quietly(descriptor)
-    if len(data) > limit:
-        raise _too_large(limit)
+    data = b"".join(chunks)
+    if max(status.st_size, len(data)) > limit:
+        raise UnfitFileError(errno.EFBIG, f"it is larger than {limit:,} bytes")
     return data, status
 
 
@@ -136,29 +135,15 @@ def _confined_parts(relative: str) -> list[str]:
     return parts
 
 
-def _judge(status: os.stat_result, limit: int, pipe: bool) -> None:
+def _judge(status: os.stat_result, pipe: bool) -> None:
     _refuse_link(status)
     if not stat.S_ISREG(status.st_mode) and not (pipe and stat.S_ISFIFO(status.st_mode)):
         raise UnfitFileError(errno.EINVAL, "it is not a regular file")
-    if status.st_size > limit:
-        raise _too_large(limit)
 
 
 def _refuse_link(status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise UnfitFileError(errno.ELOOP, "it is a symbolic link")
-
-
-def _too_large(limit: int) -> UnfitFileError:
-    return UnfitFileError(errno.EFBIG, f"it is larger than {limit:,} bytes")
-
-
-def _read_at_most(descriptor: int, size: int, at_once: int) -> bytes:
-    chunks = []
-    while size > 0 and (chunk := os.read(descriptor, min(size, at_once))):
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
 
 
 def _unreadable(path: Path | str, exc: Exception) -> FileAccessError:
@@ -168,18 +153,12 @@ def _unreadable(path: Path | str, exc: Exception) -> FileAccessError:
 
 
 def decode_text(data: bytes, shown: str, path: str) -> str:
-    """Return a file's bytes as text, without the byte order mark that may begin them.
-
-    Args:
-        data: The bytes.
-        shown: What the file is called in an error.
-        path: The file's path, for the error's ``path``.
+    """Return a file's bytes as text, without a byte order mark; ``shown`` names it in an error.
 
     Raises:
         FileAccessError: They are not UTF-8, or hold a NUL, which no text has.
     """
-    if b"\0" in data:
-        at = data.index(0)
+    if (at := data.find(0)) >= 0:
         raise FileAccessError(
             f"{shown} is not text: it has a NUL at byte {at}; name a text file.", path
         )
@@ -215,10 +194,7 @@ def replace_file(
             None is a name of its own each time.
 
     Returns:
-        What the system says of the new file.
-
-    Raises:
-        OSError: From the step that failed.
+        The new file's status.
     """
     parent, name = os.path.split(path)
     beside = os.path.join(parent, temporary or f".{name[:40]}.{os.urandom(6).hex()}.tmp")
@@ -265,12 +241,9 @@ def make_private(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on disk; where that can't be asked for, do nothing.
+    """Put a folder's entries on disk, where that can be asked for.
 
     A folder may be writable and not readable, and some network file systems sync files only.
-
-    Raises:
-        OSError: The disk failed.
     """
     try:
         descriptor = os.open(folder, _FOLDER)

@@ -1,7 +1,7 @@
 """What to run for a package that ORE can use and that is not there.
 
 Whoever runs a copy of the project installs a file of requirements; whoever installed ORE installs
-it anew with an extra. Installs nothing, and does not know what the packages are for.
+it anew with an extra.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ _PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def install_command(extra: str | None = None, *, again: bool = False) -> str:
-    """Return the command that installs what ``extra`` names.
+    """Return the command that installs an extra of ``pyproject.toml``, or what ORE always needs.
 
-    Args:
-        extra: A key of ``optional-dependencies`` in ``pyproject.toml``; None is what ORE always
-            needs.
-        again: Whether what is installed is to be replaced, for it does not work.
+    With ``again``, what is installed and does not work is replaced.
     """
     pip = "pip install --force-reinstall" if again else "pip install"
     requirements = f"requirements-{extra}.txt" if extra else "requirements.txt"

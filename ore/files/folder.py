@@ -8,14 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ore.errors import FileAccessError
-from ore.files import close_quietly, make_private, read_file, replace_file, sync
-
-_FLAGS = (
-    getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-)
+from ore.files import OPEN_FLAGS, close_quietly, make_private, read_file, replace_file, sync
 
 
 class Folder:
@@ -34,13 +27,7 @@ class Folder:
         self._descriptor: int  # there is none outside the block
 
     def __enter__(self) -> Folder:
-        """Open the folder.
-
-        Raises:
-            FileNotFoundError: It is not there, and was not to be made.
-            FileAccessError: It is a link, is not a folder, or is open to others.
-            OSError: The system's reason.
-        """
+        """Open it, or raise ``FileAccessError`` where it is a link or open to others."""
         try:
             self._descriptor = _open(self.path)
         except FileNotFoundError:
@@ -60,14 +47,10 @@ class Folder:
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Return a descriptor of a file of the folder; never through a link, never waiting."""
-        return os.open(name, flags | _FLAGS, mode, dir_fd=self._descriptor)
+        return os.open(name, flags | OPEN_FLAGS, mode, dir_fd=self._descriptor)
 
     def read(self, name: str, limit: int) -> tuple[bytes, os.stat_result]:
-        """Return the bytes of a regular file, and what the system said of the file that was read.
-
-        Raises:
-            UnfitFileError: It is not a regular file, or is larger than ``limit`` bytes.
-        """
+        """Return the bytes of a regular file, and its status; else raise ``UnfitFileError``."""
         return read_file(name, limit, folder=self._descriptor, follow=False)
 
     def stat(self, name: str) -> os.stat_result:
@@ -97,11 +80,8 @@ class Folder:
     def replace(
         self, name: str, temporary: str, chunks: Iterable[bytes | bytearray], mode: int
     ) -> tuple[os.stat_result, bool]:
-        """Write a file whole, as ``replace_file`` does.
-
-        Returns:
-            What the system says of the new file, and whether its name is known to be on disk. If
-            not, the file is complete, but a power cut may bring the old one back.
+        """Write a file whole, as ``replace_file`` does; return its status, and whether its name is
+        known to be on disk. If not, a power cut may bring the old file back.
         """
         status = replace_file(name, chunks, mode=mode, folder=self._descriptor, temporary=temporary)
         try:
@@ -117,7 +97,7 @@ class Folder:
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | OPEN_FLAGS)
     except OSError as exc:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise

@@ -1,7 +1,4 @@
-"""Where ORE keeps its files: ``~/.ore``, or the folder that ``ORE_HOME`` names.
-
-Makes nothing and reads nothing; the environment is looked at only when a function is called.
-"""
+"""Where ORE keeps its files: ``~/.ore``, or the folder that ``ORE_HOME`` names."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def ore_home(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     if "ORE_HOME" in environ:
         return _absolute("ORE_HOME", environ["ORE_HOME"])
-    if os.name != "nt" and "HOME" in environ:
+    if "HOME" in environ:
         return _absolute("HOME", environ["HOME"]) / ".ore"
     try:
         return _absolute("The home folder", str(Path.home())) / ".ore"
@@ -38,7 +35,7 @@ def _absolute(variable: str, value: str) -> Path:
     path = Path(value)
     if not value or not path.is_absolute():
         raise HomeError(
-            f"{variable} is {value!r}, which is no absolute path: set HOME, or ORE_HOME, to the "
+            f"{variable} is {value!r}, which is not an absolute path: set HOME, or ORE_HOME, to the "
             f"full path of a folder."
         )
     return path

@@ -21,12 +21,7 @@ _SIGNATURE_BYTES = 20
 
 
 class Lock:
-    """A lock that this process holds until ``release``.
-
-    Args:
-        name: The lock's file, as ``try_lock`` takes it.
-        descriptor: The file, open and locked.
-    """
+    """A lock that this process holds until ``release``; ``descriptor`` is its file, locked."""
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = name
@@ -49,10 +44,8 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others have the lock.
-
-        Closed, not unlocked: unlocking would take it from a parent process that shares it.
-        """
+        """Let others have the lock."""
+        # Closed, not unlocked: unlocking would take it from a parent process that shares it.
         close_quietly(self._descriptor)
 
 
@@ -61,9 +54,6 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
 
     The file is made when it is missing, and holds the process id of its holder. A file that was
     removed between opening and locking guards nothing, so its lock is not taken.
-
-    Raises:
-        OSError: The file can't be made, or the file system has no locks.
     """
     while True:
         lock = None

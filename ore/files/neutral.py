@@ -1,7 +1,6 @@
 """What untrusted text looks like on a terminal: shown, never obeyed.
 
 One map from characters to visible text, so that it can't matter where a stream is cut into chunks.
-Knows nothing about streams.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What can be said of sessions without showing them whole: lists and search results.
-
-Knows nothing about files.
-"""
+"""What can be said of sessions without showing them whole: lists and search results."""
 
 from __future__ import annotations
 

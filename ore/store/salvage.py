@@ -1,7 +1,7 @@
 """Finding the whole turns in a damaged session file.
 
 A turn is a user's message with the assistant's right after it; a message that is not whole, or a
-turn with anything between its two messages, is left out. Knows nothing about files or names.
+turn with anything between its two messages, is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ore.types import Message
 
 # A message has no inner objects, so a pattern finds it, in time that grows with the text only. The
 # quotes of a text that looks like a message are escaped, so none is found inside another. A byte
-# that was no UTF-8 is a lone surrogate here, and keeps its message from being found.
+# that was not UTF-8 is a lone surrogate here, and keeps its message from being found.
 _SPACE = r"[ \t\n\r]*"
 _TEXT = r'"[^"\\\x00-\x1f\udc80-\udcff]*(?:\\.[^"\\\x00-\x1f\udc80-\udcff]*)*"'
 _FIELD = (

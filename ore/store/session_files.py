@@ -28,7 +28,6 @@ from ore.store.session_text import LARGEST_SESSION, decode, encode, is_continuat
 from ore.types import Session
 
 _MOST_KNOWN = 4
-_NOT_SAVED = "was not saved, for its file is bad"
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,7 @@ class SessionFiles:
 
     @contextmanager
     def folder(self, name: str) -> Iterator[Folder]:
-        """Yield the folder for a session that should be there.
-
-        Raises:
-            SessionNotFoundError: The folder is missing, or a file in the block.
-            SessionError: For any other ``OSError`` in the block.
-            FileAccessError: The folder can't be trusted.
-        """
+        """Yield the folder for a session that should be there; name it in a failure of the block."""
         try:
             with Folder(self._root) as folder:
                 yield folder
@@ -107,12 +100,7 @@ class SessionFiles:
     def read(
         self, folder: Folder, name: str, failed: str = "can't be read"
     ) -> tuple[Session, os.stat_result]:
-        """Return the session and what the system says of the file.
-
-        Raises:
-            InvalidSessionError: The file is not a session; ``failed`` is what did not work.
-            OSError: The system's reason.
-        """
+        """Return the session and its file's status; ``failed`` is what a bad file brought about."""
         data, status = self.read_bytes(folder, name, failed)
         try:
             return decode(data), status
@@ -126,7 +114,7 @@ class SessionFiles:
     def read_bytes(
         self, folder: Folder, name: str, failed: str = "can't be read"
     ) -> tuple[bytes, os.stat_result]:
-        """Return what is in a session's file, which may be damaged; raises what ``read`` raises."""
+        """Return what is in a session's file, which may be damaged, and the file's status."""
         try:
             return folder.read(f"{name}.json", LARGEST_SESSION)
         except UnfitFileError as exc:
@@ -137,22 +125,20 @@ class SessionFiles:
             ) from exc
 
     def write(self, folder: Folder, session: Session, name: str) -> bool:
-        """Write a session whose lock is held; return whether the disk confirmed it.
-
-        Raises:
-            SessionChangedError: The file holds what the session does not continue.
-            InvalidSessionError: The file is not a session, or the session could not be read again.
-            SessionNotSavedError: The session is too large to be read again.
-            OSError: It could not be written; the file is as it was.
-        """
+        """Write a session whose lock is held; return whether the disk confirmed it."""
         file, mode, text, ids = f"{name}.json", 0o600, bytearray(), set[str]()
         with suppress(FileNotFoundError):  # it was not there, or was removed meanwhile
             status = folder.stat(file)
             known = self._known.get(name)
             if known is None or known.fingerprint != _fingerprint(status):
-                stored, status = self.read(folder, name, _NOT_SAVED)
+                stored, status = self.read(folder, name, "was not saved, for its file is bad")
                 known = _Known(_fingerprint(status), stored)
-            _require_continuation(session, known.session, name)
+            if not is_continuation(session, known.session):
+                raise SessionChangedError(
+                    f"The session '{name}' changed on disk: not saved. What was to be saved does "
+                    f"not continue what is there now; save it under another name.",
+                    name,
+                )
             text, ids = known.text, known.ids
             mode &= status.st_mode
         try:
@@ -180,15 +166,6 @@ class SessionFiles:
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"
-
-
-def _require_continuation(session: Session, stored: Session, name: str) -> None:
-    if not is_continuation(session, stored):
-        raise SessionChangedError(
-            f"The session '{name}' changed on disk: not saved. What was to be saved does not "
-            f"continue what is there now; save it under another name.",
-            name,
-        )
 
 
 def _encode(session: Session, text: bytearray, ids: set[str], name: str) -> bytes:

@@ -26,12 +26,7 @@ class SessionLocks:
 
     @contextmanager
     def hold(self, name: str, wait: float) -> Iterator[None]:
-        """Hold the session's lock while the block runs; ``locked`` in the block does not wait.
-
-        Raises:
-            SessionInUseError: Another process, or this object, has it, for ``wait`` seconds.
-            SessionNotSavedError: The lock's file can't be made.
-        """
+        """Hold the session's lock while the block runs; ``locked`` in the block does not wait."""
         with saving(name, "can't be saved"), Folder(self._root, make=True) as folder:
             lock = _acquire(folder, name, wait)
         self._held[name] = lock
@@ -47,17 +42,10 @@ class SessionLocks:
 
     @contextmanager
     def locked(self, folder: Folder, name: str, wait: float) -> Iterator[None]:
-        """Hold the session's lock, as a block of ``hold`` does, while this block runs.
-
-        Where the lock is held already but its file was deleted, it is made and locked again.
-
-        Raises:
-            SessionInUseError: Another process has it, for ``wait`` seconds.
-            OSError: The system's reason.
-        """
+        """Hold the session's lock while the block runs, be it in a block of ``hold`` or not."""
         held = self._held.get(name)
-        if held is not None and held.pid == os.getpid():  # and not the parent's
-            if not held.is_current(folder):
+        if held is not None and held.pid == os.getpid():  # not the parent's
+            if not held.is_current(folder):  # its file was deleted
                 self._held[name] = _acquire(folder, name, 0.0)
                 held.release()
             yield
@@ -71,12 +59,7 @@ class SessionLocks:
 
 @contextmanager
 def saving(name: str, failed: str = "was not saved, and its file is as it was") -> Iterator[None]:
-    """Say of any failure of the system in the block that the session ``failed``.
-
-    Raises:
-        SessionNotSavedError: For an ``OSError`` or a ``FileAccessError``.
-        SessionError: As it was raised.
-    """
+    """Say of any failure of the system in the block that the session ``failed``."""
     try:
         yield
     except SessionError:  # some of them are also an OSError
@@ -104,10 +87,8 @@ def _acquire(folder: Folder, name: str, wait: float) -> Lock:
 
 def _release(lock: Lock, folder: Folder, name: str) -> None:
     """Release a lock; a lock's file without its session would only be litter."""
-    is_litter = False
     with suppress(OSError):
-        is_litter = not folder.has(f"{name}.json")
-    if is_litter:
-        lock.remove(folder)
-    else:
-        lock.release()
+        if not folder.has(f"{name}.json"):
+            lock.remove(folder)
+            return
+    lock.release()

@@ -35,16 +35,13 @@ def encode(session: Session, text: bytearray, ids: set[str]) -> bytes:
     Both together are byte for byte ``json.dumps(..., indent=2, ensure_ascii=False)`` of the session,
     but that a message with a lone surrogate, which UTF-8 can't write, is escaped to ASCII.
 
-    Args:
-        session: The session.
-        text: Empty, or what an earlier call made of the session's first messages; of no use after
-            an error.
-        ids: The ids of the messages that ``text`` has; those of the others are added.
+    ``text`` is empty, or what an earlier call made of the session's first messages, and ``ids`` are
+    the ids of those; after an error both are of no use.
 
     Raises:
         ValueError: The session could not be read again; the reason, as the end of a sentence.
     """
-    _require(_identity_problem(session.id, session.created_at))
+    _check_identity(session.id, session.created_at)
     known = len(ids)
     _check_messages(session.messages[known:], ids)
     if not text:
@@ -74,8 +71,9 @@ def decode(data: bytes) -> Session:
             "it is not a session: its top level is not an object with a session's keys"
         )
     problem = _keys_problem(value, _SESSION_KEYS)
-    _require(problem and f"it {problem}")
-    _require(_identity_problem(value["id"], value["created_at"]))
+    if problem:
+        raise ValueError(f"it {problem}")
+    _check_identity(value["id"], value["created_at"])
     messages = value["messages"]
     if type(messages) is not list:
         raise ValueError("its messages are not a list")
@@ -86,11 +84,7 @@ def decode(data: bytes) -> Session:
 
 
 def read_json(text: str) -> Any:
-    """Return what strict JSON says, each message in it as a ``Message``.
-
-    Raises:
-        ValueError: The reason, as the end of a sentence; ``json.JSONDecodeError`` names the place.
-    """
+    """Return what strict JSON says, each message in it as a ``Message``, or raise ``ValueError``."""
     return json.loads(
         text, object_pairs_hook=_read_object, parse_constant=refuse_constant, parse_int=_integer
     )
@@ -105,9 +99,13 @@ def is_continuation(session: Session, stored: Session) -> bool:
         return True
     # Two surrogates that make a pair are stored as the character they spell.
     return len(beginning) == len(stored.messages) and all(
-        message == other or _in_ascii(message) == _in_ascii(other)
-        for message, other in zip(beginning, stored.messages)
+        one == other or (isinstance(one, Message) and _in_ascii(one) == _in_ascii(other))
+        for one, other in zip(beginning, stored.messages)
     )
+
+
+def _in_ascii(message: Message) -> str:
+    return _ascii([message.role, message.content, message.id, message.timestamp])
 
 
 def _filled(template: str, *values: object) -> bytes:
@@ -115,10 +113,6 @@ def _filled(template: str, *values: object) -> bytes:
         return (template % tuple(map(_plain, values))).encode()
     except UnicodeEncodeError:  # a lone surrogate
         return (template % tuple(map(_ascii, values))).encode()
-
-
-def _in_ascii(message: Message) -> str:
-    return _ascii([message.role, message.content, message.id, message.timestamp])
 
 
 def _parse(data: bytes) -> Any:
@@ -137,10 +131,7 @@ def _parse(data: bytes) -> Any:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> Any:
-    """Return a ``Message`` for the keys and values of one, else a dict.
-
-    Done while the text is parsed, and first without a dict, which makes reading half as fast again.
-    """
+    """Return a ``Message`` for the keys and values of one, without a dict where it can; else a dict."""
     if len(pairs) == 4:
         (key1, role), (key2, content), (key3, id), (key4, timestamp) = pairs
         if (key1, key2, key3, key4) == _MESSAGE_KEYS:
@@ -168,7 +159,8 @@ def _check_messages(messages: list[Message], ids: set[str]) -> None:
             problem = f"is {_shown(message)} and not a Message"
         elif problem is None and message.id in ids:
             problem = f"has the id {_shown(message.id)}, which another message has"
-        _require(problem and f"message {number} {problem}")
+        if problem:
+            raise ValueError(f"message {number} {problem}")
         ids.add(message.id)
 
 
@@ -203,28 +195,21 @@ def _message_problem(role: Any, content: Any, id: Any, timestamp: Any) -> str | 
     return None
 
 
-def _identity_problem(id: Any, created_at: Any) -> str | None:
+def _check_identity(id: Any, created_at: Any) -> None:
     if not isinstance(id, str) or not id:
-        return "its id is not text, or empty"
+        raise ValueError("its id is not text, or empty")
     if not _is_number(created_at):
-        return "its created_at is not a finite number"
-    return None
+        raise ValueError("its created_at is not a finite number")
 
 
 def _is_number(value: Any) -> bool:
     if type(value) is float:
         return math.isfinite(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < 10 ** _MOST_DIGITS and math.isfinite(value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) < 10**_MOST_DIGITS
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:40] + "…")
     return f"of type {type(value).__name__}"
-
-
-def _require(problem: str | None) -> None:
-    if problem is not None:
-        raise ValueError(problem)

@@ -36,7 +36,7 @@ def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
     with pytest.raises(HomeError) as caught:
         ore_home({"HOME": "/home/ada", variable: value})
     assert str(caught.value) == (
-        f"{variable} is {value!r}, which is no absolute path: set HOME, or ORE_HOME, to the full "
+        f"{variable} is {value!r}, which is not an absolute path: set HOME, or ORE_HOME, to the full "
         f"path of a folder."
     )
 

@@ -309,3 +309,9 @@ def test_only_what_begins_with_all_that_is_stored_continues_it(ours, theirs, exp
     assert is_continuation(session, stored) is expected
     assert not is_continuation(session, Session(stored.messages, "t", 1.0))
     assert not is_continuation(session, Session(stored.messages, "s", 2.0))
+
+
+def test_what_is_not_a_message_continues_nothing():
+    stored = Session([Message("user", "x", "1", 1)], "s", 1)
+    other = {"role": "user", "content": "x", "id": "1", "timestamp": 1}
+    assert not is_continuation(Session([other], "s", 1), stored)
