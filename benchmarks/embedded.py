@@ -110,7 +110,7 @@ def ask_ore() -> dict[str, float]:
 
 
 def ask_engine() -> dict[str, float]:
-    from ore.backends import loading, weights  # for the model's file and the number of threads
+    from ore.backends import engine, weights  # for the model's file and the number of threads
 
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     started = time.perf_counter()
@@ -122,7 +122,7 @@ def ask_engine() -> dict[str, float]:
     parameters.n_batch = parameters.n_ubatch = 64
     parameters.verbosity, parameters.warmup, parameters.ui = -1, False, False
     parameters.api_keys = ["key"]
-    threads = loading.thread_count()
+    threads = engine.thread_count()
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     server = xllamacpp.Server(parameters)
     loaded = time.perf_counter()

@@ -10,10 +10,10 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, StreamingReasoner, loading, weights
+from ore.backends import Backend, Progress, Settings, StreamingReasoner, weights
 from ore.backends.answer import Answer, encoded
-from ore.backends.engine import Engine
-from ore.backends.http import TooLarge
+from ore.backends.engine import Engine, check_installed, engine_version
+from ore.backends.http import Deadline, TooLarge
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -49,12 +49,13 @@ class EmbeddedBackend(Backend):
 
     def has_engine(self) -> bool:
         """Return whether the engine's package is there; does not import it."""
-        return loading.is_installed()
+        return engine_version() is not None
 
     def is_installed(self) -> bool:
         """Return whether the engine's package and a model are there; loads neither."""
         try:
-            return self.has_engine() and bool(weights.installed())
+            check_installed()
+            return bool(weights.installed())
         except OreError:
             return False
 
@@ -85,7 +86,7 @@ class EmbeddedBackend(Backend):
             digest = weights.file_digest(weights.find(model_id))
         except OreError:
             digest = None
-        return {"server_version": loading.engine_version(), "model_digest": digest}
+        return {"server_version": engine_version(), "model_digest": digest}
 
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
@@ -114,7 +115,7 @@ class EmbeddedReasoner(StreamingReasoner):
     def __init__(self, model_id: str, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         check_settings(settings)
-        loading.check_installed()
+        check_installed()
         weights.find(model_id)
         self.model_id = model_id
         self._settings = settings
@@ -135,13 +136,15 @@ class EmbeddedReasoner(StreamingReasoner):
         settings = self._settings
         longest = PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
         request = _request(messages, settings, longest)
-        end = None if settings.deadline is None else started + settings.deadline
+        deadline = Deadline(settings.deadline)
         answer, last = Answer(settings.on_thinking), dict[str, Any]()
         try:
             engine, load_duration = self._loaded()
             request.update(_thinking(settings.think, engine.template))
             self._doing = "reading the prompt"
-            with closing(engine.events(request, silence=settings.timeout, end=end)) as events:
+            with closing(
+                engine.events(request, silence=settings.timeout, deadline=deadline)
+            ) as events:
                 for event in events:
                     if text := self._take(event, answer, last):
                         yield text

