@@ -51,13 +51,10 @@ HOSTILE = (
 
 
 class Deadline:
-    """When a request must be over.
+    """When a request must be over: in so many seconds from now, or with None, never.
 
     A timeout bounds one read, and a peer that sends a byte now and then never meets it; this bounds
     all of them together.
-
-    Args:
-        seconds: From now; None is never.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -70,11 +67,7 @@ class Deadline:
         return self._end is not None and time.monotonic() >= self._end
 
     def wait(self, timeout: float | None) -> float | None:
-        """Return how many seconds one read may take, of at most ``timeout``.
-
-        Raises:
-            TimeoutError: The time is over.
-        """
+        """Return how long one read may take, at most ``timeout``; ``TimeoutError`` if it is over."""
         if self._end is None:
             return timeout
         left = self._end - time.monotonic()
@@ -86,10 +79,8 @@ class Deadline:
 def bound(stream: Any, deadline: Callable[[], Deadline]) -> None:
     """Let a connection's reads and writes last no longer than the deadline of its request.
 
-    Args:
-        stream: A ``NetworkStream`` of the HTTP library's
-            (https://www.encode.io/httpcore/network-backends/); one that is bound already stays so.
-        deadline: Asked each time, for a connection outlives a request.
+    The deadline is asked for each time, for a connection outlives a request. ``stream`` is a
+    ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
     """
     if stream is None or "read" in vars(stream):
         return
@@ -128,11 +119,7 @@ class Lines:
         self.whole = True
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the lines that are not blank.
-
-        Raises:
-            TooLarge: A line is larger than ``LINE_LIMIT``.
-        """
+        """Yield the lines that are not blank; ``TooLarge`` is raised beyond ``LINE_LIMIT``."""
         begun = bytearray()
         for chunk in self._chunks:
             # A server usually sends a line at a time, and then there is nothing to cut.
@@ -157,11 +144,7 @@ class Lines:
 
 
 def whole_body(chunks: Iterable[bytes]) -> bytes:
-    """Return a body in one piece.
-
-    Raises:
-        TooLarge: It is larger than ``REPLY_LIMIT``.
-    """
+    """Return a body in one piece; ``TooLarge`` is raised beyond ``REPLY_LIMIT``."""
     body = bytearray()
     for chunk in chunks:
         body += chunk

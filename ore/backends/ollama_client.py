@@ -38,10 +38,6 @@ class OllamaClient:
     that is left early (a closed generator, an exception) closes its connection, and with it the
     server stops. After ``close`` the next question connects anew. Whatever goes wrong is an
     ``OreError``: a ``BackendError`` where the server did not answer in time, or not as Ollama does.
-
-    Args:
-        host: The server.
-        transport: What takes the place of the network; None is the network.
     """
 
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
@@ -116,11 +112,7 @@ class OllamaClient:
         return self._entries(self._ask("GET", "/api/ps", seconds=seconds))
 
     def show(self, model: str, seconds: float = QUESTION_SECONDS) -> dict[str, Any]:
-        """Return what ``/api/show`` says of a model: its template, parameters, capabilities.
-
-        Raises:
-            ModelNotFoundError: The server does not have it.
-        """
+        """Return what ``/api/show`` says of a model: its template, parameters, capabilities."""
         return self._ask("POST", "/api/show", {"model": model}, model=model, seconds=seconds)
 
     def version(self, seconds: float = QUESTION_SECONDS) -> str:
@@ -133,14 +125,10 @@ class OllamaClient:
     def window(self, model: str, *, num_ctx: int | None, tokens: int, seconds: float) -> int | None:
         """Return the context window, in tokens, that ``model`` has just answered with, or None.
 
-        It is ``num_ctx`` if that was sent, else what ``/api/ps`` reports; the server takes both as
-        they are given, but never uses more than the model was trained with. That is asked of
-        ``/api/show`` for a large prompt only.
-
-        Args:
-            num_ctx: What the request set, or None.
-            tokens: How large the prompt was, as an estimate.
-            seconds: How long all of it may take; what is not known by then is left out.
+        It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. The server takes
+        both as they are given, but never uses more than the model was trained with: that is asked
+        of ``/api/show``, for a large prompt (estimated at ``tokens``) only. What is not known after
+        ``seconds`` is left out.
         """
         end = time.monotonic() + seconds
         try:
@@ -158,14 +146,6 @@ class OllamaClient:
         """Make the server fetch a model, and return when it is there.
 
         The server keeps what it has fetched when this is left early, and goes on from there.
-
-        Args:
-            progress: Called with what the server is doing, the bytes there are, and the bytes
-                expected (0: not known).
-
-        Raises:
-            ModelNotFoundError: There is no such model to fetch.
-            BackendError: The server can't fetch it.
         """
         document = {"model": name, "stream": True}
         question = Request(name, in_parts=True)
@@ -228,10 +208,7 @@ class OllamaClient:
 
 
 class _Asking:
-    """While it is entered, this thread is about one request; what goes wrong is one of our errors.
-
-    A class, not a generator: a stream enters it once for each of its parts.
-    """
+    """While it is entered, this thread is about one request; what goes wrong is one of our errors."""
 
     def __init__(self, client: OllamaClient, request: Request) -> None:
         self._client = client
@@ -277,10 +254,7 @@ def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:
 
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
-    """Return what ``/api/ps`` reports of ``model``, or None if it is not loaded.
-
-    Names are compared as the server does: any case, ``:latest`` implied.
-    """
+    """Return the entry of ``model``; names are compared as the server does, ``:latest`` implied."""
     wanted = _full_name(model)
     for entry in running:
         names = (entry.get("name"), entry.get("model"))

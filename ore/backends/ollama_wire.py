@@ -51,17 +51,13 @@ class Request:
     """One request, and what is known of its answer.
 
     Attributes:
-        model: The model that is asked for or about.
         timeout: The longest silence to accept, in seconds; None waits.
-        deadline: When all of it must be over.
         strict: The server is told not to shorten the prompt.
         is_turn: Whether it takes a turn, whose bounds a user sets.
-        in_parts: Whether the answer comes line by line.
+        in_parts: Whether the answer comes line by line, in ``lines``, or in one piece, ``body``.
         sent: Whether the request was about to go out when something happened.
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
-        body: What came in one piece: a refusal, or an answer that is not in parts.
-        lines: What came of an answer in parts; None as long as there is none.
     """
 
     model: str = ""
@@ -78,11 +74,7 @@ class Request:
 
 
 class Hooks:
-    """What the HTTP library calls on the way of a request; each thread has one on its way.
-
-    Attributes:
-        request: The request that this thread is about.
-    """
+    """What the HTTP library calls on the way of a request; ``request`` is this thread's."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -146,12 +138,7 @@ class Hooks:
 def new_client(
     host: Host, hooks: Hooks, transport: httpx.BaseTransport | None
 ) -> tuple[Client, tuple[type[BaseException], ...]]:
-    """Return a client for a server, and everything that it may raise over hostile bytes.
-
-    Raises:
-        ExtraNotInstalledError: The package ``ollama`` is not there.
-        BackendError: There can be no client for this host.
-    """
+    """Return a client for a server, and everything that it may raise over hostile bytes."""
     ollama = import_ollama()
     import httpx
 

@@ -81,11 +81,7 @@ class OpenAIBackend(Backend):
         )
 
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
-        """Return a reasoner; only the server knows whether it has the model.
-
-        Raises:
-            CapabilityError: A setting that the protocol does not have.
-        """
+        """Return a reasoner; only the server knows whether it has the model."""
         made = OpenAIReasoner(model_id, self.address, self._key, settings)
         self._phase = made.phase
         return made
@@ -207,11 +203,7 @@ class OpenAIReasoner(StreamingReasoner):
 
 
 class _Last:
-    """What the parts of an answer say besides its text.
-
-    Attributes:
-        reason: Why the answer ended; None as long as it has not.
-    """
+    """What the parts of an answer say besides its text; ``reason`` is None until it has ended."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -220,11 +212,7 @@ class _Last:
         self._timings: Any = None
 
     def note(self, part: Any) -> tuple[str, str]:
-        """Take note of a part; return the thinking and the text that it brings.
-
-        Raises:
-            AttributeError, LookupError, TypeError, ValueError: It is not of the protocol's shape.
-        """
+        """Take note of a part; return the thinking and the text that it brings."""
         self._usage = part.usage or self._usage
         self._timings = getattr(part, "timings", None) or self._timings
         self._fingerprint = part.system_fingerprint or self._fingerprint
@@ -239,11 +227,7 @@ class _Last:
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:
-        """Return the counts (tokens) and durations (nanoseconds); 0 where the server said nothing.
-
-        Args:
-            total: How long the turn took.
-        """
+        """Return counts (tokens) and durations (nanoseconds); 0 where the server said nothing."""
         details = getattr(self._usage, "prompt_tokens_details", None)
         cached = count(getattr(details, "cached_tokens", None))
         timings = self._timings if isinstance(self._timings, dict) else {}

@@ -116,7 +116,9 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
         )
     states = [each.state for each in found]
     if broken := states.count("broken"):
-        raise CheckFailedError(f"{broken} of {len(found)} artifacts are broken: their lines say why.")
+        raise CheckFailedError(
+            f"{broken} of {len(found)} artifacts are broken: their lines say why."
+        )
     if unread := states.count("not read"):
         raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
 
