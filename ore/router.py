@@ -102,11 +102,7 @@ class RuleRouter(Router):
 
 
 def build_targets_from_registry(registry: Mapping[str, Any]) -> list[RoutingTarget]:
-    """Return a target for each tool of a registry, sorted by name.
-
-    Args:
-        registry: Tools by name; of a tool its ``description`` and ``routing_hints()`` are used.
-    """
+    """Return a target for each tool of ``registry`` (tools by name), sorted by name."""
     return [
         RoutingTarget(name, "tool", tool.description, tuple(tool.routing_hints()))
         for name, tool in sorted(registry.items())

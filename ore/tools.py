@@ -133,17 +133,10 @@ class ReadFileTool(Tool):
         nothing, at ``root``. ``~`` is the home folder in both. The metadata's ``path`` is the file
         that was read.
         """
-        unknown = sorted(set(args) - {"path", "root"})
-        if unknown:
-            return self._error(
-                f"read-file has no argument {unknown[0][:_SHOWN]!r}: it takes path, root."
-            )
-        if not args.get("path", "").strip():
-            return self._error("read-file needs --tool-arg path=PATH.")
         try:
-            text, source = _read_text(args["path"], args.get("root"))
+            text, source = _read_text(args)
         except FileAccessError as exc:
-            return self._error(str(exc))
+            return ToolResult(self.name, str(exc), "error")
         return ToolResult(self.name, text, "ok", metadata={"path": source})
 
     def routing_hints(self) -> tuple[str, ...]:
@@ -163,12 +156,16 @@ class ReadFileTool(Tool):
         path = find_path(prompt)
         return {} if path is None else {"path": path}
 
-    def _error(self, sentence: str) -> ToolResult:
-        return ToolResult(self.name, sentence, "error")
 
-
-def _read_text(path: str, root: str | None) -> tuple[str, str]:
+def _read_text(args: dict[str, str]) -> tuple[str, str]:
     """Return the text of a file and the path that it was read from."""
+    unknown = sorted(set(args) - {"path", "root"})
+    if unknown:
+        shown = repr(unknown[0][:_SHOWN])
+        raise FileAccessError(f"read-file has no argument {shown}: it takes path, root.")
+    path, root = args.get("path", ""), args.get("root")
+    if not path.strip():
+        raise FileAccessError("read-file needs --tool-arg path=PATH.")
     folder, where = os.curdir, "the current folder"
     if root is not None:
         folder, where = os.path.expanduser(root), f"the folder {root[:_SHOWN]!r}"
@@ -193,10 +190,7 @@ def _read_text(path: str, root: str | None) -> tuple[str, str]:
 
 
 def _paths_below(folder: str, path: str) -> list[str]:
-    """Return what ``path`` may be as seen from ``folder``, without ``..``; none leads out.
-
-    Only names are compared here; whoever opens a result must follow no link.
-    """
+    """Return what ``path`` may be below ``folder``, without ``..``: names that were not opened yet."""
     found = (_path_below(folder, os.path.join(start, path)) for start in (os.curdir, folder))
     return list(dict.fromkeys(relative for relative in found if relative is not None))
 

@@ -50,11 +50,7 @@ def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> E
 
 
 def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> bytes:
-    """Return what ``read_artifact`` would parse, at most one byte more than it accepts.
-
-    Raises:
-        ArtifactError: It can't be read: missing, a folder, a device, a terminal.
-    """
+    """Return the bytes that ``read_artifact`` would parse, at most one more than it accepts."""
     most = MAX_ARTIFACT_BYTES + 1
     try:
         if str(path) != "-":
@@ -102,11 +98,7 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
 
 
 def check_output(path: Path | str) -> None:
-    """Raise where ``write_artifact`` would refuse ``path``; to be asked before a model is called.
-
-    Raises:
-        ArtifactError: The folder is missing or read-only, or what is there must not be replaced.
-    """
+    """Raise the ``ArtifactError`` that ``write_artifact`` would; ask before a model is called."""
     if _descriptor(path) is None:
         _judge(path)
 

@@ -125,9 +125,7 @@ def load_skill_metadata(folder: Path | str, report: Report | None = None) -> Ski
     if not name.isprintable():
         raise _invalid(folder, f"its name '{name}' has characters that can't be shown")
     if quoted:
-        report(
-            f"The skill '{name}' is loaded, but is not valid YAML: put texts with ':' in quotes."
-        )
+        report(f"The skill '{name}' is loaded, but is not valid YAML: quote texts that have a ':'.")
     _check_name(name, _folder_name(folder), report)
     return SkillMetadata(name, description, _hints(name, fields, report), Path(folder))
 
@@ -214,9 +212,7 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
                 f"resources together would be larger than {MAX_RESOURCES_BYTES:,} bytes."
             )
     if len(mentions) > MAX_RESOURCES:
-        report(
-            f"The skill '{skill.name}' names over {MAX_RESOURCES:,} files: the rest is left out."
-        )
+        report(f"The skill '{skill.name}' names over {MAX_RESOURCES:,} files: the rest is unused.")
     return "\n\n".join(parts)
 
 

@@ -40,8 +40,7 @@ def split(data: bytes) -> tuple[bytes, bytes]:
         raise ValueError("it does not begin with frontmatter, after a line that is exactly '---'")
     closing = _CLOSING.search(data, opening.end())
     if closing is None or closing.start() - opening.end() > MAX_FRONTMATTER_BYTES:
-        most = f"{MAX_FRONTMATTER_BYTES:,} bytes"
-        raise ValueError(f"its frontmatter is not closed by a line '---' within {most}")
+        raise ValueError(f"no line '---' closes its frontmatter in {MAX_FRONTMATTER_BYTES:,} bytes")
     return data[opening.end() : closing.start()], data[closing.end() :]
 
 
@@ -106,10 +105,10 @@ class _FrontmatterLoader(SafeLoader):
 
 
 def _problem(exc: yaml.YAMLError) -> str:
-    if not isinstance(exc, yaml.MarkedYAMLError):
-        return f"its frontmatter is not valid YAML: {getattr(exc, 'reason', exc)}"
-    where = f" at line {exc.problem_mark.line + 2}" if exc.problem_mark else ""
-    what = " ".join(filter(None, (exc.context, exc.problem)))
+    where, what = "", getattr(exc, "reason", "it can't be parsed")
+    if isinstance(exc, yaml.MarkedYAMLError):
+        where = f" at line {exc.problem_mark.line + 2}" if exc.problem_mark else ""
+        what = " ".join(filter(None, (exc.context, exc.problem)))
     return f"its frontmatter is not valid YAML{where}: {what}"
 
 

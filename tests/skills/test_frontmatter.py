@@ -47,8 +47,8 @@ def test_a_file_is_split_at_its_two_exact_lines(data, frontmatter, body):
         (b"----\na: b\n---\n", "does not begin with frontmatter"),
         (b"---", "does not begin with frontmatter"),
         ("---\na: b\n---\n".encode("utf-16"), "does not begin with frontmatter"),
-        (b"---\na: b\n", "not closed by a line '---'"),
-        (b"---\na: b\n--- \n ---\n----\n", "not closed by a line '---'"),
+        (b"---\na: b\n", "no line '---' closes its frontmatter"),
+        (b"---\na: b\n--- \n ---\n----\n", "no line '---' closes its frontmatter"),
     ],
 )
 def test_a_file_without_two_exact_lines_is_refused(data, reason):

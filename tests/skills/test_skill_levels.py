@@ -110,7 +110,7 @@ def test_texts_that_had_to_be_quoted_are_reported(tmp_path, end):
     lines: list[str] = []
     assert load_skill_metadata(folder, lines.append).description == "Use when: asked"
     assert len(lines) == 1
-    assert "'pdf' is loaded" in lines[0] and "put texts with ':' in quotes" in lines[0]
+    assert "'pdf' is loaded" in lines[0] and "quote texts that have a ':'" in lines[0]
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_a_skill_that_names_countless_resources_is_cut_off(tmp_path):
     text, lines = activated(tmp_path, body, assets__0="first")
     assert text == f"{body}\n\n[Resource:assets/0]\nfirst"
     assert len(lines) == MAX_RESOURCES
-    assert lines[-1] == ("The skill 'pdf' names over 1,000 files: the rest is left out.")
+    assert lines[-1] == ("The skill 'pdf' names over 1,000 files: the rest is unused.")
 
 
 def test_a_skill_without_instructions_is_reported(tmp_path):
