@@ -84,15 +84,15 @@ class Folder:
         known to be on disk. If not, a power cut may bring the old file back.
         """
         status = replace_file(name, chunks, mode=mode, folder=self._descriptor, temporary=temporary)
-        try:
-            self.sync()
-        except OSError:
-            return status, False
-        return status, True
+        return status, self.sync()
 
-    def sync(self) -> None:
-        """Put the folder's names on disk."""
-        sync(self._descriptor)
+    def sync(self) -> bool:
+        """Put the folder's names on disk; return whether the disk confirmed it."""
+        try:
+            sync(self._descriptor)
+        except OSError:
+            return False
+        return True
 
 
 def _open(path: Path) -> int:

@@ -202,7 +202,7 @@ class FileSessionStore(SessionStore):
                     if not is_respelled and folder.has(f"{new}.json"):
                         raise _taken(new)
                     folder.rename(f"{old}.json", f"{new}.json")
-                    self._sync(folder, new)
+                    self._report_sync(new, folder.sync())
         self._files.forget(old, new)
 
     def delete(self, name: str) -> None:
@@ -220,7 +220,7 @@ class FileSessionStore(SessionStore):
                 folder.remove(f"{name}.json")
                 with suppress(FileNotFoundError):
                     folder.remove(f".{name}.tmp")
-                self._sync(folder, name)
+                self._report_sync(name, folder.sync())
         self._files.forget(name)
 
     def salvage(self, name: str) -> Salvaged:
@@ -263,8 +263,7 @@ class FileSessionStore(SessionStore):
                 if is_new and folder.has(f"{name}.json"):
                     raise _taken(name)
                 is_confirmed = self._files.write(folder, session, name)
-        if not is_confirmed:
-            self._report_unconfirmed(name)
+        self._report_sync(name, is_confirmed)
 
     def _all(self) -> Iterator[tuple[str, Session, os.stat_result]]:
         for name in self._files.names(self._report):
@@ -278,17 +277,12 @@ class FileSessionStore(SessionStore):
                 continue
             yield name, session, status
 
-    def _sync(self, folder: Folder, name: str) -> None:
-        try:
-            folder.sync()
-        except OSError:
-            self._report_unconfirmed(name)
-
-    def _report_unconfirmed(self, name: str) -> None:
-        self._report(
-            f"The disk did not confirm the change of the session '{name}': it is made, but a power "
-            f"cut may undo it."
-        )
+    def _report_sync(self, name: str, is_confirmed: bool) -> None:
+        if not is_confirmed:
+            self._report(
+                f"The disk did not confirm the change of the session '{name}': it is made, but a "
+                f"power cut may undo it."
+            )
 
 
 def _taken(name: str) -> SessionExistsError:

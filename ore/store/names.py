@@ -51,10 +51,8 @@ def _checked(name: str, what: str) -> str:
 def salvaged_name(name: str, number: int) -> str:
     """Return ``NAME.salvaged`` for 1, ``NAME.salvaged-2`` for 2, ..., cut to a legal length."""
     suffix = ".salvaged" if number == 1 else f".salvaged-{number}"
-    stem = name[: MOST_CHARACTERS - len(suffix)]
-    while len((stem + suffix).encode()) > MOST_NAME_BYTES:
-        stem = stem[:-1]
-    return stem + suffix
+    stem = name[: MOST_CHARACTERS - len(suffix)].encode()[: MOST_NAME_BYTES - len(suffix)]
+    return stem.decode(errors="ignore") + suffix
 
 
 def _problem(name: str) -> str | None:

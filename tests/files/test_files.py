@@ -103,7 +103,6 @@ SPECIAL = [
 
 
 @pytest.mark.invariant
-@pytest.mark.skipif(os.name == "nt", reason="these kinds are POSIX's")
 @pytest.mark.parametrize(("kind", "reason"), SPECIAL)
 @pytest.mark.parametrize("confined", [False, True])
 def test_what_is_not_a_small_regular_file_is_refused_at_once(tmp_path, kind, reason, confined):

@@ -11,8 +11,6 @@ import pytest
 from ore import files
 from tests.support.faults import Intercepted, in_child
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
-
 
 def failing(code: int):
     """Let the call fail as the system would."""

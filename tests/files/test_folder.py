@@ -14,8 +14,6 @@ from ore.files.folder import Folder
 from tests.support.faults import Intercepted, failing
 from tests.support.sessions import SPECIAL, make_special
 
-posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions or files")
-
 
 @pytest.fixture
 def folder(tmp_path):
@@ -27,7 +25,6 @@ def mode_of(path) -> int:
     return stat.S_IMODE(os.lstat(path).st_mode)
 
 
-@posix
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_folders_and_files_are_made_for_their_owner_only(tmp_path, umask):
     before = os.umask(umask)
@@ -46,7 +43,6 @@ def test_a_folder_that_is_not_there_is_made_only_when_asked(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-@posix
 def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
     def make(name: str, at: int = 0) -> list[str]:
         path = tmp_path / name
@@ -57,7 +53,6 @@ def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
     make("refused", make("synced").index("fsync") + 1)
 
 
-@posix
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
@@ -66,7 +61,6 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
             pass
 
 
-@posix
 def test_a_folder_is_closed_when_its_block_ends_and_when_it_is_refused(tmp_path):
     before = len(os.listdir("/dev/fd"))
     with Folder(tmp_path):
@@ -83,15 +77,13 @@ def test_a_folder_that_was_not_opened_is_of_no_use(tmp_path):
         Folder(tmp_path).names()
 
 
-@posix
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_folder_of_another_user_is_refused(tmp_path):
     os.chown(tmp_path, 12345, -1)
     with pytest.raises(FileAccessError, match="belongs to another user"), Folder(tmp_path):
         pass
 
 
-@posix
 @pytest.mark.parametrize("kind", ["link", "dangling link", "file"])
 def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
     path, target = tmp_path / "sessions", tmp_path / "target"
@@ -107,7 +99,6 @@ def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
     assert kind == "link" or not target.exists()
 
 
-@posix
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_only_a_regular_file_is_read(folder, kind):
     make_special(folder.path / "x", kind)
@@ -124,7 +115,6 @@ def test_a_file_larger_than_the_limit_is_refused_and_not_cut(folder):
         folder.read("x", 4)
 
 
-@posix
 def test_writing_never_follows_a_link(folder):
     make_special(folder.path / "x", "link")
     with pytest.raises(OSError):
@@ -158,7 +148,6 @@ def test_a_chunk_that_fails_leaves_the_old_file_and_nothing_else(folder):
     assert folder.names() == ["x"]
 
 
-@posix
 def test_the_folder_that_was_opened_is_used_even_when_its_path_is_another_by_now(folder, tmp_path):
     folder.path.rename(tmp_path / "moved")
     (tmp_path / "victim").mkdir()

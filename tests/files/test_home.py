@@ -11,10 +11,7 @@ from ore.__main__ import _env_files
 from ore.errors import HomeError
 from ore.files.home import ore_home
 
-posix = pytest.mark.skipif(os.name == "nt", reason="Windows does not look at HOME")
 
-
-@posix
 @pytest.mark.parametrize(
     "environ, home",
     [
@@ -29,7 +26,6 @@ def test_ore_home_wins_over_home(environ, home):
     assert ore_home(environ) == Path(home)
 
 
-@posix
 @pytest.mark.parametrize("variable", ["ORE_HOME", "HOME"])
 @pytest.mark.parametrize("value", ["", ".", "relative", "~", "~/ore", " /ore"])
 def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
@@ -41,7 +37,6 @@ def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
     )
 
 
-@posix
 def test_without_home_the_systems_own_answer_is_used(monkeypatch):
     monkeypatch.delenv("HOME")
     assert ore_home({}) == Path.home() / ".ore"
@@ -64,7 +59,6 @@ def test_the_environment_is_looked_at_when_asked_and_nothing_is_made(home, monke
     assert list(home.iterdir()) == []
 
 
-@posix
 def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without an entry")
