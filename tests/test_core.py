@@ -190,7 +190,7 @@ def test_a_turn_that_fails_leaves_the_session_as_it_was(take_turn, fault):
 @pytest.mark.invariant
 @both_ways
 @pytest.mark.parametrize("answer", [None, {"content": "Paris."}, Message("assistant", "Paris.")])
-def test_what_is_no_response_is_refused_and_leaves_the_session_as_it_was(take_turn, answer):
+def test_what_is_not_a_response_is_refused_and_leaves_the_session_as_it_was(take_turn, answer):
     session = talk("a", "b")
     before = copy.deepcopy(session)
     with pytest.raises(ReasonerContractError) as caught:
@@ -213,7 +213,7 @@ def test_a_closed_stream_stops_the_model_and_leaves_the_session_as_it_was(read):
     assert reasoner.closed_streams == 1
 
 
-def test_a_stream_that_is_no_generator_is_closed_when_it_fails():
+def test_a_stream_that_is_not_a_generator_is_closed_when_it_fails():
     class Broken:
         is_closed = False
 

@@ -114,7 +114,7 @@ def test_whoever_breaks_a_check_is_told_apart_from_whoever_fails():
     assert OreError.exit_code == 1
 
 
-def test_termination_is_no_exception_that_a_turn_could_catch():
+def test_termination_is_not_an_exception_that_a_turn_could_catch():
     assert not issubclass(Terminated, Exception)
     assert Terminated.exit_code == 143
 

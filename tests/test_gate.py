@@ -99,7 +99,7 @@ def test_grants_are_permissions_or_their_names_and_nothing_else():
         Gate(["everything"])
 
 
-def test_what_ran_is_said_beside_what_the_tool_said():
+def test_the_gates_metadata_stands_beside_the_tools_own():
     result = Gate(ALL).run(Recorder(frozenset({Permission.SHELL, Permission.NETWORK})), {})
     assert (result.tool_name, result.output, result.status) == ("recorder", "done", "ok")
     assert result.metadata.pop("execution_time_ms") >= 0

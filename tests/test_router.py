@@ -85,7 +85,7 @@ def test_a_hint_matches_as_whole_words_in_any_case_and_script(hint, prompt):
         ("a b", "ab"),
     ],
 )
-def test_a_part_of_a_word_is_no_match(hint, prompt):
+def test_a_part_of_a_word_does_not_match(hint, prompt):
     assert route(prompt, target(hint)).target is None
 
 
@@ -200,17 +200,17 @@ def test_without_a_hit_the_fallback_says_why(prompt, targets, name, confidence, 
 
 
 @pytest.mark.parametrize("hint", ["C:\\temp", 'don\'t say "hi"', "é"])
-def test_a_hint_that_can_be_printed_is_said_as_it_is(hint):
+def test_a_printable_hint_is_shown_as_it_is(hint):
     assert route(hint, target(hint)).reasoning == f'"{hint}" matches the skill it'
 
 
-def test_of_a_hint_and_of_a_name_80_characters_are_said():
+def test_80_characters_of_a_hint_and_of_a_name_are_shown():
     decision = route("x" * 81, target("x" * 81, name="y" * 81))
     assert decision.reasoning == f'"{"x" * 80}" matches the skill {"y" * 80}'
     assert decision.target == "y" * 81
 
 
-def test_numbers_are_said_to_six_digits():
+def test_numbers_are_shown_to_six_digits():
     hint = "a b c d e f g h i j k"
     assert route(f"x {hint}", target(hint), threshold=1 - 1e-16).reasoning.endswith(
         "its confidence 0.996372 is below threshold 1"
@@ -243,7 +243,7 @@ def test_the_default_threshold_is_a_half():
         Router()
 
 
-def test_the_test_target_routes_by_its_hints_and_is_no_tool():
+def test_the_test_target_routes_by_its_hints_and_is_not_a_tool():
     assert TEST_ROUTING_TARGET == RoutingTarget(
         "test",
         "tool",

@@ -66,7 +66,7 @@ def test_a_named_path_is_found(prompt, path):
         '"' + "a long/short citation " * 100 + '"',
     ],
 )
-def test_without_a_path_there_is_none(prompt):
+def test_a_prompt_that_names_no_path_gives_none(prompt):
     assert find_path(prompt) is None
 
 

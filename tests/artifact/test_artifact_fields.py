@@ -101,7 +101,7 @@ def test_a_wrong_value_is_refused_in_one_sentence(name, value, said):
 
 
 @pytest.mark.parametrize("data", [None, True, 1, "{}", [], [GOOD]])
-def test_what_is_no_object_is_refused(data):
+def test_what_is_not_an_object_is_refused(data):
     with pytest.raises(ValueError, match=r"^An artifact is a JSON object, not .*\.$"):
         ExecutionArtifact.from_dict(data)
 
@@ -127,7 +127,7 @@ def test_another_version_is_refused_before_anything_else_is_looked_at(version, s
         assert str(caught.value) == said
 
 
-def test_no_version_is_no_supported_version():
+def test_a_missing_version_is_not_supported():
     with pytest.raises(ValueError, match=r"^Unsupported artifact version \(there is none\)"):
         ExecutionArtifact.from_dict(without("artifact_version"))
 
