@@ -178,8 +178,8 @@ def _refusal_error(body: bytes) -> BackendError:
         if "n_prompt_tokens" in error:
             return ContextTruncatedError(
                 f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
-                f"{error.get('n_ctx')}: nothing was sent to the model. In a conversation the "
-                f"prompt is all of it: go on with -o num_ctx=N, or in another one; else shorten it."
+                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, raise the "
+                f"window with -o num_ctx=N, or start a new conversation."
             )
     return BackendError(
         f"The embedded engine refused the turn{said}. Change the prompt, or use another model."
@@ -194,10 +194,10 @@ def _cut_off_error() -> IncompleteAnswerError:
 
 
 def _timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
-    what = "The turn took longer than its deadline allows"
+    what, flag = "The turn took longer than its deadline allows", "--deadline"
     if not deadline.passed:
-        what = f"The embedded model was silent for {silence:g} seconds"
-    return BackendTimeoutError(f"{what}: nothing was kept of this turn; allow more time.")
+        what, flag = f"The embedded model was silent for {silence:g} seconds", "--timeout"
+    return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")
 
 
 def start_server(path: Path, key: str, window: int) -> Any:
@@ -215,7 +215,7 @@ def start_server(path: Path, key: str, window: int) -> Any:
         ) from exc
     except UnicodeEncodeError as exc:
         raise BackendError(
-            f"The engine can't open a file of the name {os.fsencode(path)!r}: rename the file."
+            f"The engine can't open a file named {os.fsencode(path)!r}: rename the file."
         ) from exc
     try:
         return xllamacpp.Server(parameters)
@@ -247,7 +247,7 @@ def _import_engine() -> Any:
     if missing := missing_features(_text_of(_CPU_INFO)):  # an illegal instruction can't be caught
         needed = ", ".join(sorted(missing)).upper()
         raise CapabilityError(
-            f"This processor has no {needed} for the embedded engine: use Ollama."
+            f"The embedded engine needs {needed}, which this processor lacks: use Ollama."
         )
     # Threads that spin while they wait bring a busy machine to a standstill. Read at the import.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

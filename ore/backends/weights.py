@@ -201,7 +201,7 @@ def longest_window(path: Path) -> int:
     if length is None:
         return _BOUND
     if not _LEAST <= length < _BOUND:  # the engine would end the process
-        raise BackendError(f"{path} can't be loaded: its context window has {length} tokens.")
+        raise BackendError(f"{path} can't be loaded: it claims a window of {length} tokens.")
     return length
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner, _metadata, _request
 from ore.core import ORE
 from ore.errors import (
     BackendError,
@@ -20,6 +20,7 @@ from ore.errors import (
     CapabilityError,
     ContextTruncatedError,
     ExtraNotInstalledError,
+    IncompleteAnswerError,
     ModelNotFoundError,
     OreError,
     UsageError,
@@ -47,7 +48,7 @@ def drained(chunks) -> tuple[list[str], object]:
 # Without the engine or a model
 
 
-def test_without_models_there_is_no_default_and_it_is_said_how_to_get_one(home):
+def test_without_models_there_is_no_default_and_the_error_says_how_to_get_one(home):
     backend = EmbeddedBackend()
     assert (backend.models(), backend.default_model()) == ([], None)
     assert not backend.is_installed()
@@ -56,7 +57,7 @@ def test_without_models_there_is_no_default_and_it_is_said_how_to_get_one(home):
 
 
 @pytest.mark.parametrize("named, expected", [(None, "mine"), ("/a.gguf", "/a.gguf")])
-def test_the_default_is_what_was_named_else_what_is_there(home, named, expected):
+def test_the_default_is_the_named_model_else_an_installed_one(home, named, expected):
     folder = home / ".ore" / "models"
     folder.mkdir(parents=True)
     (folder / "mine.gguf").write_bytes(b"GGUF")
@@ -64,7 +65,7 @@ def test_the_default_is_what_was_named_else_what_is_there(home, named, expected)
     assert EmbeddedBackend().models() == ["mine"]
 
 
-def test_a_home_that_is_none_means_not_installed(monkeypatch):
+def test_a_bad_home_means_not_installed(monkeypatch):
     monkeypatch.setenv("ORE_HOME", "relative")
     assert not EmbeddedBackend().is_installed()
     known = EmbeddedBackend().provenance(MODEL)
@@ -81,6 +82,34 @@ def test_the_engine_is_looked_for_and_not_imported():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert done.stdout == "set()"
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({}, {"temperature": 0, "repeat_penalty": 1.1, "max_tokens": 1024}),
+        (
+            {"num_ctx": 512, "num_predict": 3, "num_keep": 4, "temperature": 0.5, "seed": 1},
+            {"temperature": 0.5, "repeat_penalty": 1.1, "max_tokens": 3, "n_keep": 4, "seed": 1},
+        ),
+    ],
+)
+def test_options_reach_the_engine_under_its_own_names(options, expected):
+    request = _request(HI, Settings(options=options), 1024)
+    assert request == {
+        **expected,
+        "messages": [{"role": m.role, "content": m.content} for m in HI],
+        "cache_prompt": False,
+        "reasoning_format": "auto",
+    }
+
+
+@pytest.mark.parametrize(
+    "last", [{}, {"finish_reason": "stop"}, {"timings": {"predicted_n": 3}}], ids=str
+)
+def test_an_answer_without_an_end_or_without_its_counts_is_incomplete(last):
+    with pytest.raises(IncompleteAnswerError):
+        _metadata(last, 4096)
 
 
 @pytest.mark.skipif("EmbeddedBackend().has_engine()", reason="the engine is installed")
@@ -112,7 +141,7 @@ def test_an_answer_is_the_same_whole_or_in_chunks_and_each_time(kept):
 
 
 @pytest.mark.embedded
-def test_the_metadata_are_the_engine_s_own(kept):
+def test_the_metadata_come_from_the_engine(kept):
     metadata = kept.reason(HI).metadata
     for name in ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration"):
         assert type(metadata[name]) is int and metadata[name] > 0
@@ -155,7 +184,7 @@ def test_several_system_messages_and_a_tool_s_result_all_reach_the_model(kept):
     ],
     ids=["none", "role", "surrogate", "image"],
 )
-def test_messages_that_no_model_can_be_given_are_refused(kept, messages, error):
+def test_messages_that_a_model_can_t_take_are_refused(kept, messages, error):
     with pytest.raises(error):
         kept.reason(messages)
 
@@ -268,7 +297,7 @@ def test_names_and_paths_lead_to_models_and_others_to_errors(model_dir, tmp_path
 
 @pytest.mark.embedded
 @pytest.mark.parametrize("size", [100, 5_000_000], ids=["its head only", "half of it"])
-def test_a_damaged_model_is_one_sentence(model_dir, tmp_path, size, capfd):
+def test_a_damaged_model_is_reported_in_one_sentence(model_dir, tmp_path, size, capfd):
     path = tmp_path / "half.gguf"
     with open(next(model_dir.glob("*.gguf")), "rb") as file:
         path.write_bytes(file.read(size))

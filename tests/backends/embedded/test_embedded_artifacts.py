@@ -84,7 +84,7 @@ def test_the_hash_of_the_dry_run_is_that_of_the_run(folder, flags):
     assert plan["options"] == made["provenance"]["options"] == {"num_predict": 12}
 
 
-def test_another_option_is_said_to_be_on_purpose(folder):
+def test_another_option_is_reported_as_intended(folder):
     assert run("Say hi.", *BRIEF, "--artifact-out", "a.json", cwd=folder).code == 0
     done = run("--replay", "a.json", "-o", "num_predict=2", cwd=folder)
     assert done.code == 3 and "on purpose: options num_predict=2" in done.out

@@ -95,7 +95,7 @@ def test_any_gguf_file_can_be_named(model_dir, tmp_path):
     assert "Paris" in run(CAPITAL, "--model", str(link)).out
 
 
-def test_a_file_that_is_no_model_is_one_sentence(tmp_path):
+def test_a_file_that_is_not_a_model_is_reported_in_one_sentence(tmp_path):
     path = tmp_path / "no.gguf"
     path.write_bytes(b"GGUF" + b"\0" * 1000)
     result = run("hi", "--model", str(path))

@@ -132,7 +132,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
         list(events(engine, request))
 
 
-def test_what_the_engine_refuses_is_said_in_its_words(engine):
+def test_a_refusal_carries_the_engine_s_words(engine):
     with pytest.raises(BackendError, match="refused the turn: .*temperature"):
         list(events(engine, {**SHORT, "temperature": "hot"}))
 
@@ -149,7 +149,7 @@ def test_a_deadline_that_has_passed_sends_nothing(engine):
         list(events(engine, SHORT, end=time.monotonic() - 1))
 
 
-def test_an_engine_that_is_closed_in_mid_answer_is_no_complete_answer(path):
+def test_an_engine_that_is_closed_in_mid_answer_leaves_it_incomplete(path):
     engine = Engine(path)
     found = events(engine, ENDLESS)
     next(found)

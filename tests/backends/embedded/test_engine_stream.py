@@ -109,6 +109,11 @@ def test_a_stream_that_stalls_ends_in_time(silence, after, said):
         assert said in str(_timeout_error(silence, deadline))
 
 
+def test_where_both_bounds_are_set_the_one_that_was_met_is_named():
+    assert "deadline" in str(_timeout_error(30.0, Deadline(0)))
+    assert "silent for 30 seconds" in str(_timeout_error(30.0, Deadline(60)))
+
+
 def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     with answering(*[b": drip\n"] * 200) as (response, sock):
         with pytest.raises(TimeoutError):
@@ -126,6 +131,6 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
         (b"", BackendError, "refused the turn."),
     ],
 )
-def test_what_the_engine_answers_instead_is_put_in_a_sentence(body, kind, said):
+def test_an_error_reply_becomes_a_sentence(body, kind, said):
     error = _refusal_error(body)
     assert type(error) is kind and said in str(error)

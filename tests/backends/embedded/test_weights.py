@@ -40,14 +40,16 @@ def put(folder: Path, name: str, data: bytes = GGUF) -> Path:
         ({"ORE_MODEL_DIR": "/models", "ORE_HOME": "/elsewhere"}, "/models"),
     ],
 )
-def test_the_folder_is_ore_s_own_unless_it_is_named(home, monkeypatch, environ, expected):
+def test_the_models_folder_is_in_ore_s_home_unless_it_is_named(
+    home, monkeypatch, environ, expected
+):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert str(weights.models_folder()) == expected.format(home=home)
 
 
 @pytest.mark.parametrize("named", ["", "models", "~/models"])
-def test_a_folder_that_is_no_absolute_path_is_refused(monkeypatch, named):
+def test_a_relative_models_folder_is_refused(monkeypatch, named):
     monkeypatch.setenv("ORE_MODEL_DIR", named)
     with pytest.raises(HomeError, match="ORE_MODEL_DIR"):
         weights.models_folder()
@@ -56,7 +58,7 @@ def test_a_folder_that_is_no_absolute_path_is_refused(monkeypatch, named):
 LONG = f"/{'x' * 300}.gguf"  # longer than a file's name may be, so looking at it is an error
 
 
-def test_what_can_t_be_looked_at_is_not_there(folder):
+def test_a_file_that_can_t_be_looked_at_is_not_installed(folder):
     (folder / "mine.gguf").symlink_to(LONG)
     assert weights.installed() == {}
     with pytest.raises(ModelNotFoundError, match="There is no file"):
@@ -102,7 +104,7 @@ def test_a_folder_that_can_t_be_listed_is_an_error(home):
         ("/no/such.gguf", "There is no file /no/such.gguf"),
     ],
 )
-def test_a_model_that_is_not_there_says_what_to_do(folder, model, said):
+def test_a_missing_model_says_what_to_do(folder, model, said):
     put(folder, "mine.gguf")
     with pytest.raises(ModelNotFoundError, match=said) as error:
         weights.find(model)
@@ -120,7 +122,7 @@ def test_a_model_is_found_by_its_name_and_by_its_path(folder, tmp_path):
     assert weights.find(str(other)) == other
 
 
-def test_what_is_no_gguf_file_is_refused(folder):
+def test_a_model_that_is_not_gguf_is_refused(folder):
     put(folder, "mine.gguf", b"#!/bin/sh")
     with pytest.raises(FileAccessError, match="is not a GGUF model"):
         weights.find("mine")
@@ -175,7 +177,7 @@ def test_hashes_of_files_that_are_gone_are_forgotten(folder, tmp_path):
     "text",
     ["", "[]", "{", '{"PATH": 1}', '{"PATH": {"size": 64, "mtime_ns": MTIME, "sha256": 5}}'],
 )
-def test_a_damaged_memory_is_made_anew(folder, text):
+def test_damaged_hashes_are_replaced(folder, text):
     path, sidecar = put(folder, "mine.gguf"), folder / ".digests.json"
     mtime = str(path.stat().st_mtime_ns)
     sidecar.write_text(text.replace("PATH", str(path)).replace("MTIME", mtime))
@@ -184,14 +186,14 @@ def test_a_damaged_memory_is_made_anew(folder, text):
     assert json.loads(sidecar.read_text())[str(path)]["sha256"] == true
 
 
-def test_a_memory_that_can_t_be_written_costs_time_and_nothing_else(folder):
+def test_hashes_that_can_t_be_written_cost_time_only(folder):
     (folder / ".digests.json").mkdir()
     path = put(folder, "mine.gguf")
     assert weights.file_digest(path) == hashlib.sha256(GGUF).hexdigest()
     assert sorted(each.name for each in folder.iterdir()) == [".digests.json", "mine.gguf"]
 
 
-def test_a_hash_of_no_file_is_an_error(folder):
+def test_a_missing_file_has_no_hash(folder):
     with pytest.raises(FileAccessError, match="can't be read"):
         weights.file_digest(folder / "none.gguf")
 

@@ -85,7 +85,7 @@ def test_json_is_one_ascii_document():
 @pytest.mark.parametrize(
     "value", [{"a": {1, 2}}, {"a": float("nan")}, nested(100_000)], ids=range(3)
 )
-def test_what_json_cannot_say_is_an_error_and_nothing_is_written(value):
+def test_a_value_without_json_is_an_error_and_nothing_is_written(value):
     target = console()
     with pytest.raises(ReasonerContractError):
         target.json(value)
@@ -109,7 +109,7 @@ def test_a_closed_stdout_is_an_error_and_a_closed_stderr_is_survived():
         target.chunk("x")
 
 
-def test_a_reader_that_went_away_is_told_apart_from_a_full_disk():
+def test_a_reader_that_went_away_is_not_taken_for_a_full_disk():
     reading, writing = os.pipe()
     os.close(reading)
     target = console(open(writing, "w", encoding="utf-8"))
@@ -144,7 +144,7 @@ class Partly(io.RawIOBase):
         return len(data[:3])
 
 
-def test_an_answer_is_written_whole_also_where_nothing_is_buffered():
+def test_an_answer_is_written_whole_even_without_a_buffer():
     raw = Partly()
     target = console(io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
     target.json({"answer": "long enough"})
@@ -177,6 +177,15 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_a_step_where_none_can_be_dra
     assert piped.stderr.getvalue() == dumb.stderr.getvalue() == "reading\nchecking\n"
     shown = terminal.stderr.getvalue()
     assert "50% of 2.0 MB" in shown and shown.endswith("\r") and "\n" not in shown
+
+
+def test_a_bar_covers_the_longer_one_before_it_and_is_not_drawn_too_often():
+    target = console(err=Terminal())
+    for done in (1_000_000, 1_100_000):
+        target.progress("reading", done, 2_000_000)
+    target.progress("read", 1_000_000, 0)
+    long, short, rest = target.stderr.getvalue().split("\r")
+    assert (short.rstrip(), len(short), rest) == ("read: 1.0 MB", len(long), "")
 
 
 def test_a_bar_never_makes_a_second_line_in_a_narrow_terminal():
@@ -216,7 +225,7 @@ def test_a_question_that_the_end_of_the_input_answers_leaves_its_line():
     assert err.getvalue() == "Sure? [y/N] \n"
 
 
-def test_streams_that_were_closed_by_others_are_no_terminals_and_are_survived():
+def test_streams_that_others_closed_are_not_terminals_and_are_survived():
     out, err = Terminal(), io.StringIO()
     err.close()
     target = console(out, err)

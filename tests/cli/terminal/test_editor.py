@@ -47,7 +47,7 @@ def test_visual_goes_before_editor(editor):
         ({"EDITOR": "false"}, FileAccessError),
     ],
 )
-def test_no_editor_is_one_sentence(environ, error):
+def test_a_missing_or_failing_editor_is_reported_in_one_sentence(environ, error):
     with pytest.raises(error) as raised:
         write_in_editor("", environ)
     assert "\n" not in str(raised.value)
@@ -63,12 +63,12 @@ def test_no_editor_is_one_sentence(environ, error):
         ('head -c 1048577 /dev/zero > "$2"', FileAccessError),
     ],
 )
-def test_what_is_no_text_is_not_sent(editor, script, error):
+def test_a_file_that_is_not_text_is_not_sent(editor, script, error):
     with pytest.raises(error):
         write_in_editor("", editor(script))
 
 
-def test_an_editor_opens_also_where_no_signal_can_be_handled(editor):
+def test_an_editor_opens_even_where_no_signal_can_be_handled(editor):
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(write_in_editor, "kept", editor("true")).result() == "kept"
 

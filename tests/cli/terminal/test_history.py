@@ -21,7 +21,7 @@ def path(home):
     return home / ".ore" / "history"
 
 
-def test_entries_come_back_in_order_also_those_of_several_lines(path):
+def test_entries_come_back_in_order_even_those_of_several_lines(path):
     entries = ["one", "two\nlines\r\n", "back\\slash \\n", "語 \u2028 é"]
     for entry in entries:
         history().add(entry)
@@ -63,7 +63,7 @@ def test_an_entry_that_is_too_long_is_not_kept(path):
     assert not path.exists()
 
 
-def test_it_can_be_refused(path):
+def test_the_history_can_be_switched_off(path):
     history().add("one")
     none = history(ORE_NO_HISTORY="1")
     none.add("two")
@@ -71,7 +71,7 @@ def test_it_can_be_refused(path):
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "fifo", "bytes", "no home"])
-def test_what_is_no_history_is_left_alone(path, kind, tmp_path):
+def test_something_else_in_place_of_the_history_is_left_alone(path, kind, tmp_path):
     path.parent.mkdir(mode=0o700)
     target = tmp_path / "target"
     target.write_text("mine")

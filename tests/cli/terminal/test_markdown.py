@@ -54,6 +54,13 @@ def test_blocks_look_as_they_should():
     assert lines[-1] == "Last."
 
 
+@pytest.mark.parametrize(
+    "source, expected", [("- a", " • a"), ("| a |\n|---|\n| 1 |", " a\n ─\n 1")]
+)
+def test_a_block_has_no_empty_lines_around_it(source, expected):
+    assert shown(source) == f"\n{expected}\n"
+
+
 def test_a_block_is_shown_when_the_next_one_begins():
     blocks = Markdown(40, False)
     assert blocks.feed("One *para") == ""

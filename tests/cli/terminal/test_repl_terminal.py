@@ -251,7 +251,7 @@ def test_without_readline_everything_but_editing_works(tmp_path):
         assert terminal.end()[0] == 0
 
 
-def test_what_was_typed_before_a_question_is_no_answer_to_it():
+def test_what_was_typed_before_a_question_does_not_answer_it():
     FileSessionStore().save(Session(), "precious")
     with OnTerminal("--delete-session", "precious") as terminal:
         terminal.type("y\r")

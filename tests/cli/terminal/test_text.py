@@ -119,7 +119,7 @@ def test_rows_stand_below_each_other_in_any_script():
 @pytest.mark.parametrize(
     "pieces", [["one\r\ntwo\r"], list("one\r\ntwo\r"), ["one\r", "\ntwo", "\r"]]
 )
-def test_a_line_s_end_of_two_characters_is_one_wherever_the_stream_is_cut(pieces):
+def test_crlf_is_one_line_end_wherever_the_stream_is_cut(pieces):
     text = AnswerText(40)
     assert "".join(map(text.feed, pieces)) + text.end() == "one\ntwo^M"
 

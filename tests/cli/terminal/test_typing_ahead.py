@@ -59,7 +59,7 @@ def test_pastes_are_marked_where_lines_are_edited(terminal, is_edited, shown):
     assert written == shown
 
 
-def test_what_is_no_terminal_is_left_alone(tmp_path):
+def test_a_file_or_memory_is_left_alone(tmp_path):
     (tmp_path / "file").write_bytes(b"text\n")
     written: list[str] = []
     with open(tmp_path / "file", "rb") as file:
@@ -69,7 +69,7 @@ def test_what_is_no_terminal_is_left_alone(tmp_path):
     assert written == []
 
 
-def test_a_terminal_that_goes_away_in_the_block_is_no_error(terminal):
+def test_a_terminal_that_goes_away_in_the_block_is_not_an_error(terminal):
     _, stdin = terminal
     with hidden_typing(stdin, lambda _: None, is_edited=False):
         stdin.close()

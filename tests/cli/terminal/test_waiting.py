@@ -47,7 +47,7 @@ def test_the_phase_and_the_seconds_are_shown_and_taken_away_before_the_answer():
     assert target.stdout.getvalue() == "[AYA]: Paris.\n"
 
 
-def test_a_stall_in_mid_answer_is_said_and_taken_away():
+def test_a_stall_in_mid_answer_is_shown_and_taken_away():
     err = Terminal()
     target = console(err)
     with counting(target, lambda: "waiting"):
@@ -77,13 +77,13 @@ def test_it_is_gone_when_the_turn_fails():
         (Terminal(), {}),
     ],
 )
-def test_a_pipe_a_dumb_terminal_and_one_that_nobody_names_are_spared(err, environ):
+def test_a_pipe_a_dumb_terminal_and_an_unnamed_one_get_no_indicator(err, environ):
     with counting(console(err, environ), lambda: "waiting"):
         time.sleep(0.05)
     assert err.getvalue() == ""
 
 
-def test_where_the_system_has_no_thread_left_there_is_no_indicator_and_no_error():
+def test_without_a_free_thread_there_is_no_indicator_and_no_error():
     before = threading.stack_size(1 << 47)
     try:
         with counting(target := console(Terminal()), lambda: "waiting"):
@@ -110,7 +110,7 @@ def test_a_hostile_phase_is_shown_and_not_obeyed():
 @pytest.mark.parametrize(
     "columns, shown", [(20, "reading the p… · 7 s"), (0, "reading the prompt · 7 s")]
 )
-def test_in_a_narrow_terminal_the_seconds_are_what_stays(columns, shown):
+def test_a_narrow_terminal_cuts_the_phase_and_keeps_the_seconds(columns, shown):
     err = Terminal()
     target = console(err)
     target._columns = lambda stream: columns + 1 if columns else 0
@@ -134,7 +134,7 @@ def test_nothing_is_drawn_when_the_turn_ended_while_the_phase_was_asked():
     assert not drawn or drawn[-1] == ("", "")
 
 
-def test_what_is_waited_for_can_t_begin_a_line():
+def test_a_phase_never_begins_a_new_line():
     err = Terminal()
     console(err)._draw("loading we\nore: run this", " · 7 s")
     assert "loading we^Jore: run this · 7 s" in err.getvalue()
