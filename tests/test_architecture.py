@@ -181,3 +181,24 @@ def test_the_core_loads_nothing_that_knows_a_server_a_socket_or_a_thread():
 def test_import_ore_loads_nothing_heavy():
     heavy = {"ollama", "httpx", "yaml", "argparse", "dotenv", "json", "dataclasses", "xllamacpp"}
     assert imported_by("import ore") & heavy == set()
+
+
+@pytest.mark.invariant
+def test_a_plain_turn_loads_no_store_no_router_and_no_yaml():
+    code = """
+import io
+from ore.cli import main
+from ore.cli.terminal.console import Console
+from tests.support.harness import ScriptedBackend
+console = Console(None, io.StringIO(), io.StringIO(), {})
+assert main(["hi"], console, lambda *_: ScriptedBackend(["Hello."])) == 0
+"""
+    unwanted = {
+        "ore.store",
+        "ore.router",
+        "ore.cli.repl",
+        "ore.backends.embedded",
+        "yaml",
+        "ollama",
+    }
+    assert imported_by(code) & unwanted == set()

@@ -76,6 +76,8 @@ def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     assert "Not known on both sides, so not compared: backend, options, grants, messages" in (
         result.err
     )
+    as_json = ore("--diff", "old.json", "a.json", "--json")
+    assert "Not known" not in as_json.err and "backend" in as_json.json["not_known"]
 
 
 def test_as_json(ore, folder):

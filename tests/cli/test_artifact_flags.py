@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.support.harness import ScriptedBackend
+
 
 def test_the_artifact_on_stdout_is_the_only_output(ore):
     result = ore("hi", "--artifact-out", "--tool", "echo")
@@ -53,6 +55,19 @@ def test_the_model_is_that_of_the_artifact_unless_one_is_named(ore, tmp_path):
     assert ore("--artifact-in", str(path), "--json", models=("a", "b")).json["model_id"] == "b"
     chosen = ore("--artifact-in", str(path), "--model", "a", "--json", models=("a", "b"))
     assert chosen.json["model_id"] == "a" and "model a" in chosen.err
+
+
+def test_the_backend_is_chosen_for_the_model_of_the_artifact(ore, tmp_path):
+    path = tmp_path / "run.json"
+    ore("hi", "--artifact-out", str(path), "--model", "b", models=("a", "b"))
+    asked_for = []
+
+    def open_backend(wanted, *_):
+        asked_for.append(wanted.model)
+        return ScriptedBackend(["Paris."], ("a", "b"))
+
+    assert ore("--artifact-in", str(path), open_backend=open_backend).code == 0
+    assert asked_for == ["b"]
 
 
 def test_tools_and_routes_in_an_artifact_run_nothing(ore, tmp_path):

@@ -50,6 +50,11 @@ def test_notices_are_written_and_not_with_quiet(ore, kept, args, more, is_quiet)
     assert (result.err.strip() == "") == is_quiet
 
 
+def test_thinking_is_not_followed_with_quiet(ore):
+    assert ore("hi").backend.settings.on_thinking is not None
+    assert ore("hi", "-q").backend.settings.on_thinking is None
+
+
 @pytest.mark.parametrize(
     "args, said",
     [

@@ -66,6 +66,14 @@ def test_an_edited_persona_is_seen_where_messages_are_rebuilt_and_only_there(ore
     assert [call[0].content for call in result.calls] == ["You are someone else.", "You rhyme."]
 
 
+def test_a_rebuilt_prompt_keeps_the_source_that_was_recorded(ore, folder, persona):
+    record(folder / "a.json", "--persona", "poet", stdin="hi")
+    persona.write_text("You are someone else.")
+    result = ore("--replay", "a.json")
+    assert result.code == 3
+    assert " stdin sha256:" in result.out and "prompt sha256:" not in result.out
+
+
 @pytest.mark.parametrize(
     "flags, system",
     [

@@ -343,3 +343,10 @@ def test_a_repl_that_cannot_ask_ends():
     console = Console(TypedInput(b"one\n"), FullTerminal(), Terminal())
     assert main(["-i"], console, lambda *_: ScriptedBackend(["One."])) == 1
     assert "No space left" in console.stderr.getvalue()
+
+
+def test_verbose_does_not_repeat_what_is_shown_apart(ore):
+    said = {"thinking": "Let me see.", "format": {"type": "object"}, "total_duration": 5}
+    err = ore("hi", "-v", metadata=said).err
+    assert "total_duration" in err
+    assert "thinking" not in err and "format" not in err
