@@ -13,6 +13,7 @@ import pytest
 import ore as package
 from ore.cli import main, run
 from ore.errors import OreError
+from tests.support.harness import ScriptedBackend
 from tests.support.process import ROOT, environment
 
 
@@ -154,3 +155,15 @@ def test_a_run_in_another_thread_than_the_main_one_leaves_signals_alone(capsys):
         threads.submit(run, ["--version"]).result()
     assert capsys.readouterr().out.startswith("ore ")
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("argv, pulls", [(["--pull", "small"], True), (["--list-models"], False)])
+def test_what_opens_the_backend_is_told_whether_a_model_is_to_be_fetched(ore, argv, pulls):
+    asked_for = []
+
+    def open_backend(wanted, *_):
+        asked_for.append(wanted.pulls)
+        return ScriptedBackend()
+
+    assert ore(*argv, open_backend=open_backend).code == 0
+    assert asked_for == [pulls]
