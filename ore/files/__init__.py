@@ -70,7 +70,9 @@ def read_confined(root: Path | str, relative: str, limit: int, *, head: int | No
         FileNotFoundError: There is no such file.
         FileAccessError: It is there and can't be read.
     """
-    parts = _confined_parts(relative)
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts or not parts:
+        raise PermissionError(errno.EACCES, "leads out of the folder", relative)
     shown = Path(root, *parts)
     try:
         folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
@@ -128,13 +130,6 @@ def read_file(
     return data, status
 
 
-def _confined_parts(relative: str) -> list[str]:
-    parts = [part for part in relative.split("/") if part not in ("", ".")]
-    if relative.startswith("/") or ".." in parts or not parts:
-        raise PermissionError(errno.EACCES, "leads out of the folder", relative)
-    return parts
-
-
 def _judge(status: os.stat_result, pipe: bool) -> None:
     _refuse_link(status)
     if not stat.S_ISREG(status.st_mode) and not (pipe and stat.S_ISFIFO(status.st_mode)):
@@ -190,8 +185,8 @@ def replace_file(
         chunks: The bytes.
         mode: The new file's permissions.
         folder: An open folder, which ``path`` is below; it is not put on disk.
-        temporary: A name beside it that nobody else writes to meanwhile; what is there is removed.
-            None is a name of its own each time.
+        temporary: A name beside it that nobody else writes to meanwhile, where what is there is
+            removed; else there is a new name each time.
 
     Returns:
         The new file's status.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 
 from ore.errors import SessionNameError
 
@@ -31,11 +30,6 @@ def check_name(name: str, what: str = "session") -> str:
     """
     if not isinstance(name, str):
         raise SessionNameError(f"A {what}'s name is text, not {type(name).__name__}.", repr(name))
-    return _checked(name, what)
-
-
-@lru_cache(maxsize=64)  # the same few are asked for at every save
-def _checked(name: str, what: str) -> str:
     if len(name) <= 4 * MOST_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
     if (problem := _problem(name)) is not None:

@@ -45,7 +45,7 @@ class _Known:
 
 
 class SessionFiles:
-    """``NAME.json`` for every session, and ``.NAME.tmp`` while one is being replaced."""
+    """``NAME.json`` for every session, and ``.NAME.tmp`` while one is replaced."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
