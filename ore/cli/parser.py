@@ -32,12 +32,11 @@ exit codes: 0 success, 1 failure, 2 wrong usage, 3 a check failed,
 
 SHELLS = ("bash", "zsh", "fish")
 
-NUMBERS = {
+ALLOWED_NUMBERS = {
     "--timeout": "a number of seconds above 0",
     "--deadline": "a number of seconds above 0",
     "--route-threshold": "a number from 0 to 1",
 }
-"""What the flags that take a number allow."""
 
 
 class _Text(argparse.Action):
@@ -121,7 +120,7 @@ class Parser(argparse.ArgumentParser):
         what, _, value = problem.partition(": ")
         if what.startswith("invalid "):
             (action,) = (each for each in self._actions if flag in each.option_strings)
-            *most, last = action.choices or (NUMBERS[flag],)
+            *most, last = action.choices or (ALLOWED_NUMBERS[flag],)
             allowed = f"{', '.join(most)} or {last}" if most else last
             value = value.rpartition(" (choose from ")[0] if action.choices else value
             message = f"{flag} must be {allowed}, not {value}"

@@ -174,12 +174,9 @@ def _tell_limits(run: Run, response: Response) -> None:
         notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
 
 
-def outcome_of_stop(run: Run, before: int) -> str:
-    """Return what became of a turn that was interrupted, after saving it if it was answered.
-
-    ``before`` is how many messages the session had before the turn.
-    """
-    if run.conversation.length == before:
+def outcome_of_stop(run: Run, length_before: int) -> str:
+    """Return what became of a turn that was interrupted, after saving it if it was answered."""
+    if run.conversation.length == length_before:
         return _DROPPED
     error = run.conversation.keep()
     if error is None:
