@@ -76,17 +76,23 @@ class Deadline:
         return left if timeout is None else min(left, timeout)
 
 
-def bound(stream: Any, deadline: Callable[[], Deadline]) -> None:
-    """Let a connection's reads and writes last no longer than the deadline of its request.
+def bound(stream: Any, current: Callable[[], Deadline]) -> None:
+    """Let a connection's reads and writes last no longer than a deadline.
 
-    The deadline is asked for each time, for a connection outlives a request. ``stream`` is a
-    ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
+    It is ``stream.deadline`` while an answer is read in parts, else that of the request that the
+    thread is about, for a connection outlives a request. ``stream`` is a ``NetworkStream``
+    (https://www.encode.io/httpcore/network-backends/).
     """
     if stream is None or "read" in vars(stream):
         return
     read, write = stream.read, stream.write
-    stream.read = lambda size, timeout=None: read(size, deadline().wait(timeout))
-    stream.write = lambda data, timeout=None: write(data, deadline().wait(timeout))
+
+    def wait(timeout: float | None) -> float | None:
+        return (stream.deadline or current()).wait(timeout)
+
+    stream.deadline = None
+    stream.read = lambda size, timeout=None: read(size, wait(timeout))
+    stream.write = lambda data, timeout=None: write(data, wait(timeout))
 
 
 def trace_of(deadline: Callable[[], Deadline]) -> Callable[[str, dict[str, Any]], None]:

@@ -7,8 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, suppress
-from types import TracebackType
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
-from ore.errors import BackendError, OreError
+from ore.errors import BackendError
 from ore.types import strictjson
 
 if TYPE_CHECKING:  # imported by the first question: a program that asks nothing has no use for it
@@ -79,7 +78,7 @@ class OllamaClient:
             strict: The server is told not to shorten the prompt.
         """
         turn = Request(request["model"], timeout, Deadline(deadline), strict, is_turn=True)
-        with _Asking(self, turn) as client:
+        with self._asking(turn) as client:
             return client.chat(stream=False, **request)
 
     def chat_parts(
@@ -166,7 +165,7 @@ class OllamaClient:
         self, method: str, path: str, document: Any = None, *, model: str = "", seconds: float
     ) -> dict[str, Any]:
         question = Request(model, deadline=Deadline(seconds))
-        with _Asking(self, question) as client:
+        with self._asking(question) as client:
             client._request_raw(method, path, json=document)  # type: ignore[no-untyped-call]
         try:
             value = strictjson.parse(question.body, limit=REPLY_LIMIT)
@@ -188,16 +187,31 @@ class OllamaClient:
         self, request: Request, begin: Callable[[Client], Iterator[Any]]
     ) -> Generator[Any, None, None]:
         """Yield the parts of an answer; what the reader raises in between is its own."""
-        asking = _Asking(self, request)
-        with asking as client:
+        with self._asking(request) as client:
             parts = cast("Generator[Any, None, None]", begin(client))
+            part = next(parts, None)
         with closing(parts):
-            while True:
-                with asking:
+            try:
+                while part is not None:
+                    yield part
                     part = next(parts, None)
-                if part is None:
-                    return
-                yield part
+            except self._kinds as exc:
+                raise error_of(exc, request, self.host) from exc
+            finally:
+                if request.connection is not None:
+                    request.connection.deadline = None
+
+    @contextmanager
+    def _asking(self, request: Request) -> Iterator[Client]:
+        """Make this thread about one request; what goes wrong is one of our errors."""
+        client = self._made()
+        before, self._hooks.request = self._hooks.request, request
+        try:
+            yield client
+        except self._kinds as exc:
+            raise error_of(exc, request, self.host) from exc
+        finally:
+            self._hooks.request = before
 
     def _made(self) -> Client:
         """Return the one ``ollama.Client``, made by the first question."""
@@ -205,30 +219,6 @@ class OllamaClient:
             if self._client is None:
                 self._client, self._kinds = new_client(self.host, self._hooks, self._transport)
             return self._client
-
-
-class _Asking:
-    """While it is entered, this thread is about one request; what goes wrong is one of our errors."""
-
-    def __init__(self, client: OllamaClient, request: Request) -> None:
-        self._client = client
-        self._request = request
-
-    def __enter__(self) -> Client:
-        self._before = self._client._hooks.request
-        self._client._hooks.request = self._request
-        try:
-            return self._client._made()
-        except BaseException:
-            self._client._hooks.request = self._before
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self._client._hooks.request = self._before
-        if isinstance(exc, self._client._kinds) and not isinstance(exc, OreError):
-            raise error_of(exc, self._request, self._client.host) from exc
 
 
 def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:

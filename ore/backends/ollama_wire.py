@@ -71,6 +71,7 @@ class Request:
     location: str = ""
     body: bytes = b""
     lines: Lines | None = None
+    connection: Any = None
 
 
 class Hooks:
@@ -118,9 +119,12 @@ class Hooks:
             raise ValueError(f"the answer is encoded as {encoding}")
         response.encoding = "utf-8"
         stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous
-        bound(response.extensions.get("network_stream"), self._deadline)
+        connection = response.extensions.get("network_stream")
+        bound(connection, self._deadline)
         if request.in_parts and request.status < 300:
             request.lines = Lines(stream)
+            if connection is not None:
+                request.connection, connection.deadline = connection, request.deadline
             # Where the package gets its lines from: its own way cuts where JSON does not, and
             # costs a quarter more.
             response.iter_lines = request.lines.__iter__  # type: ignore[method-assign]
