@@ -29,6 +29,7 @@ LEVEL_OF = {room: len(LEVELS) - row for row, rooms in enumerate(LEVELS) for room
 BY_NAME = {("ore.reasoner", "ore.backends")}
 """``ore.reasoner.AyaReasoner`` is looked up when it is used: nothing is imported before."""
 MOST_ENTRIES = 18
+MOST_IMPORTS_IN_FUNCTIONS = 50
 CORE_MAY_IMPORT = {"ore.errors", "ore.reasoner", "ore.types"}
 MOST_LINES_OF_A_FILE = 320
 MOST_LINES_OF_A_FUNCTION = 60
@@ -110,6 +111,26 @@ def test_imports_go_down_only():
 def test_a_stranger_sees_few_names_at_the_top():
     entries = [path for path in (ROOT / "ore").iterdir() if path.name != "__pycache__"]
     assert len(entries) <= MOST_ENTRIES
+
+
+def test_few_imports_stand_in_functions():
+    """They are at a dispatch, or before a package that is optional or slow to load."""
+    late = [
+        f"{module_name(path)}:{inner.lineno}"
+        for path in source_files()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, (ast.Import, ast.ImportFrom))
+    ]
+    assert len(set(late)) <= MOST_IMPORTS_IN_FUNCTIONS, late
+
+
+def test_a_file_has_a_name_that_no_other_has():
+    names = [
+        path.name for path in source_files() if path.name not in ("__init__.py", "__main__.py")
+    ]
+    assert sorted(names) == sorted(set(names))
 
 
 @pytest.mark.invariant

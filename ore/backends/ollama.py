@@ -194,6 +194,7 @@ class AyaReasoner(Reasoner):
                     if text := self._take(answer, part.message):
                         yield text
                     if part.done:
+                        next(parts, None)  # the stream's end, so that the connection stays open
                         break
                 else:
                     raise failures.unfinished_error(self.host)

@@ -27,6 +27,7 @@ QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
 _PROBE_SECONDS = 2.0
+_END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
 _LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
 
 
@@ -186,7 +187,10 @@ class OllamaClient:
     def _parts(
         self, request: Request, begin: Callable[[Client], Iterator[Any]]
     ) -> Generator[Any, None, None]:
-        """Yield the parts of an answer; what the reader raises in between is its own."""
+        """Yield the parts of an answer; what the reader raises in between is its own.
+
+        Whoever reads on after the last part has the connection kept open.
+        """
         with self._asking(request) as client:
             parts = cast("Generator[Any, None, None]", begin(client))
             part = next(parts, None)
@@ -194,9 +198,13 @@ class OllamaClient:
             try:
                 while part is not None:
                     yield part
+                    request.is_done = getattr(part, "done", False) is True
+                    if request.is_done and request.connection is not None:
+                        request.connection.deadline = Deadline(_END_SECONDS)
                     part = next(parts, None)
             except self._kinds as exc:
-                raise error_of(exc, request, self.host) from exc
+                if not request.is_done:
+                    raise error_of(exc, request, self.host) from exc
             finally:
                 if request.connection is not None:
                     request.connection.deadline = None

@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,6 +57,7 @@ class Request:
         is_turn: Whether it takes a turn, whose bounds a user sets.
         in_parts: Whether the answer comes line by line, in ``lines``, or in one piece, ``body``.
         sent: Whether the request was about to go out when something happened.
+        is_done: Whether the server has said that the answer is done.
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
     """
@@ -67,6 +69,7 @@ class Request:
     is_turn: bool = False
     in_parts: bool = False
     sent: bool = False
+    is_done: bool = False
     status: int = 0
     location: str = ""
     body: bytes = b""
@@ -100,17 +103,13 @@ class Hooks:
         if request.deadline.seconds:
             sent.extensions["trace"] = self._trace
         if request.strict:
-            import httpx
-
             document = {**json.loads(sent.read()), "truncate": False}
             data = json.dumps(document, ensure_ascii=False).encode("utf-8")
-            sent.stream = httpx.ByteStream(data)
+            sent.stream = _httpx().ByteStream(data)
             sent.headers["Content-Length"] = str(len(data))
 
     def after(self, response: httpx.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
-        import httpx
-
         request = self.request
         request.status = response.status_code
         request.location = response.headers.get("location", "")
@@ -133,7 +132,7 @@ class Hooks:
             request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
         if request.is_turn:
             request.body = request.body.decode("utf-8", "replace").encode("utf-8")
-        response.stream = httpx.ByteStream(request.body)
+        response.stream = _httpx().ByteStream(request.body)
 
     def _deadline(self) -> Deadline:
         return self.request.deadline
@@ -143,9 +142,7 @@ def new_client(
     host: Host, hooks: Hooks, transport: httpx.BaseTransport | None
 ) -> tuple[Client, tuple[type[BaseException], ...]]:
     """Return a client for a server, and everything that it may raise over hostile bytes."""
-    ollama = import_ollama()
-    import httpx
-
+    ollama, httpx = import_ollama(), _httpx()
     kinds = (
         httpx.HTTPError,
         httpx.InvalidURL,
@@ -171,6 +168,11 @@ def new_client(
     return client, kinds
 
 
+def _httpx() -> ModuleType:
+    """Return the HTTP library of the ``ollama`` package, which takes long to import."""
+    return import_module("httpx")
+
+
 def import_ollama() -> ModuleType:
     """Return the ``ollama`` package; a program that has imported it already gets that one.
 
@@ -183,9 +185,7 @@ def import_ollama() -> ModuleType:
         BackendError: It is there and can't be imported.
     """
     if "ollama" in sys.modules:
-        import ollama  # waits where another thread is in the middle of it
-
-        return ollama
+        return import_module("ollama")  # waits where another thread is in the middle of it
     # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
     # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
     with deferred_signals(), environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
@@ -194,7 +194,7 @@ def import_ollama() -> ModuleType:
         except ModuleNotFoundError as exc:
             raise ExtraNotInstalledError(
                 f"The package '{exc.name}' is not installed: run {install_command()}.",
-                "requirements.txt",
+                None,
             ) from exc
         except (ImportError, OSError, ValueError) as exc:
             raise BackendError(
@@ -206,9 +206,7 @@ def import_ollama() -> ModuleType:
 
 def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     """Return what an exception and the evidence mean: the one place that decides it."""
-    import httpx
-
-    why = _reason(error)
+    httpx, why = _httpx(), _reason(error)
     if request.deadline.passed:
         late = failures.too_slow_error if request.is_turn else failures.no_reply_error
         return late(host, request.deadline.seconds)

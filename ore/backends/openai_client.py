@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -241,8 +242,6 @@ def _packages() -> tuple[ModuleType, ModuleType]:
 
 def check_installed() -> None:
     """Raise ``ExtraNotInstalledError`` where the package is missing; imports nothing."""
-    from importlib.util import find_spec
-
     if find_spec("openai") is None:
         raise ExtraNotInstalledError(
             f"The openai backend is not installed: {install_command('openai')}.", "openai"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from ore.backends import Settings
@@ -67,6 +68,4 @@ def _sent(message: Message) -> dict[str, Any]:
 
 
 def _url(data: bytes) -> str:
-    from base64 import b64encode
-
     return f"data:{media_type(data)};base64,{b64encode(data).decode('ascii')}"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.errors import SessionNameError
-from ore.store.names import MOST_NAME_BYTES, MOST_CHARACTERS, check_name, salvaged_name
+from ore.store.names import MOST_CHARACTERS, MOST_NAME_BYTES, check_name, salvaged_name
 
 LEGAL = [
     "a",

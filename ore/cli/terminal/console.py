@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ore.cli.terminal.streams import Streams, make_blocking, redirect_to_null
-from ore.cli.terminal.style import paint_label
+from ore.cli.terminal.streams import Streams, make_blocking, paint_label, redirect_to_null
 from ore.cli.terminal.text import AnswerText, amount, laid_out, list_lines, pairs, summary
 from ore.errors import ReasonerContractError, UsageError
 from ore.files.neutral import neutralise

@@ -12,13 +12,15 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ore.cli.terminal.style import DIM, allows_colour, obeys, paint, paint_label
 from ore.cli.terminal.text import AnswerText, laid_out
 from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 
 THINKING_LABEL = "[THINKING]: "
+DIM = "2"
+COLOURS = {"[AYA]:": "1;36", "You:": "1;32", "...": "1;32", "ore:": "1;31"}
+"""Of the labels that are not dim. An answer is never coloured: so a person tells whose words it is."""
 
 
 class Streams:
@@ -196,3 +198,30 @@ def _is_terminal(stream: io.IOBase | None) -> bool:
     with suppress(OSError, ValueError):  # closed
         return stream is not None and stream.isatty()
     return False
+
+
+def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
+    """Return whether a stream may be coloured: a terminal that understands it, and no wish not to.
+
+    ``NO_COLOR`` wins over ``FORCE_COLOR``, which wins over what ``TERM`` says; a pipe or a file is
+    never coloured.
+    """
+    if not is_terminal or environ.get("NO_COLOR"):
+        return False
+    return environ.get("FORCE_COLOR") not in (None, "", "0") or obeys(environ)
+
+
+def obeys(environ: Mapping[str, str]) -> bool:
+    """Return whether a terminal obeys sequences, as far as the environment says what it is."""
+    return environ.get("TERM", "dumb") != "dumb"
+
+
+def paint(text: str, style: str) -> str:
+    """Return ``text`` in a style of this module, and the plain style after it."""
+    return f"\x1b[{style}m{text}\x1b[0m" if text else ""
+
+
+def paint_label(label: str) -> str:
+    """Return a label of ORE's in its colour; the space after it stays plain."""
+    words = label.rstrip()
+    return paint(words, COLOURS.get(words, DIM)) + label[len(words) :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.terminal.style import COLOURS, allows_colour, paint, paint_label
+from ore.cli.terminal.streams import COLOURS, allows_colour, paint, paint_label
 
 
 @pytest.mark.parametrize(
