@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
+from io import StringIO
 
 from ore.errors import INTERRUPTED
 
@@ -31,39 +31,47 @@ def load_env_files() -> dict[str, str]:
     """Read ``.env`` beside ``main.py``, then ``~/.ore/.env``; real variables win over both.
 
     A file of the current folder is never read: whoever made that folder would choose the server
-    that prompts are sent to. A line that is not a variable, or can't be set as one, is left out.
+    that prompts are sent to. A line that can't be used is ignored, and the others are used.
 
     Returns:
-        The file that each variable came from. A file that can't be read stands for itself, with an
-        empty text: ``{path: ""}``.
+        The file that each variable came from. What can't be used stands for itself, with an empty
+        text: ``{path: ""}``, ``{"line 3 of PATH": ""}``.
     """
     found: dict[str, str] = {}
     for path in filter(os.path.isfile, _env_files()):
         try:
-            values = _read(path)
+            values, bad = _read(path)
         except (ImportError, OSError, ValueError):
             found[path] = ""
             continue
+        found.update({f"line {line} of {path}": "" for line in bad})
         for name, value in values.items():
             if value is None or name in os.environ:
                 continue
-            with suppress(OSError, ValueError):  # a NUL in it, or a "=" in its name
+            try:
                 os.environ[name] = value
+            except (OSError, ValueError):  # a NUL in it, or a "=" in its name
+                found[f"the variable {name!r} of {path}"] = ""
+            else:
                 found[name] = path
     return found
 
 
-def _read(path: str) -> dict[str, str | None]:
-    """Return the variables of a file; one without a ``=`` has no value.
+def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
+    """Return the variables of a file, None for one without a ``=``, and the lines that are bad.
 
     Raises:
         ImportError: The package that reads such files is missing.
         OSError, ValueError: The file can't be read, or is not UTF-8.
     """
     from dotenv.main import dotenv_values, logger
+    from dotenv.parser import parse_stream
 
     logger.disabled = True  # it would write to stderr
-    return dotenv_values(path, interpolate=True, encoding="utf-8-sig")
+    with open(path, encoding="utf-8-sig") as file:
+        text = file.read()
+    bad = [each.original.line for each in parse_stream(StringIO(text)) if each.error]
+    return dotenv_values(stream=StringIO(text), interpolate=True), bad
 
 
 def _env_files() -> list[str]:

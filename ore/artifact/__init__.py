@@ -65,11 +65,7 @@ def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> byte
 
 
 def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
-    """Return the artifact that ``data`` is; ``source`` names it in an error.
-
-    Raises:
-        InvalidArtifactError: It is not one; one sentence that says why.
-    """
+    """Return the artifact that ``data`` is; ``source`` names it in an error."""
     try:
         return ExecutionArtifact.from_dict(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES))
     except ValueError as exc:

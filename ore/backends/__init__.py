@@ -133,6 +133,12 @@ class Backend(ABC):
 class StreamingReasoner(Reasoner):
     """A reasoner that always streams; an answer in one piece is a stream read to its end."""
 
+    _doing = "waiting"
+
+    def phase(self) -> str:
+        """Return what a call that is under way is doing, in a few words."""
+        return self._doing
+
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one model call; see ``stream_reason`` for what is raised."""
         with closing(self.stream_reason(messages)) as chunks:

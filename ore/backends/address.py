@@ -107,9 +107,6 @@ def resolve_ollama(flag: str | None = None, environ: Mapping[str, str] | None = 
     """Return the server to ask: ``--host``, else ``OLLAMA_HOST``, else the default address.
 
     A blank ``OLLAMA_HOST`` counts as not set; a blank ``--host`` is an error.
-
-    Raises:
-        UsageError: The value is not an address.
     """
     if flag is not None:
         return Host(normalise_ollama(flag, "--host"), "--host")
@@ -139,11 +136,7 @@ def normalise_ollama(text: str, source: str = "host") -> str:
 
 
 def ollama_authorization(url: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the ``Authorization`` header for a server: ``OLLAMA_API_KEY``, if it can be sent.
-
-    Raises:
-        UsageError: The key can't stand in a header, and the server is not this machine.
-    """
+    """Return the ``Authorization`` header for a server: ``OLLAMA_API_KEY``, if it can be sent."""
     named = (os.environ if environ is None else environ).get("OLLAMA_API_KEY", "")
     try:
         key = sendable(named, "OLLAMA_API_KEY", url)
@@ -158,9 +151,6 @@ def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:
     """Return the server to ask: ``--host``, else ``OPENAI_BASE_URL``; ``/v1`` is its usual path.
 
     There is no default: where prompts go has to be said.
-
-    Raises:
-        UsageError: No server was named, or the value is not an address.
     """
     source = "--host" if flag is not None else "OPENAI_BASE_URL"
     text = unquoted(flag if flag is not None else environ.get(source, ""))

@@ -120,7 +120,6 @@ class EmbeddedReasoner(StreamingReasoner):
         self.model_id = model_id
         self._settings = settings
         self._engine: Engine | None = None
-        self._doing = "waiting"
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer token by token; closing the generator stops the model.

@@ -173,9 +173,6 @@ def tls_context() -> ssl.SSLContext:
     """Return a TLS context that trusts the system's authorities and ``certifi``'s.
 
     Where ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` is set, what it names is trusted instead.
-
-    Raises:
-        OSError: A file that the environment names can't be used.
     """
     import ssl
 

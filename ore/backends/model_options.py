@@ -92,9 +92,6 @@ def parse_keep_alive(text: str) -> float | str:
     """Return how long a model stays loaded: a number of seconds, or a duration such as ``1h30m``.
 
     A negative value keeps it for ever, 0 unloads it at once.
-
-    Raises:
-        UsageError: It is neither.
     """
     try:
         return _number(text)

@@ -106,7 +106,6 @@ class OpenAIReasoner(StreamingReasoner):
         self._key = key
         self._settings = settings or Settings()
         check_settings(self._settings)
-        self._doing = "waiting"
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator closes the connection.
@@ -142,9 +141,6 @@ class OpenAIReasoner(StreamingReasoner):
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
         return self._response(answer, metadata, expected, messages)
-
-    def phase(self) -> str:
-        return self._doing
 
     def _take(self, part: Any, answer: Answer, last: _Last) -> str:
         """Take in one part of the answer; return the text that it brings, which may be empty."""

@@ -80,9 +80,6 @@ class Call:
         """Send ``request`` to ``/chat/completions`` and yield each part of the answer.
 
         A part is a ``ChatCompletionChunk``, unless the server sent something else.
-
-        Raises:
-            OreError: Anything that went wrong.
         """
         self._model = request["model"]
         with self._errors():
@@ -92,11 +89,7 @@ class Call:
                 yield part
 
     def models(self) -> list[Any]:
-        """Return what ``/models`` says of each model: objects with an ``id``.
-
-        Raises:
-            OreError: Anything that went wrong.
-        """
+        """Return what ``/models`` says of each model: objects with an ``id``."""
         with self._errors():
             found = list(self._client.models.list().data)
             if not all(isinstance(entry.id, str) for entry in found):

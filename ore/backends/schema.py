@@ -54,11 +54,7 @@ def read_schema(text: str) -> dict[str, Any]:
 
 
 def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
-    """Return the JSON value that an answer is, if it is one and fits ``schema``.
-
-    Raises:
-        SchemaMismatchError: The answer was cut off by a limit, is not JSON, or does not fit.
-    """
+    """Return the JSON value that an answer is, if it is one and fits ``schema``."""
     if response.metadata.get("done_reason") == "length":
         raise _mismatch("it was cut off by a limit", response.content)
     try:
@@ -91,12 +87,7 @@ class SchemaReasoner(Reasoner):
         self.schema = schema
 
     def reason(self, messages: list[Message]) -> Response:
-        """Answer with one call of the inner reasoner.
-
-        Raises:
-            SchemaMismatchError: The answer does not fit.
-            BackendError: The inner reasoner could not answer.
-        """
+        """Answer with one call of the inner reasoner."""
         response = self.inner.reason(messages)
         if isinstance(response, Response):
             parse_answer(response, self.schema)
@@ -121,11 +112,7 @@ def _read(path: str) -> bytes:
 
 
 def _check_references(schema: Mapping[str, Any]) -> None:
-    """Look up every reference of a schema, and of what it leads to, as applying it would.
-
-    Raises:
-        ValueError: One leads to nothing that is known, or not to a schema.
-    """
+    """Look up every reference of a schema, and of what it leads to, as applying it would."""
     from referencing.jsonschema import specification_with
 
     draft = specification_with(_validator_class(schema).META_SCHEMA["$schema"])

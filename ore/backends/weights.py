@@ -58,11 +58,7 @@ _NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 
 
 def models_folder() -> Path:
-    """Return the folder of the models: ``ORE_MODEL_DIR``, else ``models`` in ORE's home.
-
-    Raises:
-        HomeError: ``ORE_MODEL_DIR`` is not an absolute path, or there is no home folder.
-    """
+    """Return the folder of the models: ``ORE_MODEL_DIR``, else ``models`` in ORE's home."""
     named = os.environ.get("ORE_MODEL_DIR")
     if named is None:
         return ore_home() / "models"
@@ -78,9 +74,6 @@ def installed() -> dict[str, Path]:
     """Return the models that are there, by name: verified pinned ones, then the user's by file.
 
     The name of a user's model is its file's name without ``.gguf``. Such a file is not opened.
-
-    Raises:
-        FileAccessError: The folder is there and can't be listed.
     """
     folder = models_folder()
     pinned = {name: path for name in PINNED if is_trusted(path := pinned_path(name), PINNED[name])}
@@ -149,9 +142,6 @@ def file_digest(path: Path) -> str:
 
     It is remembered beside the models for as long as the file keeps its size and its time of
     change, so that a turn does not read the whole file again.
-
-    Raises:
-        FileAccessError: The file can't be read.
     """
     try:
         status, name = path.stat(), str(path.resolve())

@@ -44,20 +44,16 @@ def outcome(
     answer_tokens: int,
     beginning: int = 0,
 ) -> dict[str, Any]:
-    """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``.
+    """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
+
+    A count of 0 is one that the server did not give; ``beginning`` is what it counted for an earlier
+    prompt that this one begins with.
 
     ``status`` is ``"truncated"`` when the prompt fills the window, when it was cut to half of the
     window, when the server counted fewer tokens than the prompt has words or than it counted for
     the beginning of the prompt, or when prompt and answer together do not fit, so that the oldest
     was forgotten on the way. It is ``"unknown"`` when the window or the count is not known, or when
     the estimate says that the prompt does not fit and no sign tells; else ``"complete"``.
-
-    Args:
-        expected: The estimate of what was sent.
-        window: The context window in tokens, if known.
-        prompt_tokens: What the server counted; 0 when it did not say.
-        answer_tokens: What the server counted for the answer.
-        beginning: What it counted for an earlier prompt that this one begins with; 0 for none.
     """
     least = max(expected.least, beginning)
     status = _status(Estimate(expected.likely, least), window, prompt_tokens, answer_tokens)

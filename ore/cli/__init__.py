@@ -89,8 +89,8 @@ def _dispatch(
 
     options = Options.from_args(args)
     console.quiet = options.quiet
-    for path in (path for path, source in env_files.items() if not source):
-        console.notice(f"{path} can't be read, so it was ignored.")
+    for bad in (bad for bad, source in env_files.items() if not source):
+        console.notice(f"{bad} can't be used, so it was ignored.")
 
     def connect(chosen: Options) -> Backend:
         from ore.backends import choice

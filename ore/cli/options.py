@@ -116,11 +116,7 @@ class Options:
 
     @classmethod
     def from_args(cls, args: object) -> Options:
-        """Return the options that a parsed namespace holds, checked against every rule here.
-
-        Raises:
-            UsageError: Two flags conflict, or a value is illegal; one sentence that names them.
-        """
+        """Return the options that a parsed namespace holds, checked against every rule here."""
         values: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(cls)}
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = cls(**values)

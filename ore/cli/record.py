@@ -196,9 +196,6 @@ def recorded_messages(
     """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
 
     They are rebuilt from the prompt, and from the persona and the skills as they are now.
-
-    Raises:
-        OreError: A part of them is not in the artifact, or can't be read.
     """
     if artifact.output.metadata.get("images"):
         raise ArtifactError("it was asked with images, which an artifact does not hold")

@@ -93,12 +93,7 @@ class FileSessionStore(SessionStore):
         self._write(session, name, is_new=False)
 
     def create(self, session: Session, name: str) -> None:
-        """Save ``session`` under a ``name`` that is free.
-
-        Raises:
-            SessionExistsError: The name is taken.
-            SessionError: What ``save`` raises.
-        """
+        """Save ``session`` as ``save`` does, or raise ``SessionExistsError``: ``name`` must be free."""
         self._write(session, name, is_new=True)
 
     def load(self, name: str) -> Session:
@@ -116,11 +111,7 @@ class FileSessionStore(SessionStore):
             return self._files.load(folder, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether ``name`` is taken, be it by a file that is not a session.
-
-        Raises:
-            SessionNameError: It is illegal.
-        """
+        """Return whether ``name`` is taken, be it by a file that is not a session."""
         name = check_name(name)
         try:
             with self._files.folder(name) as folder:
@@ -132,7 +123,6 @@ class FileSessionStore(SessionStore):
         """Return where ``name`` is free.
 
         Raises:
-            SessionNameError: It is illegal.
             SessionExistsError: It is taken.
         """
         if self.exists(name):
@@ -152,11 +142,7 @@ class FileSessionStore(SessionStore):
         return self._locks.hold(check_name(name), wait)
 
     def details(self, name: str) -> SessionDetails:
-        """Return what a list says of the session ``name``.
-
-        Raises:
-            SessionError: What ``load`` raises.
-        """
+        """Return what a list says of the session ``name``; raises what ``load`` raises."""
         name = check_name(name)
         with self._files.folder(name) as folder:
             session, status = self._files.read(folder, name)

@@ -266,13 +266,22 @@ class TestEnvFiles:
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
 
-    @pytest.mark.parametrize("line", ["ORE_X=a\0b", "'a=b'=c", "no assignment at all", "ORE_X"])
-    def test_a_line_that_is_not_a_variable_is_left_out_and_the_others_are_used(
-        self, server, env_file, line
+    @pytest.mark.parametrize(
+        "line, bad",
+        [
+            ("ORE_X=a\0b", "the variable 'ORE_X'"),
+            ("'a=b'=c", "the variable 'a=b'"),
+            ("no assignment at all", "line 2"),
+            ("ORE_X", None),
+        ],
+    )
+    def test_a_line_that_can_not_be_used_is_named_and_the_others_are_used(
+        self, server, env_file, line, bad
     ):
         env_file.write_text(f"OLLAMA_HOST={server.url}\n{line}\nORE_MODEL=mistral\n")
         result = run("Hi")
-        assert (result.out, result.err) == ("Paris.\n", "")
+        said = f"{bad} of {env_file} can't be used, so it was ignored.\n" if bad else ""
+        assert (result.out, result.err) == ("Paris.\n", said)
         assert server.chats[0].json["model"] == "mistral"
 
     def test_a_variable_may_use_others_of_the_file_and_of_the_environment(self, server, env_file):
@@ -288,7 +297,10 @@ class TestEnvFiles:
             monkeypatch.delenv(name)
         monkeypatch.setenv("ORE_BACKEND", "ollama")
         env_file.write_text("ORE_MODEL=mistral\nORE_BACKEND=nothing\nORE_X=a\0b\n")
-        assert load_env_files() == {"ORE_MODEL": str(env_file)}
+        assert load_env_files() == {
+            "ORE_MODEL": str(env_file),
+            f"the variable 'ORE_X' of {env_file}": "",
+        }
         assert (os.environ["ORE_MODEL"], os.environ["ORE_BACKEND"]) == ("mistral", "ollama")
         assert "ORE_X" not in os.environ
 
