@@ -1,74 +1,35 @@
-"""The shape of the code, held by tests: layers, who may write, who may end the process, sizes."""
+"""The shape of the code, held by tests: floors, who may write, who may end the process, sizes."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from functools import lru_cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-
-# A room may import only rooms of a lower row; what stands in one row does not know each other.
-LEVELS = (
-    ("main",),
-    ("ore.__main__",),
-    ("ore.cli",),
-    ("ore.cli.terminal",),
-    ("ore.core", "ore.gate", "ore.models"),
-    ("ore.backends", "ore.store", "ore.artifact", "ore.skills", "ore.tools", "ore.router"),
-    ("ore.reasoner",),
-    ("ore.types",),
-    ("ore.files",),
-    ("ore.errors",),
+from tests.support.house import (
+    BY_NAME,
+    FLOOR_OF,
+    FLOORS,
+    PICTURE,
+    ROOT,
+    arrows,
+    imports_of,
+    module_name,
+    modules_imported,
+    picture,
+    room_of,
+    source_files,
+    tree_of,
 )
-LEVEL_OF = {room: len(LEVELS) - row for row, rooms in enumerate(LEVELS) for room in rooms}
-BY_NAME = {("ore.reasoner", "ore.backends")}
-"""``ore.reasoner.AyaReasoner`` is looked up when it is used: nothing is imported before."""
+
 MOST_ENTRIES = 18
+MOST_ROOMS, MOST_FLOORS = 20, 9
 MOST_IMPORTS_IN_FUNCTIONS = 50
 CORE_MAY_IMPORT = {"ore.errors", "ore.reasoner", "ore.types"}
 MOST_LINES_OF_A_FILE = 320
 MOST_LINES_OF_A_FUNCTION = 60
-
-
-def source_files() -> list[Path]:
-    return [ROOT / "main.py", *sorted((ROOT / "ore").rglob("*.py"))]
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@lru_cache(maxsize=None)
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def room_of(module: str) -> str:
-    """The room that a module, or a name in one, belongs to; ``ore`` for what stands in none."""
-    while module not in LEVEL_OF and "." in module:
-        module = module.rpartition(".")[0]
-    return module
-
-
-def imports_of(path: Path) -> set[str]:
-    """Every room of ours that a file imports from, wherever in the file it does so."""
-    found = set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found.update(room_of(name) for name in names if name.split(".")[0] == "ore")
-    return found - {"ore"}
 
 
 def dotted(node: ast.AST) -> str:
@@ -98,14 +59,33 @@ def test_every_module_has_a_room_and_a_head():
 
 
 def test_imports_go_down_only():
-    pairs = {
-        (room_of(module_name(path)), room)
-        for path in source_files()
-        if path != ROOT / "ore/__init__.py"
-        for room in imports_of(path)
-    }
-    up = [(a, b) for a, b in pairs if a != b and LEVEL_OF[b] >= LEVEL_OF[a]]
-    assert set(up) - BY_NAME == set()
+    up = {(a, b) for a, b in arrows() if FLOOR_OF[b] >= FLOOR_OF[a]}
+    assert up == {BY_NAME}
+
+
+def test_no_circle_of_modules():
+    """Also where an import stands in a function; what type checkers alone read does not count."""
+    graph = modules_imported()
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for other in graph[module]:
+                visit(other, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_the_house_is_small():
+    assert len(FLOORS) <= MOST_FLOORS and len(FLOOR_OF) <= MOST_ROOMS
+
+
+def test_the_picture_of_the_house_is_drawn_from_the_imports():
+    """Drawn anew by ``python -m tests.support.house``."""
+    assert PICTURE.read_text(encoding="utf-8") == picture()
 
 
 def test_a_stranger_sees_few_names_at_the_top():
