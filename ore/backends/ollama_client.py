@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -46,6 +47,7 @@ class OllamaClient:
         self._hooks = Hooks()
         self._lock = threading.Lock()
         self._client: Client | None = None
+        self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
 
     def __del__(self) -> None:
@@ -78,7 +80,7 @@ class OllamaClient:
             deadline: The longest all of it may take, in seconds; None waits.
             strict: The server is told not to shorten the prompt.
         """
-        turn = Request(request["model"], timeout, Deadline(deadline), strict, is_turn=True)
+        turn = Request(request["model"], timeout, self._deadline(deadline), strict, is_turn=True)
         with self._asking(turn) as client:
             return client.chat(stream=False, **request)
 
@@ -91,7 +93,7 @@ class OllamaClient:
         strict: bool = False,
     ) -> Generator[ChatResponse, None, None]:
         """Ask like ``chat``, yielding the parts of the answer as they come."""
-        model, ends = request["model"], Deadline(deadline)
+        model, ends = request["model"], self._deadline(deadline)
         turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
         yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 
@@ -165,7 +167,7 @@ class OllamaClient:
     def _ask(
         self, method: str, path: str, document: Any = None, *, model: str = "", seconds: float
     ) -> dict[str, Any]:
-        question = Request(model, deadline=Deadline(seconds))
+        question = Request(model, deadline=self._deadline(seconds))
         with self._asking(question) as client:
             client._request_raw(method, path, json=document)  # type: ignore[no-untyped-call]
         try:
@@ -221,11 +223,21 @@ class OllamaClient:
         finally:
             self._hooks.request = before
 
+    def _deadline(self, seconds: float | None) -> Deadline:
+        """Return a deadline that begins now: importing the package takes nothing of it."""
+        self._made()
+        return Deadline(seconds)
+
     def _made(self) -> Client:
-        """Return the one ``ollama.Client``, made by the first question."""
+        """Return the one ``ollama.Client``, made by the first question of this process."""
         with self._lock:
+            if self._client is not None and self._process != os.getpid():
+                # A forked child would read the answers to its parent's questions.
+                self._client.close()  # type: ignore[no-untyped-call]
+                self._client = None
             if self._client is None:
                 self._client, self._kinds = new_client(self.host, self._hooks, self._transport)
+                self._process = os.getpid()
             return self._client
 
 

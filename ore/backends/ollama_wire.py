@@ -149,6 +149,7 @@ def new_client(
         httpx.StreamError,
         ollama.RequestError,
         ollama.ResponseError,
+        RuntimeError,  # another thread has closed the client
         *HOSTILE,
     )
     headers = {"accept-encoding": "identity", "authorization": ollama_authorization(host.url)}
@@ -212,6 +213,8 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         return late(host, request.deadline.seconds)
     if isinstance(error, TooLarge):
         return failures.too_large_error(host, error.what, error.limit)
+    if type(error) is RuntimeError:
+        return failures.broken_off_error(host, why)
     if not request.sent:
         return UsageError(f"The request to the model can't be made: {why}.")
     if request.status >= 300:
