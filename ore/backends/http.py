@@ -76,26 +76,27 @@ class Deadline:
         return left if timeout is None else min(left, timeout)
 
 
-def bound(stream: Any, current: Callable[[], Deadline]) -> None:
+def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
     """Let a connection's reads and writes last no longer than a deadline.
 
-    It is ``stream.deadline`` while an answer is read in parts, else that of the request that the
-    thread is about, for a connection outlives a request. ``stream`` is a ``NetworkStream``
-    (https://www.encode.io/httpcore/network-backends/).
+    It is that of the request that the thread is about, else, while an answer is read in parts,
+    ``stream.deadline``; what an earlier answer has left there counts for no request. ``stream`` is
+    a ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
     """
     if stream is None or "read" in vars(stream):
         return
     read, write = stream.read, stream.write
 
     def wait(timeout: float | None) -> float | None:
-        return (stream.deadline or current()).wait(timeout)
+        deadline = current() or stream.deadline
+        return timeout if deadline is None else deadline.wait(timeout)
 
     stream.deadline = None
     stream.read = lambda size, timeout=None: read(size, wait(timeout))
     stream.write = lambda data, timeout=None: write(data, wait(timeout))
 
 
-def trace_of(deadline: Callable[[], Deadline]) -> Callable[[str, dict[str, Any]], None]:
+def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str, Any]], None]:
     """Return what binds a connection when it is new, before the server has said anything on it.
 
     For the HTTP library's extension ``trace`` (https://www.encode.io/httpcore/extensions/#trace).

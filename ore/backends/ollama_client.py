@@ -207,9 +207,6 @@ class OllamaClient:
             except self._kinds as exc:
                 if not request.is_done:
                     raise error_of(exc, request, self.host) from exc
-            finally:
-                if request.connection is not None:
-                    request.connection.deadline = None
 
     @contextmanager
     def _asking(self, request: Request) -> Iterator[Client]:

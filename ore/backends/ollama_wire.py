@@ -78,23 +78,23 @@ class Request:
 
 
 class Hooks:
-    """What the HTTP library calls on the way of a request; ``request`` is this thread's."""
+    """What the HTTP library calls on the way of a request: ``request``, this thread's."""
 
     def __init__(self) -> None:
         self._local = threading.local()
         self._trace = trace_of(self._deadline)
 
     @property
-    def request(self) -> Request:
-        return getattr(self._local, "request", None) or Request()
+    def request(self) -> Request | None:
+        return getattr(self._local, "request", None)
 
     @request.setter
-    def request(self, request: Request) -> None:
+    def request(self, request: Request | None) -> None:
         self._local.request = request
 
     def before(self, sent: httpx.Request) -> None:
         """Runs right before a request is sent."""
-        request = self.request
+        request = self.request or Request()
         request.sent = True
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
@@ -110,7 +110,7 @@ class Hooks:
 
     def after(self, response: httpx.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
-        request = self.request
+        request = self.request or Request()
         request.status = response.status_code
         request.location = response.headers.get("location", "")
         encoding = response.headers.get("content-encoding", "identity")
@@ -134,8 +134,8 @@ class Hooks:
             request.body = request.body.decode("utf-8", "replace").encode("utf-8")
         response.stream = _httpx().ByteStream(request.body)
 
-    def _deadline(self) -> Deadline:
-        return self.request.deadline
+    def _deadline(self) -> Deadline | None:
+        return self.request.deadline if self.request is not None else None
 
 
 def new_client(

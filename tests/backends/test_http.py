@@ -84,3 +84,16 @@ def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request
         request.deadline = Deadline(None)  # the next request on the same connection
         theirs.send(b"y")
         assert b"y" in stream.read(100)
+
+
+def test_what_an_answer_in_parts_has_left_on_a_connection_counts_for_no_request():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stream, requests = Stream(ours), [None]
+        bound(stream, lambda: requests[-1])
+        stream.deadline = Deadline(0.0)
+        with pytest.raises(TimeoutError):
+            stream.write(b"x")
+        requests.append(Deadline(None))
+        stream.write(b"x")
+        assert theirs.recv(1) == b"x"
