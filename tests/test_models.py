@@ -75,7 +75,7 @@ def test_a_blank_named_default_counts_as_none(monkeypatch):
         assert default_model(server.url) is None
 
 
-def test_a_server_that_is_down_or_a_host_that_is_none_is_said():
+def test_a_dead_server_or_a_bad_host_is_an_error():
     with FakeOllama() as server:
         url = server.url
     with pytest.raises(ServerUnreachableError):

@@ -187,7 +187,7 @@ def test_arguments_without_a_meaning_are_usage_errors(arguments, settings_, says
 
 
 @both_ways
-def test_a_model_that_is_not_there_is_said_with_those_that_are(streams):
+def test_a_missing_model_error_lists_the_installed_models(streams):
     with FakeOllama(models=("a:latest", "b:1")) as server:
         with pytest.raises(ModelNotFoundError) as caught:
             answer(AyaReasoner("nope", Host(server.url, "default")), HELLO, streams)
@@ -228,7 +228,7 @@ def test_what_came_before_a_failure_is_kept_as_a_part(scenario, kind):
 
 
 @both_ways
-def test_an_answer_that_is_never_said_to_be_done_is_none(streams):
+def test_an_answer_that_never_reports_done_is_refused(streams):
     with FakeOllama(scenario="eof", after=1) as server:
         with pytest.raises(IncompleteAnswerError, match="without saying that it was done"):
             answer(AyaReasoner("llama3.2", server.url), HELLO, streams)

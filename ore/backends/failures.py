@@ -114,8 +114,8 @@ def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:
 def broken_off_error(host: Host, why: str) -> IncompleteAnswerError:
     """The connection ended before the answer did."""
     return IncompleteAnswerError(
-        f"The answer from {host} broke off ({shorten(why)}): nothing of it counts. "
-        f"Ask again; the server's log may say why.",
+        f"The answer from {host} broke off ({shorten(why)}), so it was dropped: ask again; the "
+        f"server's log may say why.",
         host=host.url,
     )
 
@@ -123,8 +123,8 @@ def broken_off_error(host: Host, why: str) -> IncompleteAnswerError:
 def unfinished_error(host: Host) -> IncompleteAnswerError:
     """The stream ended in good order, but nothing in it said that the answer was done."""
     return IncompleteAnswerError(
-        f"The server at {host} ended the answer without saying that it was done, "
-        f"as it does when a model repeats itself: nothing of it counts. Ask again.",
+        f"The server at {host} ended the answer without saying that it was done, as it does when "
+        f"a model repeats itself, so the answer was dropped: ask again.",
         host=host.url,
     )
 

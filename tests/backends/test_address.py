@@ -91,7 +91,7 @@ def test_an_address_is_normalised(text, url):
         ("example/é", "its path holds illegal characters"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_reason(text, why):
+def test_a_bad_address_is_refused_with_the_reason(text, why):
     with pytest.raises(UsageError) as caught:
         normalise_ollama(text, "OLLAMA_HOST")
     assert str(caught.value) == (

@@ -52,7 +52,7 @@ def embedded(monkeypatch):
         (Choice(), {"OLLAMA_HOST": "127.0.0.1:9"}, "ollama"),
     ],
 )
-def test_what_is_named_is_used_whether_it_answers_or_not(wanted, environ, name, embedded):
+def test_a_named_backend_is_used_whether_it_answers_or_not(wanted, environ, name, embedded):
     embedded(engine=True, model=True)
     backend, notices = opened(wanted, environ)
     assert (backend.name, notices) == (name, [])
@@ -89,7 +89,7 @@ def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
 
 @pytest.mark.parametrize("name", ["ollama", "openai"])
 @pytest.mark.parametrize("bounds", [["--timeout=0.2"], ["--deadline=0.2", "--timeout=60"]])
-def test_what_bounds_a_turn_bounds_the_choice_of_its_model_too(name, bounds):
+def test_the_time_limits_of_a_turn_also_bound_the_choice_of_its_model(name, bounds):
     if name == "openai":
         pytest.importorskip("openai")
     with FakeOllama(scenario="silent", on="*") as fake:
@@ -149,7 +149,7 @@ def test_the_embedded_backend_has_no_host():
         opened(Choice(backend="embedded", host="127.0.0.1:9"))
 
 
-def test_a_remote_host_from_a_file_is_said_and_a_loopback_one_is_not():
+def test_a_remote_host_from_a_file_is_named_and_a_loopback_one_is_not():
     for host, said in (("192.0.2.1", True), ("127.0.0.1:9", False)):
         backend, notices = opened(
             Choice(), {"OLLAMA_HOST": host}, {"OLLAMA_HOST": "/home/me/.ore/.env"}

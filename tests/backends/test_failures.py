@@ -54,14 +54,14 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.broken_off_error(HOST, "connection reset by peer"),
             IncompleteAnswerError,
-            f"The answer from {AT} broke off (connection reset by peer): nothing of it counts. "
-            f"Ask again; the server's log may say why.",
+            f"The answer from {AT} broke off (connection reset by peer), so it was dropped: ask again; "
+            f"the server's log may say why.",
         ),
         (
             failures.unfinished_error(HOST),
             IncompleteAnswerError,
             f"The server at {AT} ended the answer without saying that it was done, as it does when "
-            f"a model repeats itself: nothing of it counts. Ask again.",
+            f"a model repeats itself, so the answer was dropped: ask again.",
         ),
         (
             failures.too_large_error(HOST, "a line", 1 << 20),

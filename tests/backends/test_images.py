@@ -73,7 +73,9 @@ def test_a_model_that_can_not_look_is_told_before_the_call(png):
         ("fifo.png", 1, "not a regular file"),
     ],
 )
-def test_what_is_no_image_is_told_before_anything_is_sent(ore, tmp_path, name, code, words):
+def test_a_file_that_is_not_an_image_is_refused_before_anything_is_sent(
+    ore, tmp_path, name, code, words
+):
     (tmp_path / "text.png").write_text("hello")
     (tmp_path / "empty.png").write_bytes(b"")
     with open(tmp_path / "huge.png", "wb") as file:

@@ -30,7 +30,7 @@ def test_lines_split_anywhere_come_whole_and_verbatim(contents, cuts, ends):
 
 
 @given(CONTENTS, st.lists(st.integers(min_value=0)))
-def test_only_a_torn_end_is_no_whole_line(contents, cuts):
+def test_only_a_torn_end_is_not_a_whole_line(contents, cuts):
     data = "".join(f"{json.dumps(text)}\n" for text in contents).encode()
     lines = Lines(split_at(data, cuts))
     assert [json.loads(line) for line in lines] == contents

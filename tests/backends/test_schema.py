@@ -74,7 +74,7 @@ def test_a_mismatch_writes_no_artifact(ore, tmp_path):
     assert not path.exists()
 
 
-def test_an_answer_that_was_cut_off_is_no_answer_even_if_it_fits(ore):
+def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore):
     result = ore(
         "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": "length"}
     )
@@ -94,12 +94,12 @@ def test_exactly_one_call_is_made(ore):
         ('{"properties": []}', "is not a JSON Schema"),
     ],
 )
-def test_what_is_no_schema_is_refused_before_anything_is_sent(ore, schema, words):
+def test_a_bad_schema_is_refused_before_anything_is_sent(ore, schema, words):
     result = ore("hi", "--schema", schema)
     assert (result.code, result.calls) == (2, []) and words in result.err
 
 
-def test_a_schema_file_that_is_no_object_or_not_there_is_refused(ore, tmp_path):
+def test_a_schema_file_that_is_not_an_object_or_is_missing_is_refused(ore, tmp_path):
     path = tmp_path / "s.json"
     path.write_text("[1]")
     assert ore("hi", "--schema", str(path)).code == 2

@@ -187,7 +187,7 @@ def test_version_and_help_ask_nobody(server):
     assert server.requests == []
 
 
-def test_a_missing_home_is_no_obstacle_to_a_plain_turn(server, monkeypatch):
+def test_a_plain_turn_needs_no_home(server, monkeypatch):
     result = run("Hi", env=environment(HOME=None))
     assert (result.code, result.out) == (0, "Paris.\n")
     for home in ("", "relative"):

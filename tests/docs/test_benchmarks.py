@@ -78,7 +78,7 @@ def test_a_process_is_measured_from_its_start_to_its_bytes_and_its_end():
         finish([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"], {})
 
 
-def test_memory_is_the_process_s_own_and_not_what_its_parent_had():
+def test_memory_is_that_of_the_process_and_not_of_its_parent():
     held = bytearray(64 * MIB)
     small, large = (
         peak([sys.executable, "-c", f"bytearray({size} * {MIB})"], {}) for size in (0, 40)

@@ -63,7 +63,7 @@ def test_who_installed_ore_by_pipx_is_told_so_of_pipx(installed):
     ]
 
 
-def test_what_is_said_can_be_installed():
+def test_the_commands_in_the_messages_can_be_run():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = project.partition("[project.optional-dependencies]\n")[2].partition("\n\n")[0]
     names = {line.split(" = ")[0] for line in extras.splitlines()}

@@ -62,7 +62,7 @@ def test_a_file_larger_than_a_chunk_is_read_whole(tmp_path):
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="/proc is there on Linux only")
-def test_a_file_whose_size_is_said_to_be_zero_is_read_and_still_bounded():
+def test_a_file_that_reports_size_zero_is_read_and_still_bounded():
     assert b"\0" in files.read_regular("/proc/self/environ", 1 << 20)
     with pytest.raises(FileAccessError, match="larger than 4 bytes"):
         files.read_regular("/proc/self/status", 4)
@@ -235,7 +235,7 @@ def test_what_is_in_the_folder_and_can_not_be_read_says_so(root, relative, error
         files.read_confined(root, relative, LIMIT)
 
 
-def test_a_file_that_is_taken_for_a_folder_is_no_link_even_below_one(root, tmp_path):
+def test_a_file_used_as_a_folder_is_not_called_a_link_even_below_one(root, tmp_path):
     (tmp_path / "alias").symlink_to(root)
     with pytest.raises(FileAccessError, match="not a directory"):
         files.read_confined(tmp_path / "alias", "a.txt/b", LIMIT)

@@ -85,7 +85,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "file"])
-def test_what_is_no_folder_itself_is_refused(tmp_path, kind):
+def test_a_path_that_is_not_a_folder_is_refused(tmp_path, kind):
     path, target = tmp_path / "sessions", tmp_path / "target"
     if kind == "link":
         target.mkdir()

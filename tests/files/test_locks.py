@@ -44,7 +44,7 @@ def test_the_holder_of_a_lock_is_named(folder):
 
 
 @pytest.mark.parametrize("text", [b"", b"x" * 100, b"-1", b"\xff\xfe", b"12 34"])
-def test_a_lock_file_that_names_nobody_is_no_error(folder, text):
+def test_a_lock_file_without_a_process_id_is_not_an_error(folder, text):
     (folder.path / NAME).write_bytes(text)
     assert holder(folder, NAME) is None
     try_lock(folder, NAME).release()

@@ -87,7 +87,7 @@ def test_an_illegal_name_is_refused_with_the_rule_that_it_breaks(name, problem):
 
 
 @pytest.mark.parametrize("name", [None, 7, b"a"])
-def test_a_name_that_is_no_text_is_refused(name):
+def test_a_name_that_is_not_text_is_refused(name):
     with pytest.raises(SessionNameError, match="is text, not"):
         check_name(name)
 

@@ -41,7 +41,7 @@ def test_a_bad_file_is_one_sentence_and_untouched_whatever_is_tried(store, data,
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_what_is_no_regular_file_is_refused_and_left_whatever_is_tried(store, kind):
+def test_what_is_not_a_regular_file_is_refused_and_left_alone(store, kind):
     store.save(Session(turn()), "good")
     path = store.root / "odd.json"
     make_special(path, kind)

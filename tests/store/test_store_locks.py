@@ -62,7 +62,7 @@ def test_a_session_that_is_open_is_in_use_for_every_other_process_at_once(store,
 
 
 @pytest.mark.parametrize(("use", "tries"), TRIES.items())
-def test_a_lock_that_nobody_said_to_wait_for_is_tried_once(store, use, tries):
+def test_a_lock_is_tried_once_unless_told_to_wait(store, use, tries):
     store.save(Session(turn()), "talk")
     store.save(Session(), "else")
 
@@ -168,7 +168,7 @@ def test_a_forked_process_does_not_save_under_the_lock_of_its_parent(store):
 
 
 @pytest.mark.parametrize("kind", ["a folder", "a link"])
-def test_a_lock_that_can_not_be_made_is_said_before_anything_is_asked(store, kind, tmp_path):
+def test_a_lock_that_can_not_be_made_is_reported_before_anything_is_asked(store, kind, tmp_path):
     store.root.mkdir(mode=0o700)
     if kind == "a folder":
         (store.root / ".talk.lock").mkdir()

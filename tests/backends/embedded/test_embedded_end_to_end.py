@@ -31,7 +31,7 @@ def test_the_same_prompt_gives_the_same_bytes_streamed_or_not():
     assert run(CAPITAL).out == run(CAPITAL).out == run(CAPITAL, "--stream").out
 
 
-def test_the_metadata_are_the_engine_s_own_counts():
+def test_the_metadata_holds_the_counts_of_the_engine():
     metadata = json.loads(run(CAPITAL, "--json").out)["metadata"]
     assert metadata["eval_count"] > 3 and metadata["prompt_eval_count"] > 50
     assert metadata["eval_duration"] > 0 and metadata["prompt_eval_duration"] > 0

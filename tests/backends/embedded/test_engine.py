@@ -87,7 +87,7 @@ def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, w
         ("POST", "/tokenize"),
     ],
 )
-def test_nobody_without_the_key_gets_in(engine, method, page):
+def test_a_client_without_the_key_is_refused(engine, method, page):
     for headers in ({}, {"Authorization": "Bearer guess"}, {"X-Api-Key": ""}):
         connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
         with closing(connection):
@@ -95,7 +95,7 @@ def test_nobody_without_the_key_gets_in(engine, method, page):
             assert connection.getresponse().status == 401
 
 
-def test_there_is_no_page_and_no_other_site_may_ask(engine):
+def test_the_port_serves_no_page_and_allows_no_other_site(engine):
     connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
     with closing(connection):
         connection.request("GET", "/", headers={"Origin": "https://example.org"})

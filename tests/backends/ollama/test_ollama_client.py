@@ -201,7 +201,7 @@ def test_odd_objects_are_errors_too(body, kind, says, in_parts):
 
 
 @both_ways
-def test_a_server_that_is_down_is_said_with_where_the_address_came_from(in_parts):
+def test_a_dead_server_error_says_where_the_address_came_from(in_parts):
     with FakeOllama() as server:
         url = server.url
     with pytest.raises(ServerUnreachableError) as caught:
@@ -258,7 +258,7 @@ def test_a_request_that_can_not_be_made_is_a_usage_error_and_nothing_is_sent(
 
 
 @both_ways
-def test_a_host_name_that_is_none_is_a_usage_error(in_parts):
+def test_an_impossible_host_name_is_a_usage_error(in_parts):
     with pytest.raises(UsageError):
         chat("http://xn--a-ecp:11434", in_parts)
 

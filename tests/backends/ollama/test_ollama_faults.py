@@ -45,7 +45,7 @@ END_OF_DONE = b'"eval_count": 2}'
 
 
 @pytest.mark.parametrize("framing", FRAMINGS)
-def test_a_stream_cut_at_any_byte_is_no_response_until_it_said_that_it_was_done(framing):
+def test_a_stream_cut_at_any_byte_is_refused_until_it_reports_done(framing):
     sent = FRAMINGS[framing]
     said_done = sent.index(END_OF_DONE) + len(END_OF_DONE)
     with FakeOllama() as server:
@@ -64,7 +64,7 @@ def test_a_stream_cut_at_any_byte_is_no_response_until_it_said_that_it_was_done(
 
 
 @pytest.mark.parametrize("framing", ["chunked", "with a length", "until the end"])
-def test_an_answer_in_one_piece_cut_at_any_byte_is_no_response(framing):
+def test_an_answer_in_one_piece_cut_at_any_byte_is_refused(framing):
     whole = json.dumps(PARTS[0] | {"done": True}).encode()
     sent = {
         "chunked": head("Transfer-Encoding: chunked") + chunked([whole]) + b"0\r\n\r\n",

@@ -85,7 +85,7 @@ def test_no_environment_breaks_a_turn_to_this_machine():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
-def test_what_breaks_a_turn_to_another_machine_is_said_in_one_sentence():
+def test_what_breaks_a_turn_to_another_machine_is_one_sentence():
     environments = [
         {"ALL_PROXY": "socks5://127.0.0.1:9"},
         {"http_proxy": "http://[::1"},

@@ -94,7 +94,7 @@ def test_a_model_that_is_not_there_is_not_shown():
         OllamaClient(host_of(server)).show("nope")
 
 
-def test_a_server_that_is_down_is_said_with_its_address_and_the_next_step():
+def test_a_dead_server_error_gives_the_address_and_the_next_step():
     with FakeOllama() as server:
         host = host_of(server)
     assert answers(host.url) is False
@@ -239,7 +239,7 @@ def test_no_proxy_names_hosts_that_are_asked_directly(monkeypatch):
         "http://m\udcff:p@127.0.0.1:9",
     ],
 )
-def test_a_proxy_that_can_not_be_used_is_said(proxy, monkeypatch):
+def test_a_proxy_that_can_not_be_used_is_an_error(proxy, monkeypatch):
     monkeypatch.setenv("http_proxy", proxy)
     with pytest.raises(
         BackendError, match="http://box.example:1 can be made .*: check the proxies"

@@ -123,7 +123,7 @@ def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch)
 
 
 @both_ways
-def test_a_file_of_the_environment_that_can_not_be_used_is_said(tmp_path, streams, monkeypatch):
+def test_a_certificate_file_that_can_not_be_used_is_an_error(tmp_path, streams, monkeypatch):
     path, url = tmp_path / "nowhere/keys", "https://127.0.0.1:9"
     monkeypatch.setenv("SSLKEYLOGFILE", str(path))
     for ask in (

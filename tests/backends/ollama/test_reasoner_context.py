@@ -125,7 +125,7 @@ def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
 
 @both_ways
 @pytest.mark.parametrize("given", [-7, 1 << 53, 10**400], ids=["less", "more", "much more"])
-def test_a_count_that_is_no_number_of_anything_is_0(streams, given):
+def test_a_count_that_is_not_a_whole_number_is_0(streams, given):
     last = body("Yes.", done=True, prompt_eval_count=given, eval_count=given, eval_duration=given)
     with FakeOllama(scenario="body", body=last) as server:
         metadata = answer(AyaReasoner("llama3.2", server.url), HELLO, streams).metadata
@@ -172,7 +172,7 @@ def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams, 
         turn.join()
 
 
-def test_a_server_that_says_nothing_at_all_is_not_said_to_be_loading():
+def test_a_silent_server_is_not_reported_as_loading():
     with FakeOllama(scenario="silent", on="*") as server:
         assert AyaReasoner("llama3.2", server.url).phase() == "no reply from the server"
 

@@ -18,12 +18,12 @@ from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_openai import FakeOpenAI
 
 
-def test_what_was_held_back_as_a_possible_mark_of_thinking_is_the_answer_after_all():
+def test_text_held_back_as_a_possible_thinking_mark_is_part_of_the_answer():
     with FakeOpenAI(("<thi",)) as fake:
         assert list(reasoner(fake).stream_reason(ASKED)) == ["<thi"]
 
 
-def test_the_phase_is_of_the_turn_under_way():
+def test_the_phase_is_that_of_the_current_turn():
     phases = []
     with FakeOpenAI(thinking="Hm.") as fake:
         asked = reasoner(fake, on_thinking=lambda _: phases.append(asked.phase()))
@@ -31,7 +31,7 @@ def test_the_phase_is_of_the_turn_under_way():
     assert phases == ["thinking"] and asked.phase() == "waiting"
 
 
-def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_none():
+def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_refused():
     with FakeOpenAI(scenario="full") as fake:
         assert reasoner(fake).reason(ASKED).metadata["context"]["status"] == "truncated"
         with pytest.raises(ContextTruncatedError) as caught:
@@ -39,7 +39,7 @@ def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_none():
     assert (caught.value.partial, caught.value.exit_code) == ("Paris.", 3)
 
 
-def test_a_list_of_models_that_is_none_costs_what_it_would_have_told_and_no_more():
+def test_a_bad_list_of_models_costs_only_the_window():
     with FakeOpenAI(models=("small", 7)) as fake:
         response = reasoner(fake).reason(ASKED)
         assert response.metadata["context"]["window"] is None
@@ -60,7 +60,7 @@ def test_a_part_without_news_is_passed_over():
         assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
-def test_choices_that_are_no_list_are_not_understood():
+def test_choices_that_are_not_a_list_are_refused():
     with FakeOpenAI(scenario="keyed-choices") as fake, pytest.raises(BackendError) as caught:
         reasoner(fake).reason(ASKED)
     assert "a part of its answer is not of the right shape" in str(caught.value)
@@ -82,7 +82,7 @@ def test_an_answer_that_is_compressed_unasked_is_refused():
         reasoner(fake).reason(ASKED)
 
 
-def test_a_proxy_that_is_none_is_said_before_anything_is_sent(monkeypatch):
+def test_a_bad_proxy_is_an_error_before_anything_is_sent(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "gopher://x")
     with pytest.raises(BackendError, match="can be made .*proxies and certificates"):
         OpenAIReasoner("small", Host("http://192.0.2.1:9/v1")).reason(ASKED)
