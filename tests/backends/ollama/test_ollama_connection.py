@@ -1,0 +1,84 @@
+"""One connection to a server: what is asked over it, and when it is left."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+
+from ore.backends.address import Host
+from ore.backends.choice import open_backend
+from ore.backends.ollama_client import OllamaClient
+from ore.errors import BackendTimeoutError
+from ore.reasoner import AyaReasoner
+from ore.types import Message
+from tests.backends.ollama.test_ollama_client import REQUEST
+from tests.backends.ollama.test_ollama_questions import http, one_answer
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
+from tests.support.process import PATIENCE, until
+
+
+def connections(server: FakeOllama) -> set[int]:
+    return {seen.connection for seen in server.requests}
+
+
+def test_every_question_goes_over_one_connection():
+    with FakeOllama() as server, closing(OllamaClient(Host(server.url))) as client:
+        for _ in range(2):
+            client.names()
+            client.version()
+            client.show("llama3.2")
+            client.chat(REQUEST)
+            list(client.chat_parts(REQUEST))
+            client.ps()
+        assert len(server.requests) == 12 and len(connections(server)) == 1
+        client.close()
+        assert client.names() and len(connections(server)) == 2
+
+
+@pytest.mark.parametrize("flags, turns", [(["hi"], 1), (["-s", "hi"], 1), (["-c"], 3)])
+def test_a_process_has_one_connection_to_the_server(flags, turns):
+    with FakeOllama() as server:
+        result = run_ore(*flags, "--host", server.url, stdin="a\nb\nc\n", open_backend=open_backend)
+        assert result.code == 0 and len(server.chats) == turns
+        assert len(connections(server)) == 1
+
+
+def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens_another():
+    with FakeOllama(delay=0.02) as server, closing(OllamaClient(Host(server.url))) as client:
+        parts = client.chat_parts(REQUEST)
+        next(parts)
+        parts.close()
+        until(lambda: server.chats[0].disconnected_at)
+        assert client.names() and len(connections(server)) == 2
+
+
+def test_the_deadline_of_a_stream_ends_with_it():
+    with FakeOllama() as server, closing(OllamaClient(Host(server.url))) as client:
+        list(client.chat_parts(REQUEST, deadline=0.2))
+        time.sleep(0.3)
+        assert client.names() and len(connections(server)) == 1
+
+
+def test_a_stream_keeps_its_deadline_while_others_are_asked():
+    with FakeOllama(scenario="drip") as server, closing(OllamaClient(Host(server.url))) as client:
+        parts = client.chat_parts(REQUEST, deadline=0.4)
+        with pytest.raises(BackendTimeoutError, match="after 0.4 s"):
+            for _ in parts:
+                client.version()
+
+
+DONE = b'{"message":{"role":"assistant","content":"Paris."},"done":true}\n'
+
+
+@pytest.mark.parametrize("more", [b"", b"\n", DONE])
+def test_an_answer_that_is_done_is_not_held_up_by_a_stream_that_goes_on(more):
+    head = http(b"").replace(b"Content-Length: 0", b"Content-Length: 99999")
+    with one_answer(head + DONE + more, ends=False) as (host, _):
+        reasoner = AyaReasoner("m", host, options={"num_ctx": 4096})
+        started = time.monotonic()
+        assert "".join(reasoner.stream_reason([Message("user", "Where?")])) == "Paris."
+        assert time.monotonic() - started < PATIENCE
+        reasoner.close()
