@@ -96,6 +96,7 @@ class Hooks:
         """Runs right before a request is sent."""
         request = self.request or Request()
         request.sent = True
+        sent.headers.pop("cookie", None)  # of an earlier answer on this client
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
@@ -161,6 +162,7 @@ def new_client(
                 headers=headers,
                 verify=tls_context() if host.url.startswith("https:") else False,
                 transport=transport,
+                limits=httpx.Limits(max_keepalive_connections=20),  # and no limit to open ones
                 trust_env=not is_loopback(host.url),
                 event_hooks={"request": [hooks.before], "response": [hooks.after]},
             )

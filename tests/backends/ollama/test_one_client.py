@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -59,3 +59,21 @@ def test_a_client_that_is_closed_before_it_has_asked_is_one_of_our_errors(monkey
         monkeypatch.setattr(client, "_made", lambda: made)  # as another thread may have it
         with pytest.raises(IncompleteAnswerError, match="the client has been closed"):
             client.version()
+
+
+def test_a_cookie_does_not_come_back():
+    line = b'{"message":{"role":"assistant","content":"Paris."},"done":true}\n'
+    head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nConnection: close\r\n\r\n"
+    with FakeOllama(scenario="raw", raw=head + line) as server:
+        with closing(OllamaClient(Host(server.url))) as client:
+            client.chat(REQUEST)
+            client.chat(REQUEST)
+            assert ["cookie" in seen.headers for seen in server.chats] == [False, False]
+
+
+def test_no_number_of_open_streams_keeps_a_turn_waiting():
+    with FakeOllama(scenario="stall") as server, ExitStack() as opened:
+        client = opened.enter_context(closing(OllamaClient(Host(server.url))))
+        for _ in range(101):
+            parts = opened.enter_context(closing(client.chat_parts(REQUEST)))
+            assert next(parts).message.content == "Paris."
