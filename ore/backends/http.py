@@ -38,15 +38,7 @@ class TooLarge(Exception):
         self.limit = limit
 
 
-HOSTILE = (
-    AttributeError,
-    LookupError,
-    OSError,
-    RecursionError,
-    TooLarge,
-    TypeError,
-    ValueError,
-)
+HOSTILE = (AttributeError, LookupError, OSError, RecursionError, TooLarge, TypeError, ValueError)
 """What a client's package raises over hostile or missing bytes, besides errors of its own."""
 
 

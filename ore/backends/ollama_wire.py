@@ -43,6 +43,9 @@ _READ_ON_IMPORT = re.compile(
     r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
 )
 _KEY = re.compile("ollama_api_key", re.IGNORECASE)
+_KEEP_SECONDS = (
+    1.0  # of an idle connection: less than servers and proxies wait before they close it
+)
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _CUT = re.compile("closed connection|disconnected|chunk")
 
@@ -77,20 +80,10 @@ class Request:
     connection: Any = None
 
 
-class Hooks:
-    """What the HTTP library calls on the way of a request: ``request``, this thread's."""
+class Hooks(threading.local):
+    """What the HTTP library calls on the way of a request: ``request``, each thread's own."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self._trace = trace_of(self._deadline)
-
-    @property
-    def request(self) -> Request | None:
-        return getattr(self._local, "request", None)
-
-    @request.setter
-    def request(self, request: Request | None) -> None:
-        self._local.request = request
+    request: Request | None = None
 
     def before(self, sent: httpx.Request) -> None:
         """Runs right before a request is sent."""
@@ -102,7 +95,7 @@ class Hooks:
         silence = dict.fromkeys(("read", "write"), request.timeout)
         sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
         if request.deadline.seconds:
-            sent.extensions["trace"] = self._trace
+            sent.extensions["trace"] = trace_of(self._deadline)
         if request.strict:
             document = {**json.loads(sent.read()), "truncate": False}
             data = json.dumps(document, ensure_ascii=False).encode("utf-8")
@@ -162,7 +155,7 @@ def new_client(
                 headers=headers,
                 verify=tls_context() if host.url.startswith("https:") else False,
                 transport=transport,
-                limits=httpx.Limits(max_keepalive_connections=20),  # and no limit to open ones
+                limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),  # no limit to open ones
                 trust_env=not is_loopback(host.url),
                 event_hooks={"request": [hooks.before], "response": [hooks.after]},
             )
