@@ -118,7 +118,7 @@ def test_every_public_name_is_there(name):
     "error, code, said",
     [
         ("KeyboardInterrupt", 130, ""),
-        ("ModuleNotFoundError", 0, "{} can't be read, so it was ignored.\n"),
+        ("ModuleNotFoundError", 0, "{} can't be used, so it was ignored.\n"),
     ],
 )
 def test_a_failure_before_the_command_line_starts_is_not_a_traceback(
