@@ -160,7 +160,8 @@ def test_a_real_server_of_the_protocol_answers(model_dir, monkeypatch):
     engine = Engine(find("smollm2:135m"))
     try:
         url = f"http://127.0.0.1:{engine._port}/v1"
-        monkeypatch.setenv("OPENAI_API_KEY", engine._key)
+        key = engine._headers["Authorization"].removeprefix("Bearer ")
+        monkeypatch.setenv("OPENAI_API_KEY", key)
         options = ("--host", url, "--no-system", "-o", "temperature=0", "-o", "num_predict=30")
         result = asked("What is the capital of France?", *options, "-j")
         assert result.code == 0 and result.json["content"].strip()
@@ -177,7 +178,7 @@ def test_a_real_server_of_the_protocol_answers(model_dir, monkeypatch):
         assert long.code == 3 and "does not fit the model's context window" in long.err
         monkeypatch.setenv("OPENAI_API_KEY", "wrong")
         assert "is not accepted" in asked("hi", *options, "--model", "x").err
-        _still_answers(url, engine._key)
+        _still_answers(url, key)
     finally:
         engine.close()
 
