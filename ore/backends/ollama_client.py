@@ -200,9 +200,10 @@ class OllamaClient:
             try:
                 while part is not None:
                     yield part
-                    request.is_done = getattr(part, "done", False) is True
-                    if request.is_done and request.connection is not None:
-                        request.connection.deadline = Deadline(_END_SECONDS)
+                    if request.is_turn and part.done:
+                        request.is_done = True
+                        if request.connection is not None:
+                            request.connection.deadline = Deadline(_END_SECONDS)
                     part = next(parts, None)
             except self._kinds as exc:
                 if not request.is_done:
