@@ -46,6 +46,8 @@ class Streams:
     ) -> None:
         environ = environ or {}
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        raw = getattr(stdout, "buffer", None)
+        self._raw = raw if isinstance(raw, io.RawIOBase) else None  # python -u
         self.stdin_is_terminal = _is_terminal(stdin)
         self.stdout_is_terminal = _is_terminal(stdout)
         self.stderr_is_terminal = _is_terminal(stderr)
@@ -116,11 +118,15 @@ class Streams:
             self._write("", flush=True)
 
     def _write(self, text: str, flush: bool = False) -> None:
-        self.end_thinking()
+        if self._is_thinking:
+            self.end_thinking()
         stdout = self.stdout
         if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
-        self._apart(lambda: _write_now(stdout, text, flush))
+        if self._waiting is None:  # so it is for most parts of a long answer
+            _write_now(stdout, self._raw, text, flush)
+        else:
+            self._waiting.output(lambda: _write_now(stdout, self._raw, text, flush))
 
     def _tell(self, text: str, end: str = "\n", label: str = "", is_dim: bool = False) -> None:
         self.end_thinking()
@@ -177,10 +183,9 @@ def make_blocking(*streams: object) -> None:
             os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
 
 
-def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
-    raw = getattr(stream, "buffer", None)
+def _write_now(stream: io.TextIOBase, raw: io.RawIOBase | None, text: str, flush: bool) -> None:
     try:
-        if isinstance(raw, io.RawIOBase):  # python -u, which drops what a full disk did not take
+        if raw is not None:  # a text stream over it drops what a full disk did not take
             data = text.encode("utf-8", "backslashreplace")
             while data:
                 data = data[raw.write(data) :]
