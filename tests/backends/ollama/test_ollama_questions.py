@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -32,6 +32,7 @@ def one_answer(data: bytes, *, ends: bool = True):
 
         def answer():
             connection, _ = listening.accept()
+            accepted.append(connection)
             with connection:
                 seen.append(connection.recv(65_536))
                 try:
@@ -43,11 +44,16 @@ def one_answer(data: bytes, *, ends: bool = True):
                 except OSError:  # the client has left
                     pass
 
+        accepted: list[socket.socket] = []
         seen: list[bytes] = []
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         yield Host(f"http://127.0.0.1:{listening.getsockname()[1]}"), seen
+        for connection in accepted:
+            with suppress(OSError):  # an error that is looked at may keep its client open
+                connection.shutdown(socket.SHUT_RDWR)
         thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 def http(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
