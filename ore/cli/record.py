@@ -1,7 +1,6 @@
-"""A turn as data: recorded in an artifact, shown as a plan, and read back to be asked again.
+"""A turn as data: recorded in an artifact, or shown as a plan.
 
-Everything that is hashed is what was sent. An artifact that is read back is data: nothing that it
-names is run, and of files only the user's own persona and skills are read.
+Everything that is hashed is what was sent.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,21 +17,17 @@ from ore.artifact.canonical import digest
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
-from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.context import Context
-from ore.cli.prompt import load_persona
 from ore.cli.runs import Run
-from ore.core import build_messages, load_aya_system_prompt
-from ore.errors import ArtifactError, UsageError
-from ore.skills import build_skill_registry, find_skill, skill_text
+from ore.core import build_messages
 from ore.types import ExecutionArtifact, Message, Response
 
 PLAN_VERSION = "ore.plan.v1"
 
+PERSONA, SYSTEM = "persona", "system"
+"""The two sources of a system prompt: a persona, Aya's too, or a text of the user's own."""
+
 _FILE = "file:"
-_PERSONA, _SYSTEM = "persona", "system"
-_ROLES = ("system", "user", "assistant")
-_THINK = (True, False, "low", "medium", "high")
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,8 @@ class Sourced:
     source: str
 
 
-def _sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
+def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
+    """Return messages with their sources, one for each."""
     pairs = zip(messages, sources, strict=True)
     return [Sourced(message.role, message.content, source) for message, source in pairs]
 
@@ -59,12 +55,12 @@ def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
         tool_results=context.tool_results,
         skill_context=context.skill_context,
     )
-    sources = [_PERSONA if run.options.system is None else _SYSTEM] if prompt else []
+    sources = [PERSONA if run.options.system is None else SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
     earlier = range(1, conversation.length + 1)
     sources += [f"session:{conversation.source}#{number}" for number in earlier]
-    return _sourced(messages, [*sources, run.asked.source])
+    return sourced(messages, [*sources, run.asked.source])
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:
@@ -188,95 +184,3 @@ def plan_of(run: Run, context: Context) -> dict[str, Any]:
         "messages": shown,
         "messages_sha256": messages_digest(messages),
     }
-
-
-def recorded_messages(
-    artifact: ExecutionArtifact, notice: Callable[[str], None]
-) -> tuple[str, list[Sourced]]:
-    """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
-
-    They are rebuilt from the prompt, and from the persona and the skills as they are now.
-    """
-    if artifact.output.metadata.get("images"):
-        raise ArtifactError("it was asked with images, which an artifact does not hold")
-    provenance = artifact.provenance or {}
-    if provenance.get("messages") is not None:
-        return "embedded", _embedded(provenance["messages"])
-    if artifact.input.tools:
-        raise ArtifactError(
-            "what its tools returned is not in it: record such runs with --artifact-full"
-        )
-    system = _recorded_system_prompt(provenance)
-    skills = list(dict.fromkeys(artifact.input.skills or ()))
-    registry = build_skill_registry(report=notice) if skills else {}
-    texts = [skill_text(find_skill(registry, name), notice) for name in skills]
-    messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
-    known = _sources(provenance)
-    sources = [_PERSONA] if system else []
-    sources += [f"skill:{name}" for name in skills] + (known[-1:] or ["prompt"])
-    return "rebuilt", _sourced(messages, sources)
-
-
-def recorded_settings(
-    artifact: ExecutionArtifact, changed: dict[str, Any], **more: Any
-) -> Settings:
-    """Return the settings of a run, where ``changed`` replaces some of the model's options."""
-    recorded = (artifact.provenance or {}).get("options") or {}
-    if not isinstance(recorded, dict):
-        raise ArtifactError("its provenance.options is not an object")
-    think, schema = recorded.get("think"), recorded.get("format")
-    if think is not None and not (isinstance(think, (bool, str)) and think in _THINK):
-        raise ArtifactError("its option 'think' has a value that ORE does not have")
-    if schema is not None and not isinstance(schema, dict):
-        raise ArtifactError("its option 'format' is not a JSON Schema")
-    named = {key: value for key, value in recorded.items() if key not in ("think", "format")}
-    try:
-        options = parse_options(_pairs(named))
-    except UsageError as exc:
-        raise ArtifactError(f"its options can't be used: {exc}") from exc
-    return Settings(options={**options, **changed}, think=think, format=schema, **more)
-
-
-def _embedded(messages: Any) -> list[Sourced]:
-    fits = isinstance(messages, list) and all(
-        isinstance(each, dict)
-        and each.get("role") in _ROLES
-        and isinstance(each.get("content"), str)
-        for each in messages
-    )
-    if not fits:
-        raise ArtifactError("its provenance.messages is not a list of messages")
-    if not messages:
-        raise ArtifactError("its provenance.messages is empty")
-    return [Sourced(each["role"], each["content"], "?") for each in messages]
-
-
-def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
-    """Return the system prompt as it is now, ``""`` where none was sent."""
-    sources = _sources(provenance)
-    if _SYSTEM in sources:
-        raise ArtifactError("its system prompt is not in it: record such runs with --artifact-full")
-    if sources and _PERSONA not in sources:
-        return ""
-    persona = provenance.get("persona")
-    return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
-
-
-def _sources(provenance: dict[str, Any]) -> list[str]:
-    sources = provenance.get("sources")
-    entries = sources if isinstance(sources, list) else []
-    found = [each.get("source") for each in entries if isinstance(each, dict)]
-    return [source for source in found if isinstance(source, str)]
-
-
-def _pairs(options: dict[str, Any]) -> list[str]:
-    """Return options as the command line would have them, so that they are checked as strictly."""
-    pairs = []
-    for key, value in options.items():
-        for item in value if key == "stop" and isinstance(value, list) else [value]:
-            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
-            if key in OPTIONS and not fits:
-                raise UsageError(f"The option '{key}' has a value of another type.")
-            text = str(item).lower() if isinstance(item, bool) else str(item)
-            pairs.append(f"{key}={text}")
-    return pairs

@@ -13,7 +13,8 @@ from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
 from ore.cli.prompt import model_of
-from ore.cli.record import Sourced, facts, recorded_messages, recorded_settings
+from ore.cli.recall import recorded_messages, recorded_settings
+from ore.cli.record import Sourced, facts
 from ore.cli.terminal.console import Console
 from ore.errors import (
     CapabilityError,

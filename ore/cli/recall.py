@@ -1,0 +1,114 @@
+"""A recorded turn read back, to be asked again: its messages and its settings.
+
+An artifact is data: nothing that it names is run, and of files only the user's own persona and
+skills are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ore.backends import Settings
+from ore.backends.model_options import OPTIONS, parse_options
+from ore.cli.prompt import load_persona
+from ore.cli.record import PERSONA, SYSTEM, Sourced, sourced
+from ore.core import build_messages, load_aya_system_prompt
+from ore.errors import ArtifactError, UsageError
+from ore.skills import build_skill_registry, find_skill, skill_text
+from ore.types import ExecutionArtifact
+
+_ROLES = ("system", "user", "assistant")
+_THINK = (True, False, "low", "medium", "high")
+
+
+def recorded_messages(
+    artifact: ExecutionArtifact, notice: Callable[[str], None]
+) -> tuple[str, list[Sourced]]:
+    """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
+
+    They are rebuilt from the prompt, and from the persona and the skills as they are now.
+    """
+    if artifact.output.metadata.get("images"):
+        raise ArtifactError("it was asked with images, which an artifact does not hold")
+    provenance = artifact.provenance or {}
+    if provenance.get("messages") is not None:
+        return "embedded", _embedded(provenance["messages"])
+    if artifact.input.tools:
+        raise ArtifactError(
+            "what its tools returned is not in it: record such runs with --artifact-full"
+        )
+    system = _recorded_system_prompt(provenance)
+    skills = list(dict.fromkeys(artifact.input.skills or ()))
+    registry = build_skill_registry(report=notice) if skills else {}
+    texts = [skill_text(find_skill(registry, name), notice) for name in skills]
+    messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
+    known = _sources(provenance)
+    sources = [PERSONA] if system else []
+    sources += [f"skill:{name}" for name in skills] + (known[-1:] or ["prompt"])
+    return "rebuilt", sourced(messages, sources)
+
+
+def recorded_settings(
+    artifact: ExecutionArtifact, changed: dict[str, Any], **more: Any
+) -> Settings:
+    """Return the settings of a run, where ``changed`` replaces some of the model's options."""
+    recorded = (artifact.provenance or {}).get("options") or {}
+    if not isinstance(recorded, dict):
+        raise ArtifactError("its provenance.options is not an object")
+    think, schema = recorded.get("think"), recorded.get("format")
+    if think is not None and not (isinstance(think, (bool, str)) and think in _THINK):
+        raise ArtifactError("its option 'think' has a value that ORE does not have")
+    if schema is not None and not isinstance(schema, dict):
+        raise ArtifactError("its option 'format' is not a JSON Schema")
+    named = {key: value for key, value in recorded.items() if key not in ("think", "format")}
+    try:
+        options = parse_options(_pairs(named))
+    except UsageError as exc:
+        raise ArtifactError(f"its options can't be used: {exc}") from exc
+    return Settings(options={**options, **changed}, think=think, format=schema, **more)
+
+
+def _embedded(messages: Any) -> list[Sourced]:
+    fits = isinstance(messages, list) and all(
+        isinstance(each, dict)
+        and each.get("role") in _ROLES
+        and isinstance(each.get("content"), str)
+        for each in messages
+    )
+    if not fits:
+        raise ArtifactError("its provenance.messages is not a list of messages")
+    if not messages:
+        raise ArtifactError("its provenance.messages is empty")
+    return [Sourced(each["role"], each["content"], "?") for each in messages]
+
+
+def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
+    """Return the system prompt as it is now, ``""`` where none was sent."""
+    sources = _sources(provenance)
+    if SYSTEM in sources:
+        raise ArtifactError("its system prompt is not in it: record such runs with --artifact-full")
+    if sources and PERSONA not in sources:
+        return ""
+    persona = provenance.get("persona")
+    return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
+
+
+def _sources(provenance: dict[str, Any]) -> list[str]:
+    sources = provenance.get("sources")
+    entries = sources if isinstance(sources, list) else []
+    found = [each.get("source") for each in entries if isinstance(each, dict)]
+    return [source for source in found if isinstance(source, str)]
+
+
+def _pairs(options: dict[str, Any]) -> list[str]:
+    """Return options as the command line would have them, so that they are checked as strictly."""
+    pairs = []
+    for key, value in options.items():
+        for item in value if key == "stop" and isinstance(value, list) else [value]:
+            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
+            if key in OPTIONS and not fits:
+                raise UsageError(f"The option '{key}' has a value of another type.")
+            text = str(item).lower() if isinstance(item, bool) else str(item)
+            pairs.append(f"{key}={text}")
+    return pairs
