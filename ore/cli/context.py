@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ore.cli.options import Options
-from ore.errors import GateError, ToolFailedError, UsageError
+from ore.errors import ToolFailedError, UsageError
 from ore.files import decode_text, read_regular
 from ore.files.neutral import one_line
 from ore.gate import Gate
@@ -73,7 +73,8 @@ class ContextSource:
         is data, and no file may pick a tool or a path.
 
         Raises:
-            GateError, ToolFailedError: The tool was denied or failed: nothing may be sent.
+            GateError, ToolFailedError: A tool, named or routed to, was denied or failed: nothing may
+                be sent.
         """
         options = self._options
         decision = self._route(prompt if typed is None else typed) if options.route else None
@@ -120,28 +121,27 @@ class ContextSource:
     def _follow(
         self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
     ) -> None:
-        """Say what was decided, and add to the turn what was chosen, where that is allowed."""
+        """Say what was decided, and add to the turn what was chosen.
+
+        A tool whose arguments are not in the prompt is left out; one without its grant is an error.
+        """
         name = decision.target
         if name is None or decision.target_type == "fallback":
             self._notice(f"[Route]: No match, using reasoner only. {decision.reasoning}")
             return
         tool = find_tool(name) if decision.target_type == "tool" else None
-        lacking = _lacking(self._gate(), tool, decision.args) if tool is not None else ""
+        lacking = (
+            [f"{arg}=…" for arg in tool.required_args if arg not in decision.args] if tool else []
+        )
         choice = f"{name} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
-        self._notice(f"[Route]: {choice}" + (f"; not run: needs {lacking}" if lacking else ""))
+        not_run = f"; not run: needs {' '.join(lacking)}" if lacking else ""
+        self._notice(f"[Route]: {choice}{not_run}")
         if tool is None:
             skills += [name] if name not in skills else []
-        elif not lacking:
+            return
+        self._gate().check(tool)
+        if not lacking:
             results.append(self._run(tool, decision.args))
-
-
-def _lacking(gate: Gate, tool: Tool, arguments: Mapping[str, str]) -> str:
-    """Return what a tool still needs to run, its grants before its arguments, or ``""``."""
-    try:
-        gate.check(tool)
-    except GateError as exc:
-        return exc.grants
-    return " ".join(f"{name}=…" for name in tool.required_args if name not in arguments)
 
 
 def read_named(path: str) -> ToolResult:

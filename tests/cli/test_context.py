@@ -186,15 +186,24 @@ def test_the_routing_decision_is_always_reported(ore, prompt, flags, start):
     assert route(ore(prompt, "--route", *flags)).startswith(start)
 
 
-def test_a_routed_tool_without_its_grant_is_not_run_and_the_turn_goes_on(ore, notes):
-    result = ore("read the file notes.txt", "--route")
-    assert route(result).endswith("not run: needs --grant filesystem-read")
-    assert (result.code, given(result)) == (0, [])
+@pytest.mark.invariant
+@pytest.mark.parametrize("prompt", ["read the file notes.txt", "read the file"])
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--dry-run"], ["--quiet"]], ids=str)
+def test_a_routed_tool_without_its_grant_stops_the_turn(ore, notes, prompt, flags):
+    result = ore(prompt, "--route", *flags)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert result.err.splitlines()[-1].endswith("allow it with --grant filesystem-read.")
+
+
+def test_a_routed_tool_without_its_grant_keeps_a_repl_going(ore, notes):
+    result = ore("-c", "--route", stdin="read the file notes.txt\nhello\n")
+    assert (result.code, result.prompts) == (1, ["hello"])
+    assert given(result) == []  # the turn that was stopped is no part of the conversation
 
 
 def test_a_routed_tool_without_its_arguments_is_not_run_and_the_turn_goes_on(ore, notes):
     result = ore("read the file", "--route", *GRANT)
-    assert route(result).endswith("not run: needs path=…")
+    assert route(result).endswith("; not run: needs path=…")
     assert (result.code, given(result)) == (0, [])
 
 
