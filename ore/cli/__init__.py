@@ -46,7 +46,7 @@ def main(
         argv: The arguments without the program's name; None is the process's own.
         console: The streams to use; None is the process's own.
         open_backend: What makes the backend, given an ``ore.backends.choice.Choice``, the
-            environment, ``env_files``, and what notices are given to; None is
+            environment, ``env_files``, and what notices and warnings are given to; None is
             ``ore.backends.choice.open_backend``.
         env_files: The file that each environment variable came from, where it came from one.
     """
@@ -104,7 +104,7 @@ def _dispatch(
             pulls=chosen.pull is not None,
         )
         make = open_backend or choice.open_backend
-        return make(wanted, os.environ, env_files, console.notice)
+        return make(wanted, os.environ, env_files, console.notice, console.warning)
 
     if options.verb:
         from ore.cli.verbs import do_verb

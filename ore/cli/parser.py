@@ -261,7 +261,7 @@ def _add_output_flags(group: argparse._ArgumentGroup) -> None:
     add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
     add("--render", action="store_true", help="show Markdown on a terminal (needs rich)")
     add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
-    add("-q", "--quiet", action="store_true", help="nothing but errors on stderr")
+    add("-q", "--quiet", action="store_true", help="nothing but errors and warnings on stderr")
     add("-h", "--help", action=_Text, nargs=0, help="show this help and exit")
     add(
         "--print-completion",

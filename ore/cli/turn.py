@@ -150,7 +150,8 @@ def _tell(run: Run, response: Response) -> None:
 
 def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    notice, fit = run.console.notice, response.metadata.get("context") or {}
+    notice, warning = run.console.notice, run.console.warning
+    fit = response.metadata.get("context") or {}
     window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
     written, used, advice = response.metadata.get("eval_count") or 0, tokens, ""
     if run.conversation.session is not None:  # the answer is a part of the next turn's prompt
@@ -159,7 +160,7 @@ def _tell_limits(run: Run, response: Response) -> None:
     if not response.content.strip():
         notice("The answer is empty.")
     if response.metadata.get("done_reason") == "length":
-        notice(
+        warning(
             "The answer was cut off by a limit: -o num_predict=N, the model's own, or the context "
             "window."
         )
@@ -167,7 +168,7 @@ def _tell_limits(run: Run, response: Response) -> None:
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"
-        notice(
+        warning(
             f"The {what} did not fit the context window{size}: the model has not seen all of it."
         )
     elif window and used > NEARLY_FULL * window:

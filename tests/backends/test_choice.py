@@ -16,10 +16,16 @@ from tests.support.harness import run_ore
 
 
 def opened(wanted: Choice, environ=None, env_files=None):
-    """The backend that is chosen, and the notices."""
-    notices: list[str] = []
-    backend = choice.open_backend(wanted, environ or {}, env_files or {}, notices.append)
-    return backend, notices
+    """The backend that is chosen, and what is said of it; a warning begins with ``warning: ``."""
+    said: list[str] = []
+    backend = choice.open_backend(
+        wanted,
+        environ or {},
+        env_files or {},
+        said.append,
+        lambda text: said.append(f"warning: {text}"),
+    )
+    return backend, said
 
 
 @pytest.fixture
@@ -58,11 +64,11 @@ def test_a_named_backend_is_used_whether_it_answers_or_not(wanted, environ, name
     assert (backend.name, notices) == (name, [])
 
 
-def test_auto_goes_to_the_embedded_model_and_says_so(no_ollama, embedded):
+def test_auto_goes_to_the_embedded_model_and_warns(no_ollama, embedded):
     embedded(engine=True, model=True)
-    backend, notices = opened(Choice())
+    backend, said = opened(Choice())
     assert backend.name == "embedded"
-    assert len(notices) == 1 and OLLAMA_URL in notices[0]
+    assert len(said) == 1 and said[0].startswith("warning: ") and OLLAMA_URL in said[0]
 
 
 def test_auto_without_an_embedded_model_is_ollama_with_a_hint(no_ollama, embedded):
@@ -70,6 +76,7 @@ def test_auto_without_an_embedded_model_is_ollama_with_a_hint(no_ollama, embedde
     backend, notices = opened(Choice())
     assert backend.name == "ollama"
     assert len(notices) == 1 and "--pull smollm2:135m" in notices[0]
+    assert not notices[0].startswith("warning: ")
 
 
 def test_fetching_the_embedded_model_needs_the_engine_only(no_ollama, embedded):

@@ -1,9 +1,10 @@
-"""``-q``: stderr carries errors and nothing else, whatever would be said otherwise."""
+"""``-q``: stderr carries errors and warnings and nothing else, whatever would be said otherwise."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.support.harness import ScriptedBackend
 from tests.support.runs import record
 
 
@@ -14,7 +15,13 @@ def kept(folder, ore):
     assert ore("--session", "trip", "hi").code == 0
 
 
-TRUNCATED = {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}}
+WARNED = [
+    ({"done_reason": "length"}, "The answer was cut off by a limit"),
+    (
+        {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}},
+        "The prompt did not fit",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -23,8 +30,6 @@ TRUNCATED = {"context": {"status": "truncated", "window": 8, "prompt_tokens": 8}
         (["hi"], {}),
         (["hi", "-v"], {}),
         (["hi", "-s"], {"replies": [""]}),
-        (["hi"], {"metadata": {"done_reason": "length"}}),
-        (["hi"], {"metadata": TRUNCATED}),
         (["cat", "--route"], {}),
         (["hi", "--route"], {}),
         (["hi", "--resume-session", "trip"], {}),
@@ -48,6 +53,30 @@ def test_notices_are_written_and_not_with_quiet(ore, kept, args, more, is_quiet)
     result = ore(*args, *(["-q"] if is_quiet else []), **({"terminal": "err"} | more))
     assert result.code == 0
     assert (result.err.strip() == "") == is_quiet
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("flags", [(), ("-s",), ("-j",), ("-i",), ("-c", "-s")], ids=" ".join)
+@pytest.mark.parametrize("metadata, said", WARNED)
+@pytest.mark.parametrize("is_quiet", [False, True])
+@pytest.mark.parametrize("terminal", ["", "in out err"])
+def test_that_the_answer_is_not_what_was_asked_for_is_a_warning(
+    ore, flags, metadata, said, is_quiet, terminal
+):
+    typed = {"stdin": "hi\n"} if {"-i", "-c"} & {*flags} else {}
+    args = [*flags, *([] if typed else ["hi"]), *(["-q"] if is_quiet else [])]
+    result = ore(*args, metadata=metadata, terminal=terminal, **typed)
+    assert result.code == 0
+    assert sum(line.startswith(f"ore: warning: {said}") for line in result.err.split("\n")) == 1
+
+
+def test_another_backend_than_the_usual_one_is_a_warning(ore):
+    def open_backend(wanted, environ, env_files, notice, warning):
+        notice("Said.")
+        warning("Another one answers.")
+        return ScriptedBackend(["Paris."])
+
+    assert ore("hi", "-q", open_backend=open_backend).err == "ore: warning: Another one answers.\n"
 
 
 def test_thinking_is_not_followed_with_quiet(ore):

@@ -163,6 +163,14 @@ class Console(Streams):
         """Write lines to stderr, even when ORE is to be quiet: what was asked for, the usage."""
         self._tell(text)
 
+    def warning(self, text: str) -> None:
+        """Write one line to stderr, even when ORE is to be quiet: the answer is not what was asked for.
+
+        The model has not seen all of the prompt, the answer was cut off, or another backend than
+        the user's usual one gives it; everything else is a notice.
+        """
+        self._tell(text, label="ore: warning: ")
+
     def error(self, text: str) -> None:
         """Write one error to stderr."""
         self._tell(text, label="ore: ")

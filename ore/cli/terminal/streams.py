@@ -19,7 +19,10 @@ from ore.files.neutral import one_line
 
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
-COLOURS = {"[AYA]:": "1;36", "You:": "1;32", "...": "1;32", "ore:": "1;31"}
+COLOURS = {
+    **{"[AYA]:": "1;36", "You:": "1;32", "...": "1;32"},
+    **{"ore:": "1;31", "ore: warning:": "1;33"},
+}
 """Of the labels that are not dim. An answer is never coloured: so a person tells whose words it is."""
 
 
@@ -31,7 +34,7 @@ class Streams:
         environ: What says what a terminal shows besides text; None is nothing.
     """
 
-    quiet = False  # whether stderr carries errors only
+    quiet = False  # whether stderr carries errors and warnings only
     _waiting: Waiting | None = None
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal

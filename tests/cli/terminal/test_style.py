@@ -28,4 +28,5 @@ def test_who_says_what(is_terminal, environ, allowed):
 def test_a_style_ends_where_the_text_does():
     assert paint("x", COLOURS["[AYA]:"]) == "\x1b[1;36mx\x1b[0m"
     assert paint_label("ore: ") == "\x1b[1;31more:\x1b[0m "
+    assert paint_label("ore: warning: ") == "\x1b[1;33more: warning:\x1b[0m "
     assert paint("", COLOURS["[AYA]:"]) == ""
