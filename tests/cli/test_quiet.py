@@ -30,7 +30,7 @@ WARNED = [
         (["hi"], {}),
         (["hi", "-v"], {}),
         (["hi", "-s"], {"replies": [""]}),
-        (["cat", "--route"], {}),
+        (["cat", "--route", "--grant", "filesystem-read"], {}),
         (["hi", "--route"], {}),
         (["hi", "--resume-session", "trip"], {}),
         (["hi", "--continue"], {}),
