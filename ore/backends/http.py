@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
@@ -25,8 +23,6 @@ REFUSAL_LIMIT = 64 << 10
 
 MOST_SHOWN = 400
 """How many characters of a server's own words go into a message."""
-
-_environment = threading.Lock()
 
 
 class TooLarge(Exception):
@@ -177,22 +173,6 @@ def tls_context() -> ssl.SSLContext:
             return context
         context.load_verify_locations(certifi.where())
     return context
-
-
-@contextmanager
-def environment_without(names: re.Pattern[str], **instead: str) -> Iterator[None]:
-    """Hide the variables that match ``names`` from a package, and put them back after."""
-    with _environment:
-        hidden = {name: os.environ[name] for name in list(os.environ) if names.fullmatch(name)}
-        try:
-            for name in hidden:
-                del os.environ[name]
-            os.environ.update(instead)
-            yield
-        finally:
-            for name in instead:
-                os.environ.pop(name, None)
-            os.environ.update(hidden)
 
 
 def shorten(text: str) -> str:

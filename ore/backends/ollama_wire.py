@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +26,6 @@ from ore.backends.http import (
     Lines,
     TooLarge,
     bound,
-    environment_without,
     first_bytes,
     in_words,
     shorten,
@@ -39,10 +41,7 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
     import httpx
     from ollama import Client
 
-_READ_ON_IMPORT = re.compile(
-    r"(https?|all|no)_proxy|ollama_(host|api_key)|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE
-)
-_KEY = re.compile("ollama_api_key", re.IGNORECASE)
+_NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
 _KEEP_SECONDS = (
     1.0  # of an idle connection: less than servers and proxies wait before they close it
 )
@@ -146,22 +145,26 @@ def new_client(
         RuntimeError,  # another thread has closed the client
         *HOSTILE,
     )
-    headers = {"accept-encoding": "identity", "authorization": ollama_authorization(host.url)}
+    key = ollama_authorization(host.url)
+    before = [hooks.before] if key else [hooks.before, _without_key]
     try:
-        with environment_without(_KEY):
-            client = ollama.Client(
-                host=host.url,
-                follow_redirects=False,
-                headers=headers,
-                verify=tls_context() if host.url.startswith("https:") else False,
-                transport=transport,
-                limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),  # no limit to open ones
-                trust_env=not is_loopback(host.url),
-                event_hooks={"request": [hooks.before], "response": [hooks.after]},
-            )
+        client = ollama.Client(
+            host=host.url,
+            follow_redirects=False,
+            headers={"accept-encoding": "identity", "authorization": key or _NO_KEY},
+            verify=tls_context() if host.url.startswith("https:") else False,
+            transport=transport,
+            limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),  # no limit to open ones
+            trust_env=not is_loopback(host.url),
+            event_hooks={"request": before, "response": [hooks.after]},
+        )
     except (ImportError, *kinds) as exc:
         raise failures.client_error(host, _reason(exc)) from exc
     return client, kinds
+
+
+def _without_key(sent: httpx.Request) -> None:
+    del sent.headers["authorization"]
 
 
 def _httpx() -> ModuleType:
@@ -172,9 +175,7 @@ def _httpx() -> ModuleType:
 def import_ollama() -> ModuleType:
     """Return the ``ollama`` package; a program that has imported it already gets that one.
 
-    The package makes a client while it is imported, from proxies, certificates, a host and a key
-    that the environment names, and fails on any that is malformed: they are hidden from it for that
-    moment, process-wide and under a lock.
+    The package makes a client while it is imported; see ``_Import`` for what that one is given.
 
     Raises:
         ExtraNotInstalledError: The package is not there.
@@ -183,8 +184,7 @@ def import_ollama() -> ModuleType:
     if "ollama" in sys.modules:
         return import_module("ollama")  # waits where another thread is in the middle of it
     # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
-    # An empty folder of certificates: nobody uses that client, and reading them all takes longer.
-    with deferred_signals(), environment_without(_READ_ON_IMPORT, SSL_CERT_DIR=os.devnull):
+    with deferred_signals(), _import_hook():
         try:
             import ollama
         except ModuleNotFoundError as exc:
@@ -198,6 +198,61 @@ def import_ollama() -> ModuleType:
                 f"run {install_command(again=True)}."
             ) from exc
     return ollama
+
+
+class _Import(MetaPathFinder, Loader):
+    """Imports the ``ollama`` package, and says what the client that it makes meanwhile is made of.
+
+    The package would take the proxies, certificates, host and key that the environment names, fail
+    on any that is malformed, and read all certificates. Nobody uses that client here, and hiding
+    the environment could crash other threads: the C library reads it without a lock.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the package is, with this as its loader; None for all else."""
+        spec = PathFinder.find_spec(name, path) if name == "ollama" else None
+        if spec is not None and spec.loader is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return a module, or None for a usual one."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the package; other threads that import it wait."""
+        module.__loader__ = cast(ModuleSpec, module.__spec__).loader = self._loader
+        try:
+            inside: Any = import_module("ollama._client")
+            client = inside.Client
+        except (ImportError, AttributeError):  # what is missing is missed again, and told
+            self._loader.exec_module(module)
+            return
+        inside.Client = partial(
+            client,
+            "http://127.0.0.1",
+            headers={"authorization": _NO_KEY},
+            trust_env=False,
+            verify=False,
+        )
+        try:
+            self._loader.exec_module(module)
+        finally:
+            inside.Client = client
+        cast(Any, module).Client = client
+
+
+@contextmanager
+def _import_hook() -> Iterator[None]:
+    hook = _Import()
+    # New lists, for another thread may be on its way through the one that is there.
+    sys.meta_path = [hook, *sys.meta_path]
+    try:
+        yield
+    finally:
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not hook]
 
 
 def error_of(error: BaseException, request: Request, host: Host) -> OreError:

@@ -6,7 +6,7 @@ never follows a redirect.
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -22,7 +22,6 @@ from ore.backends.http import (
     LINE_LIMIT,
     Deadline,
     TooLarge,
-    environment_without,
     first_bytes,
     in_words,
     tls_context,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it s
     import httpx2
     import openai
 
-_OWN_VARIABLES = re.compile("openai_.*", re.IGNORECASE)  # what the package would read by itself
 _NO_KEY = "none"  # the package wants one to be made with; it is not sent
 
 
@@ -107,23 +105,25 @@ class Call:
         limits = (CONNECT_SECONDS, self._timeout, self._deadline.seconds or None)
         timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
         try:
-            with environment_without(_OWN_VARIABLES):
-                client: openai.OpenAI = self._openai.OpenAI(
-                    api_key=self._key or _NO_KEY,
-                    base_url=url,
-                    max_retries=0,
+            client: openai.OpenAI = self._openai.OpenAI(
+                api_key=self._key or _NO_KEY,
+                base_url=url,
+                max_retries=0,
+                timeout=timeout,
+                http_client=httpx.Client(
                     timeout=timeout,
-                    http_client=httpx.Client(
-                        timeout=timeout,
-                        follow_redirects=False,
-                        verify=tls_context() if url.startswith("https:") else False,
-                        trust_env=not is_loopback(url),
-                        event_hooks={"request": [self._before], "response": [self._after]},
-                    ),
-                )
-                return client
+                    follow_redirects=False,
+                    verify=tls_context() if url.startswith("https:") else False,
+                    trust_env=not is_loopback(url),
+                    event_hooks={"request": [self._before], "response": [self._after]},
+                ),
+            )
         except _raised(self._openai, httpx) as exc:
             raise failures.client_error(self._host, in_words(exc)) from exc
+        # What the package has read of the environment by itself goes to no server.
+        client.organization = client.project = client.admin_api_key = None
+        client._custom_headers = {}
+        return client
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -220,7 +220,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     try:
         # A signal waits: what a handler raises in the middle of this import can be lost.
-        with deferred_signals(), environment_without(_OWN_VARIABLES):
+        with deferred_signals():
             import httpx2
             import openai
             import openai.resources.chat.completions  # else imported when it is first used
@@ -230,6 +230,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}.",
             "openai",
         ) from exc
+    logging.getLogger("openai").setLevel(logging.NOTSET)  # whatever OPENAI_LOG has made of it
     return openai, httpx2
 
 

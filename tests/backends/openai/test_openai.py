@@ -221,11 +221,13 @@ def test_the_key_is_sent_and_never_shown():
 
 def test_nothing_of_this_machine_or_of_other_variables_is_told(monkeypatch):
     monkeypatch.setenv("OPENAI_ORG_ID", "org")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: 1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "admin")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: \u00fc\nAuthorization: Bearer mine")
     with FakeOpenAI() as fake:
         reasoner(fake).reason(ASKED)
     names = set(fake.chats[0].headers)
-    assert not [n for n in names if n.startswith(("x-stainless", "openai-", "x-mine"))]
+    assert not [n for n in names if n.startswith(("x-stainless", "openai-", "x-mine", "auth"))]
 
 
 @pytest.mark.parametrize("models, default", [(("only",), "only"), (("a", "b"), None), ((), None)])
