@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ore.errors import PersonaError, ReasonerContractError
 from ore.reasoner import Reasoner
-from ore.types import Message, Response, Session, ToolResult
+from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 
 AYA_PROMPT_PATH = Path(__file__).parent / "prompts" / "aya.txt"
 
@@ -39,8 +39,9 @@ def build_messages(
     tool_results: list[ToolResult] | None = None,
     skill_context: list[str] | None = None,
     images: Sequence[bytes] | None = None,
+    after: ExecutionArtifact | None = None,
 ) -> list[Message]:
-    """Return ``[system] + skills + tools + session + [user]``; nothing that is passed in changes.
+    """Return ``[system] + skills + tools + [artifact] + session + [user]``; changes no argument.
 
     Args:
         prompt: The user's text, sent verbatim, last.
@@ -49,6 +50,7 @@ def build_messages(
         tool_results: Each is a message of the role ``user``, prefixed ``[Tool:name]``.
         skill_context: Texts that are sent as they are given, with the role ``system``.
         images: The bytes of images, sent with the prompt.
+        after: Its answer is a message of the role ``user``, prefixed ``[Artifact:id]``.
     """
     messages = [Message("system", system_prompt)] if system_prompt else []
     messages += [Message("system", text) for text in skill_context or ()]
@@ -56,6 +58,9 @@ def build_messages(
         Message("user", f"[Tool:{result.tool_name}]\n{result.output}")
         for result in tool_results or ()
     ]
+    if after is not None:
+        text = f"[Artifact:{after.execution_id}]\n{after.output.content}"
+        messages.append(Message("user", text))
     messages += session.messages if session is not None else ()
     messages.append(Message("user", prompt, images=tuple(images or ())))
     return messages
@@ -81,11 +86,12 @@ class ORE:
         skill_context: list[str] | None = None,
         *,
         images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
     ) -> Response:
         """Take one turn: exactly one call of ``reasoner.reason``.
 
         On success the session, if one is given, gets the user message that was sent and one
-        assistant message. On any failure it is left as it was.
+        assistant message, with the id of the response. On any failure it is left as it was.
 
         Args:
             prompt: The user's text, sent verbatim.
@@ -93,12 +99,13 @@ class ORE:
             tool_results: What tools returned, for this turn only.
             skill_context: Texts of the role ``system``, for this turn only.
             images: The bytes of images (PNG, JPEG or WebP) that belong to the prompt.
+            after: The run whose answer the model reads first, for this turn only.
 
         Raises:
             ReasonerContractError: The reasoner returned something else than a ``Response``.
             OreError: Whatever the reasoner raises goes through.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context, images)
+        messages = self._messages(prompt, session, tool_results, skill_context, images, after)
         user = messages[-1]
         response = self.reasoner.reason(messages)
         return self._finish(response, user, session)
@@ -111,15 +118,16 @@ class ORE:
         skill_context: list[str] | None = None,
         *,
         images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
     ) -> Generator[str, None, Response]:
         """Take one turn like ``execute``, yielding the answer's text as it arrives.
 
-        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images`` and what is raised
-        are those of ``execute``. The generator's return value is the ``Response``. The session is
-        extended only once the generator is exhausted; closing it earlier stops the model and
-        changes nothing.
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
+        is raised are those of ``execute``. The generator's return value is the ``Response``. The
+        session is extended only once the generator is exhausted; closing it earlier stops the model
+        and changes nothing.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context, images)
+        messages = self._messages(prompt, session, tool_results, skill_context, images, after)
         user = messages[-1]
         with closing(self.reasoner.stream_reason(messages)) as chunks:
             response = yield from chunks
@@ -132,6 +140,7 @@ class ORE:
         tool_results: list[ToolResult] | None,
         skill_context: list[str] | None,
         images: Sequence[bytes] | None,
+        after: ExecutionArtifact | None,
     ) -> list[Message]:
         return build_messages(
             prompt,
@@ -140,6 +149,7 @@ class ORE:
             tool_results=tool_results,
             skill_context=skill_context,
             images=images,
+            after=after,
         )
 
     @staticmethod
@@ -150,5 +160,12 @@ class ORE:
                 f"nothing was kept of this turn."
             )
         if session is not None:
-            session.messages.extend([user, Message("assistant", response.content)])
+            session.messages.extend([user, _answer(response, session)])
         return response
+
+
+def _answer(response: Response, session: Session) -> Message:
+    """Return the response as a message of the same id, but that no two in a session have one id."""
+    if any(message.id == response.id for message in session.messages):
+        return Message("assistant", response.content)
+    return Message("assistant", response.content, response.id)

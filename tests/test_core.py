@@ -9,7 +9,7 @@ import pytest
 from ore.core import ORE
 from ore.errors import BackendError, OreError, ReasonerContractError
 from ore.reasoner import Reasoner
-from ore.types import Message, Response, Session, ToolResult
+from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 
 
 class FakeReasoner(Reasoner):
@@ -146,6 +146,50 @@ def test_session_grows_after_execute(take_turn):
         user, assistant = session.messages[-2:]
         assert user is reasoner.sent[-1], "the very message that was sent"
         assert (assistant.role, assistant.content) == ("assistant", "Par-is.")
+
+
+@pytest.mark.invariant
+@both_ways
+def test_an_answer_has_the_id_of_its_response(take_turn):
+    session = Session()
+    for number in (1, 2):
+        response = take_turn(ORE(FakeReasoner()), f"Question {number}", session=session)
+        assert session.messages[-1].id == response.id
+
+
+@both_ways
+def test_a_reasoner_that_repeats_an_id_gives_no_two_messages_one_id(take_turn):
+    session, response = Session(), Response("Paris.", "fake", id="same")
+    for _ in range(3):
+        take_turn(ORE(FakeReasoner(response)), "Where?", session=session)
+    assert session.messages[1].id == "same"
+    assert len({message.id for message in session.messages}) == 6
+
+
+@pytest.mark.invariant
+@both_ways
+def test_the_answer_of_an_artifact_comes_after_tools_and_before_the_session(take_turn):
+    first = Response("A title.", "fake", id="one")
+    artifact = ExecutionArtifact.from_response(first, "Draft a title", "fake")
+    reasoner, session = FakeReasoner(), talk("a", "b")
+    take_turn(
+        ORE(reasoner, "Be kind."),
+        "Shorten it",
+        session=session,
+        tool_results=[ToolResult("echo", "c", "ok")],
+        skill_context=["Rhyme."],
+        after=artifact,
+    )
+    assert shown(reasoner.sent) == [
+        ("system", "Be kind."),
+        ("system", "Rhyme."),
+        ("user", "[Tool:echo]\nc"),
+        ("user", "[Artifact:one]\nA title."),
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "Shorten it"),
+    ]
+    assert shown(session.messages)[2:] == [("user", "Shorten it"), ("assistant", "Par-is.")]
 
 
 @pytest.mark.invariant
