@@ -129,6 +129,25 @@ def test_session_append_only_no_reorder_or_delete(take_turn):
 
 @pytest.mark.invariant
 @both_ways
+def test_the_order_is_system_skills_tools_session_prompt(take_turn):
+    reasoner = FakeReasoner()
+    tools = [ToolResult("echo", "1", "ok"), ToolResult("file:a", "2", "ok")]
+    skills = ["[Skill:a]\n3", "[Skill:b]\n4"]
+    take_turn(ORE(reasoner, "Be kind."), "Where?", talk("a", "b"), tools, skills)
+    assert shown(reasoner.sent) == [
+        ("system", "Be kind."),
+        ("system", "[Skill:a]\n3"),
+        ("system", "[Skill:b]\n4"),
+        ("user", "[Tool:echo]\n1"),
+        ("user", "[Tool:file:a]\n2"),
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "Where?"),
+    ]
+
+
+@pytest.mark.invariant
+@both_ways
 def test_system_prompt_not_in_session(take_turn):
     session = Session()
     tool = ToolResult("echo", "out", "ok")

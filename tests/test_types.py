@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import time
 import uuid
-from dataclasses import MISSING, FrozenInstanceError, fields
+from dataclasses import MISSING, FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import pytest
@@ -132,15 +134,26 @@ def test_a_field_without_a_default_is_required(kind):
 
 @pytest.mark.invariant
 @every_contract
-def test_everything_but_a_session_is_frozen(kind):
+def test_everything_but_the_messages_of_a_session_is_frozen(kind):
     instance = made(kind)
     for name in CONTRACT[kind]:
-        if kind is Session:
+        if (kind, name) == (Session, "messages"):
             setattr(instance, name, "new")
             assert getattr(instance, name) == "new"
-        else:
-            with pytest.raises(FrozenInstanceError):
-                setattr(instance, name, "new")
+            continue
+        before = getattr(instance, name)
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(instance, name, "new")
+        assert getattr(instance, name) is before
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, replace, lambda session: pickle.loads(pickle.dumps(session))],
+)
+def test_a_copy_of_a_session_has_its_identity(again):
+    session = Session([Message("user", "hi")])
+    assert again(session) == session
 
 
 def test_every_public_name_is_a_contract_and_is_exported():

@@ -143,6 +143,12 @@ def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None
 
 def _tell(run: Run, response: Response) -> None:
     _tell_limits(run, response)
+    if run.asked.images and run.conversation.name is not None:
+        what = "image is" if len(run.asked.images) == 1 else "images are"
+        run.console.notice(
+            f"The {what} not kept in the session '{run.conversation.name}': later turns see the "
+            f"text only."
+        )
     if run.options.verbose:
         shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
         run.console.metadata(response.id, response.model_id, shown)

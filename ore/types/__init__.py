@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import FrozenInstanceError, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +79,22 @@ class Response:
 class Session:
     """A conversation: user and assistant messages, oldest first, only ever appended to.
 
-    The system message is never stored here.
+    The system message is never stored here; ``id`` and ``created_at`` can't be assigned.
 
     Attributes:
         messages: With the roles ``"user"`` and ``"assistant"``, in turns.
-        id: A UUID4 as text: the conversation's identity. The name under which a store keeps it is
-            only a handle.
+        id: A UUID4 as text: its identity; the name under which a store keeps it is only a handle.
         created_at: When the conversation began, in Unix seconds.
     """
 
     messages: list[Message] = field(default_factory=list)
     id: str = field(default_factory=_new_id)
     created_at: float = field(default_factory=time.time)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("id", "created_at") and "created_at" in vars(self):  # the field set last
+            raise FrozenInstanceError(f"cannot assign to field '{name}'")
+        super().__setattr__(name, value)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def test_resuming_alone_saves_nothing_and_says_how_to_save(ore, home):
     assert stored(home, "a") == before
 
 
+@pytest.mark.invariant
 def test_a_fork_gets_an_id_of_its_own_and_its_messages_keep_theirs(ore, home):
     ore("--session", "a", "one", replies=["1"])
     original = stored(home, "a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 
 import pytest
 
@@ -198,6 +199,31 @@ def test_what_bounds_a_turn_reaches_the_backend(ore):
 def test_a_bound_that_is_not_a_time_is_a_usage_error(ore, flag, value):
     result = ore("hi", f"{flag}={value}")
     assert (result.code, result.calls) == (2, []) and flag in result.err
+
+
+@pytest.mark.parametrize("terminal", ["", "in out err"])
+def test_verbose_shows_the_id_of_the_response(ore, folder, terminal):
+    result = ore("hi", "-v", "--artifact-out", "run.json", terminal=terminal)
+    (line,) = (line for line in result.err.splitlines() if line.startswith("[Metadata]: "))
+    assert json.loads((folder / "run.json").read_text())["execution_id"] in line
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--session", "trip"], "The image is not kept in the session 'trip': later turns"),
+        (["--session", "trip", "--image", "cat.png"], "The images are not kept in the session"),
+        (["--session", "trip", "-q"], ""),
+        (["--save-session", "trip", "-s"], "The image is not kept in the session 'trip': later"),
+        ([], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
+    (folder / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    result = ore("What is this?", "--image", "cat.png", *flags)
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert said in result.err and bool(said) == ("not kept" in result.err)
 
 
 def test_an_answer_cut_off_by_a_limit_is_reported(ore):

@@ -180,7 +180,7 @@ class Console(Streams):
         if self.quiet:
             return
         if self.stderr_is_terminal:
-            text = summary(model_id, values)
+            text = summary(response_id, model_id, values)
         else:
             text = pairs({"id": response_id, "model": model_id})
             text = f"{text} {pairs(values)}".rstrip()

@@ -165,7 +165,7 @@ def _aligned(cells: list[str]) -> list[str]:
     return [cell + " " * (max(sizes) - size) for cell, size in zip(cells, sizes)]
 
 
-def summary(model_id: str, values: Mapping[str, object]) -> str:
+def summary(response_id: str, model_id: str, values: Mapping[str, object]) -> str:
     """Return the metadata of a response as a person reads it; what is not known is left out."""
     asked, written = _number(values, "prompt_eval_count"), _number(values, "eval_count")
     writing = _number(values, "eval_duration")
@@ -175,7 +175,7 @@ def summary(model_id: str, values: Mapping[str, object]) -> str:
         parts.append(f"{written * 1e9 / writing:.{0 if written * 1e8 >= writing else 1}f} tok/s")
     if whole:
         parts.append(f"{whole / 1e9:.{1 if whole >= 1e8 else 2}f} s")
-    return " · ".join(parts)
+    return " · ".join([*parts, response_id])
 
 
 def _number(values: Mapping[str, object], key: str) -> float:

@@ -146,7 +146,7 @@ COUNTS = {"prompt_eval_count": 128, "eval_count": 512}
     ],
 )
 def test_a_person_reads_counts_speed_and_seconds(values, expected):
-    assert summary("m", values) == expected
+    assert summary("1b9d", "m", values) == f"{expected} · 1b9d"
 
 
 def test_a_program_reads_every_key_whatever_a_server_says():
