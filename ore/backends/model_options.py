@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ore.errors import UsageError
+from ore.files.spelling import nearest
 
 _LEAST, _MOST = -(2**31), 2**32 - 1
 """What a whole number may be: a server counts in 32 bits, a seed without a sign."""
@@ -115,7 +116,5 @@ def _parsed(key: str, text: str) -> Any:
 
 
 def _nearest(key: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key.lower(), OPTIONS, n=1, cutoff=0.5)
-    return f"; the nearest is '{near[0]}'" if near else f": there are {', '.join(OPTIONS)}"
+    near = nearest(key, OPTIONS)
+    return f"; the nearest is '{near}'" if near else f": there are {', '.join(OPTIONS)}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ore.cli.parser import build_parser
+from ore.cli.parser import USAGE, build_parser
 from ore.cli.terminal.console import Console
 from ore.errors import INTERRUPTED, OreError, OutputError, ReaderGoneError, Terminated, UsageError
 
@@ -56,7 +56,7 @@ def main(
         console.flush()
         return code
     except UsageError as exc:
-        console.reply(build_parser().format_usage().rstrip())
+        console.reply(USAGE)
         return _report(console, exc)
     except OreError as exc:
         return _report(console, exc)

@@ -1,6 +1,6 @@
-"""The command line's grammar: every flag, grouped by purpose, with its help.
+"""The command line's grammar: how arguments are read, and what is said of those that are wrong.
 
-What goes together is in ``ore.cli.options``.
+The flags are in ``ore.cli.flags``, what goes together in ``ore.cli.options``.
 """
 
 from __future__ import annotations
@@ -9,34 +9,17 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ore import __version__
+from ore.cli.flags import FLAGS, Flag
 from ore.errors import UsageError
+from ore.files.spelling import nearest
 
-EXAMPLES = """\
-examples:
-  ore "Why is the sky blue?"
-  cat notes.txt | ore "Summarise this"
-  ore -c                                    talk; nothing is kept
-  ore --session trip "Where should I go?"   one turn of a saved conversation
-  ore -f notes.txt -f plan.txt "What is missing in the plan?"
-  ore --tool echo --tool-arg tone=dry "Tell me a joke"
-  ore --artifact-out run.json "Draft a title"
-  ore --artifact-in run.json --json
-  ore --replay runs/*.json                  ask again; 3 where an answer differs
+USAGE = "usage: ore [prompt] [flags]   (--help lists the flags)"
 
-exit codes: 0 success, 1 failure, 2 wrong usage, 3 a check failed,
-130 interrupted, 141 the reader went away, 143 terminated
-"""
-
-SHELLS = ("bash", "zsh", "fish")
-
-ALLOWED_NUMBERS = {
-    "--timeout": "a number of seconds above 0",
-    "--deadline": "a number of seconds above 0",
-    "--route-threshold": "a number from 0 to 1",
-}
+_TEXTS = ("--help", "--version", "--print-completion")
+"""Flags that show a text instead of doing anything else."""
 
 
 class _Text(argparse.Action):
@@ -46,21 +29,19 @@ class _Text(argparse.Action):
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: object,
+        values: Any,
         *_: object,
     ) -> None:
         if namespace.text is None:
-            namespace.text = _text_of(self.dest, parser, str(values))
+            namespace.text = _text_of(self.dest, parser, values)
 
 
 def _text_of(name: str, parser: argparse.ArgumentParser, value: str) -> str:
-    if name == "help":
-        return parser.format_help()
     if name == "version":
         return f"ore {__version__}\n"
-    from ore.cli.completion import completion_script
+    from ore.cli import help
 
-    return completion_script(parser, value)
+    return help.help_text(value) if name == "help" else help.completion_script(parser, value)
 
 
 class _Once(argparse.Action):
@@ -106,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         words = given[given.index("--") :] if "--" in given else []  # what follows it is not a flag
         flags = [each.partition("=")[0] for each in rest if each[:1] == "-" and each not in words]
         if flags:
-            raise UsageError(f"There is no flag {flags[0]}: --help lists them.")
+            raise UsageError(f"There is no flag {flags[0]}{self._meant(flags[0])}.")
         if rest:
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
@@ -116,21 +97,30 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` for what ``argparse`` found, in our words where a value is wrong."""
-        flag, _, problem = message.removeprefix("argument ").partition(": ")
+        named, _, problem = message.removeprefix("argument ").partition(": ")
+        name = named.rpartition("/")[2]
+        topic, flag = next(
+            ((topic, each) for topic in FLAGS for each in FLAGS[topic] if name in each.names),
+            ("all", None),
+        )
         what, _, value = problem.partition(": ")
-        if what.startswith("invalid "):
-            (action,) = (each for each in self._actions if flag in each.option_strings)
-            *most, last = action.choices or (ALLOWED_NUMBERS[flag],)
+        if what.startswith("invalid ") and flag:
+            *most, last = flag.choices or (flag.allowed,)
             allowed = f"{', '.join(most)} or {last}" if most else last
-            value = value.rpartition(" (choose from ")[0] if action.choices else value
-            message = f"{flag} must be {allowed}, not {value}"
+            value = value.rpartition(" (choose from ")[0] if flag.choices else value
+            message = f"{named} must be {allowed}, not {value}"
         elif what.startswith("expected "):
             wanted = what.removeprefix("expected ").replace("argument", "value")
-            message = f"{flag} needs {wanted}: --help says what"
+            message = f"{named} needs {wanted}: --help {topic} says what"
         elif what.startswith("ignored explicit argument "):
             value = what.removeprefix("ignored explicit argument ")
-            message = f"{flag} takes no value: leave {value} out"
+            message = f"{named} takes no value: leave {value} out"
         raise UsageError(f"{message}.")
+
+    def _meant(self, flag: str) -> str:
+        long = [name[2:] for name in self._option_string_actions if name[:2] == "--"]
+        near = nearest(flag.lstrip("-"), long) if flag[:2] == "--" else None
+        return f"; the nearest is --{near}" if near else ": --help all lists them"
 
 
 def _decode_argument(argument: str) -> str:
@@ -152,158 +142,40 @@ def decode(data: bytes, what: str) -> str:
 
 def build_parser() -> Parser:
     """Return the parser of ORE's command line."""
-    parser = Parser(
-        prog="ore",
-        usage="%(prog)s [prompt] [flags]   (--help lists the flags)",
-        description="One prompt, one model call, one answer. stdout carries the answer alone.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
+    parser = Parser(prog="ore", allow_abbrev=False, add_help=False)
     for name in (None, "store"):
         parser.register("action", name, _Once)
-    parser.color = False  # the console decides what is painted
-    parser.add_argument("prompt", nargs="?", help="what to ask; text piped in is added below it")
-    _add_model_flags(parser.add_argument_group("model"))
-    _add_request_flags(parser.add_argument_group("what is asked of the model"))
-    _add_mode_flags(parser.add_argument_group("modes and sessions"))
-    _add_session_verbs(parser.add_argument_group("saved sessions"))
-    _add_output_flags(parser.add_argument_group("output"))
-    _add_context_flags(parser.add_argument_group("files, tools, skills and routes"))
-    _add_artifact_flags(parser.add_argument_group("artifacts"))
+    parser.add_argument("prompt", nargs="?")
+    for topic, flags in FLAGS.items():
+        group = parser.add_argument_group(topic)
+        for flag in flags:
+            group.add_argument(*flag.names, **_grammar(flag))
     return parser
 
 
-def _add_repeatable(group: argparse._ArgumentGroup, metavar: str, what: str, *flags: str) -> None:
-    help = f"{what}; may be given again"
-    group.add_argument(*flags, metavar=metavar, action="append", default=[], help=help)
-
-
-def _add_model_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--model", metavar="NAME", help="a model's name, or a path to a .gguf file")
-    add(
-        "--backend",
-        choices=("auto", "ollama", "embedded", "openai"),
-        help="where models run; default: ORE_BACKEND, else auto",
-    )
-    add(
-        "--host",
-        metavar="URL",
-        help="the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL",
-    )
-    add("--timeout", metavar="SECONDS", type=float, help="longest silence to accept; default: none")
-    add("--deadline", metavar="SECONDS", type=float, help="longest whole turn; default: none")
-    add(
-        "--strict-context",
-        action="store_true",
-        help="a prompt that does not fit the context window is an error",
-    )
-    add("--list-models", action="store_true", help="list the installed models")
-    add("--pull", metavar="NAME", help="fetch a model, showing how far it is")
-
-
-def _add_request_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--system", metavar="TEXT", help="the system prompt instead of Aya's; @FILE reads a file")
-    add("--no-system", action="store_true", help="send no system prompt")
-    add("--persona", metavar="NAME", help="a system prompt from ~/.ore/personas/NAME.md")
-    _add_repeatable(
-        group, "KEY=VALUE", "an option of the model, as temperature=0", "-o", "--option"
-    )
-    add(
-        "--think",
-        choices=("on", "off", "low", "medium", "high"),
-        help="whether, or how much, the model thinks first; default: its own",
-    )
-    add("--schema", metavar="FILE|JSON", help="a JSON Schema that the answer must match")
-    _add_repeatable(group, "PATH", "an image (PNG, JPEG, WebP) for the prompt", "--image")
-    add("--keep-alive", metavar="TIME", help="how long a server keeps the model: 5m, 0, -1")
-
-
-def _add_mode_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "-i",
-        "--interactive",
-        action="store_true",
-        help="ask again and again; nothing is remembered",
-    )
-    add("-c", "--conversational", action="store_true", help="a conversation, kept in memory")
-    add("--save-session", metavar="NAME", help="a new conversation, saved after each turn")
-    add("--resume-session", metavar="NAME", help="go on from a saved conversation")
-    add("--session", metavar="NAME", help="resume a conversation, or begin it; saved")
-    add(
-        "-C",
-        "--continue",
-        dest="continue_last",
-        action="store_true",
-        help="resume the conversation that was used last; saved",
-    )
-
-
-def _add_session_verbs(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--list-sessions", action="store_true", help="list them, the last used first")
-    add("--show-session", metavar="NAME", help="show one, or with --json its data")
-    add("--search-sessions", metavar="TEXT", help="list the messages that contain a text")
-    add("--rename-session", metavar=("OLD", "NEW"), nargs=2, default=[], help="rename one")
-    add("--delete-session", metavar="NAME", help="delete one; asks on a terminal")
-    add("--yes", action="store_true", help="delete without asking")
-    add("--export-session", metavar="NAME", help="write one as Markdown to stdout")
-    add("--salvage-session", metavar="NAME", help="save the whole turns of a damaged one")
-
-
-def _add_output_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("-s", "--stream", action="store_true", help="show the answer as it is written")
-    add("-j", "--json", action="store_true", help="the answer, or a list, as one JSON document")
-    add("--render", action="store_true", help="show Markdown on a terminal (needs rich)")
-    add("-v", "--verbose", action="store_true", help="token counts and durations after each answer")
-    add("-q", "--quiet", action="store_true", help="nothing but errors and warnings on stderr")
-    add("-h", "--help", action=_Text, nargs=0, help="show this help and exit")
-    add(
-        "--print-completion",
-        action=_Text,
-        choices=SHELLS,
-        help="write a shell's completion script and exit (needs shtab)",
-    )
-    add("--version", action=_Text, nargs=0, help="show the version and exit")
-
-
-def _add_context_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    _add_repeatable(group, "PATH", "a text file that the model reads first", "-f", "--file")
-    add("--tool", metavar="NAME", help="run a tool first; the model reads its result")
-    _add_repeatable(group, "KEY=VALUE", "an argument for the tool", "--tool-arg")
-    add("--list-tools", action="store_true", help="list the tools and what they need")
-    _add_repeatable(
-        group, "PERM", "allow filesystem-read, filesystem-write, shell or network", "--grant"
-    )
-    add("--skill", metavar="NAME", help="activate a skill")
-    add("--list-skills", action="store_true", help="list the skills")
-    add("--route", action="store_true", help="choose a tool or a skill by rule, and say which")
-    add(
-        "--route-threshold",
-        metavar="FLOAT",
-        type=float,
-        help="least confidence that routes, 0 to 1; default: 0.5",
-    )
-
-
-def _add_artifact_flags(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--artifact-out",
-        metavar="PATH",
-        nargs="?",
-        const="-",
-        help="write the run as one JSON file; bare or - is stdout",
-    )
-    add("--artifact-in", metavar="PATH", help="run an artifact's prompt; - is stdin")
-    add("--artifact-full", action="store_true", help="put the messages into the artifact as well")
-    add("--dry-run", action="store_true", help="show what would be sent, as JSON, and send nothing")
-    add("--verify", metavar="PATH", nargs="+", default=[], help="check artifacts and their chain")
-    add("--replay", metavar="PATH", nargs="+", default=[], help="run artifacts again and compare")
-    add("--diff", metavar=("A", "B"), nargs=2, default=[], help="compare two artifacts")
+def _grammar(flag: Flag) -> dict[str, Any]:
+    """Return what ``argparse`` is told of a flag."""
+    found: dict[str, Any] = {"help": flag.said}
+    words = flag.takes.split()
+    if flag.dest:
+        found["dest"] = flag.dest
+    if flag.names[-1] in _TEXTS:
+        found |= {"action": _Text, "nargs": None if words else 0}
+    elif not words:
+        return found | {"action": "store_true"}
+    elif flag.repeats:
+        found |= {"action": "append", "default": []}
+    if flag.choices:
+        found["choices"] = flag.choices
+    if flag.kind is not str:
+        found["type"] = flag.kind
+    if flag.takes.startswith("["):
+        return found | {"nargs": "?", "const": flag.bare, "metavar": flag.takes[1:-1]}
+    if words[1:]:
+        several = words[1] == "..."
+        return found | {
+            "nargs": "+" if several else len(words),
+            "default": [],
+            "metavar": words[0] if several else tuple(words),
+        }
+    return found | {"metavar": flag.takes} if words else found

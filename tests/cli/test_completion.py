@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from ore.cli.parser import SHELLS, build_parser
+from ore.cli.flags import SHELLS
+from ore.cli.parser import build_parser
 from tests.support.process import ROOT, environment
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ore.cli.flags import FLAGS, TOPICS
+from ore.cli.help import EXAMPLES, help_text
 from ore.cli.parser import build_parser
 from ore.errors import UsageError
 
-
-def flags():
-    return [action for action in build_parser()._actions if action.option_strings]
+EVERY = [flag for flags in FLAGS.values() for flag in flags]
 
 
 def test_the_prompt_may_stand_anywhere():
@@ -36,15 +36,17 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--think", "hard"], "--think must be on, off, low, medium or high, not 'hard'."),
         (["--backend", "x"], "--backend must be auto, ollama, embedded or openai, not 'x'."),
         (["--print-completion", "sh"], "--print-completion must be bash, zsh or fish, not 'sh'."),
-        (["--model"], "--model needs one value: --help says what."),
-        (["-o", "-v"], "-o/--option needs one value: --help says what."),
-        (["--diff", "a"], "--diff needs 2 values: --help says what."),
-        (["--verify"], "--verify needs at least one value: --help says what."),
+        (["--model"], "-m/--model needs one value: --help models says what."),
+        (["-o", "-v"], "-o/--option needs one value: --help prompt says what."),
+        (["--diff", "a"], "--diff needs 2 values: --help runs says what."),
+        (["--verify"], "--verify needs at least one value: --help runs says what."),
         (["--route=yes"], "--route takes no value: leave 'yes' out."),
-        (["--modle=x", "hi"], "There is no flag --modle: --help lists them."),
-        (["hi", "-x"], "There is no flag -x: --help lists them."),
-        (["-x", "--", "hi"], "There is no flag -x: --help lists them."),
-        (["--save"], "There is no flag --save: --help lists them."),
+        (["--modle=x", "hi"], "There is no flag --modle; the nearest is --model."),
+        (["--sesion", "a"], "There is no flag --sesion; the nearest is --session."),
+        (["--list-model"], "There is no flag --list-model; the nearest is --list-models."),
+        (["hi", "-x"], "There is no flag -x: --help all lists them."),
+        (["-x", "--", "hi"], "There is no flag -x: --help all lists them."),
+        (["--save"], "There is no flag --save; the nearest is --save-session."),
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
     ],
 )
@@ -64,6 +66,10 @@ def test_several_words_without_quotes_are_told_about_quotes(argv):
     "argv, shown",
     [
         (["-h"], "usage: "),
+        (["hi", "--help"], "usage: "),
+        (["--help", "sessions"], "sessions: "),
+        (["-h", "runs", "--unknown"], "runs: "),
+        (["--help=all"], "One prompt"),
         (["--help"], "usage: "),
         (["--version"], "ore "),
         (["-i", "-c", "--help"], "usage: "),
@@ -89,13 +95,40 @@ def test_help_after_two_dashes_is_a_prompt():
     assert (args.prompt, args.text) == ("--help", None)
 
 
-def test_help_fits_eighty_columns_and_explains_every_flag(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = build_parser().format_help()
-    assert [line for line in text.splitlines() if len(line) > 80] == []
-    for action in flags():
-        assert action.help, action.option_strings
-        assert all(flag in text for flag in action.option_strings)
+def test_help_fits_one_screen_and_names_the_topics():
+    text = help_text("")
+    assert len(text.splitlines()) <= 24
+    assert sum(flag.daily for flag in EVERY) <= 20
+    assert all(topic in text.partition("More:")[2] for topic in (*TOPICS, "all"))
+    for flag in EVERY:
+        assert (f"  {flag.written}  " in text) == flag.daily
+
+
+def test_a_topic_shows_its_flags_and_an_example_of_each():
+    for topic, flags in FLAGS.items():
+        text = help_text(topic)
+        assert text in help_text("all")
+        for flag in flags:
+            assert f"  {flag.written}  " in text and f"    {EXAMPLES[flag.names[-1]]}\n" in text
+        assert text.count("\n    ore ") == len(flags)
+
+
+@pytest.mark.parametrize("topic", ["", "all", *TOPICS])
+def test_help_fits_eighty_columns_and_has_no_colour(topic, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = help_text(topic)
+    assert [line for line in text.splitlines() if len(line) > 80 or "\x1b" in line] == []
+
+
+@pytest.mark.parametrize("argv", [["--help", "why?"], ["-h", "why?"], ["--help=why?"]])
+def test_help_on_what_is_no_topic_names_the_topics(argv):
+    with pytest.raises(UsageError, match="no topic 'why\\?': there are models, .* and all"):
+        build_parser().parse_args(argv)
+
+
+def test_help_on_a_topic_that_is_misspelt_names_the_nearest():
+    with pytest.raises(UsageError, match="'session'; the nearest is 'sessions'"):
+        build_parser().parse_args(["--help", "session"])
 
 
 @pytest.mark.parametrize("argv, expected", [([], None), (["--artifact-out"], "-")])
@@ -114,6 +147,7 @@ def test_what_may_be_repeated_keeps_every_value():
     assert (args.grant, args.option) == (["a", "b"], ["a=1", "b=2"])
 
 
-def test_the_help_has_no_colour_whatever_python_thinks_of_the_terminal(monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b" not in build_parser().format_help() + build_parser().format_usage()
+def test_a_flag_says_what_its_values_are():
+    for flag in EVERY:
+        assert all(choice in flag.help for choice in flag.choices), flag
+        assert bool(flag.allowed) == (flag.kind is not str), flag

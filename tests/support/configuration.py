@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ore.backends import Settings, embedded, openai_request
 from ore.backends.model_options import OPTIONS
-from ore.cli.parser import build_parser
+from ore.cli.flags import FLAGS
 from ore.errors import OreError
 
 ROOT = Path(__file__).parents[2]
@@ -64,19 +64,10 @@ def read_variables() -> set[str]:
 
 
 def flags() -> str:
-    """Every flag: how it is written, what stands behind it, what it does."""
-    rows = []
-    for action in build_parser()._actions:
-        if not action.option_strings:
-            continue
-        long = action.option_strings[-1]
-        taken = action.metavar if isinstance(action.metavar, str) else None
-        taken = "|".join(action.choices) if action.choices else taken
-        taken = " ".join(action.metavar) if isinstance(action.metavar, tuple) else taken
-        written = ", ".join(action.option_strings) + (f" {taken}" if taken else "")
-        variable, default = BEHIND.get(long, ("", ""))
-        rows.append((f"`{written}`".replace("|", r"\|"), variable, default, action.help))
-    return _table(("flag", "variable", "default", "what it does"), rows)
+    """The flags that something stands behind: a variable, or else a default."""
+    written = {flag.names[-1]: flag.written for flags in FLAGS.values() for flag in flags}
+    rows = [(f"`{written[name]}`".replace("|", r"\|"), *behind) for name, behind in BEHIND.items()]
+    return _table(("flag", "variable", "default"), rows)
 
 
 def variables() -> str:

@@ -176,7 +176,7 @@ def _keys(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return "none" if value in (None, [], False) else f"`{value}`"
+    return "none" if value in (None, [], False, "") else f"`{value}`"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -5,13 +5,14 @@ Knows how such a page is written (roff), and nothing about what the flags do.
 
 from __future__ import annotations
 
-import argparse
 import re
 
 from ore import __version__
-from ore.cli.parser import build_parser
+from ore.cli.flags import FLAGS, TOPICS, Flag
+from ore.cli.help import CODES, EXAMPLES, SUMMARY
 from tests.support.configuration import VARIABLES
 
+NAME = "ore"
 FILES = {
     "~/.ore/.env": "Variables that are set for every run; a real one wins.",
     "~/.ore/sessions/NAME.json": "A saved conversation.",
@@ -26,20 +27,17 @@ _ESCAPES = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "~": "\\(ti", "
 
 def page() -> str:
     """Return the whole page as roff source."""
-    parser = build_parser()
-    name = parser.prog
-    text, _, codes = parser.epilog.partition("exit codes: ")
     sections = [
-        ("NAME", f"{roff(name)} \\- {roff(_summary(parser))}\n"),
-        ("SYNOPSIS", f"{bold(name)} [{italic('prompt')}] [{italic('flags')}]\n"),
-        ("DESCRIPTION", f"{roff(parser.description)}\n{_positionals(parser)}"),
-        ("OPTIONS", "".join(_groups(parser))),
-        ("EXIT STATUS", "".join(_item(bold(code), said) for code, said in _codes(codes))),
+        ("NAME", f"{NAME} \\- {roff(SUMMARY[0].lower() + SUMMARY[1:].partition(';')[0])}\n"),
+        ("SYNOPSIS", f"{bold(NAME)} [{italic('prompt')}] [{italic('flags')}]\n"),
+        ("DESCRIPTION", f"{roff(SUMMARY)}\nstdout carries the answer alone.\n"),
+        ("OPTIONS", "".join(map(_topic, TOPICS))),
+        ("EXIT STATUS", "".join(_item(bold(code), said) for code, said in _codes(CODES))),
         ("ENVIRONMENT", "".join(_item(bold(n), said) for n, said in VARIABLES.items())),
         ("FILES", "".join(_item(italic(path), said) for path, said in FILES.items())),
-        ("EXAMPLES", _examples(text)),
+        ("EXAMPLES", _examples()),
     ]
-    head = f'{_HEADER}.TH {roff(name.upper())} 1 "" "{roff(f"{name} {__version__}")}" "User Commands"\n'
+    head = f'{_HEADER}.TH {NAME.upper()} 1 "" "{roff(f"{NAME} {__version__}")}" "User Commands"\n'
     return head + "".join(f".SH {title}\n{body}" for title, body in sections)
 
 
@@ -59,43 +57,20 @@ def italic(text: str) -> str:
     return f"\\fI{roff(text)}\\fR"
 
 
-def _summary(parser: argparse.ArgumentParser) -> str:
-    first = parser.description.partition(". ")[0]
-    return first[0].lower() + first[1:]
+def _topic(topic: str) -> str:
+    """The flags of a topic under its heading, in the order of ``--help``."""
+    heading = f".SS {roff(topic.capitalize())}\n{roff(_sentence(TOPICS[topic]))}\n"
+    return heading + "".join(_item(_written(flag), flag.said) for flag in FLAGS[topic])
 
 
-def _positionals(parser: argparse.ArgumentParser) -> str:
-    return "".join(
-        _item(italic(action.dest), action.help)
-        for action in parser._actions
-        if not action.option_strings
-    )
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _groups(parser: argparse.ArgumentParser) -> list[str]:
-    """Every group of flags under its heading, in the order of ``--help``."""
-    return [
-        f".SS {roff(group.title[0].upper() + group.title[1:])}\n"
-        + "".join(_item(_written(action), action.help) for action in group._group_actions)
-        for group in parser._action_groups
-        if any(action.option_strings for action in group._group_actions)
-    ]
-
-
-def _written(action: argparse.Action) -> str:
-    taken = _taken(action)
-    return ", ".join(bold(flag) for flag in action.option_strings) + (f" {taken}" if taken else "")
-
-
-def _taken(action: argparse.Action) -> str:
-    """What stands after a flag: its value's name, the values that it has, or nothing."""
-    if action.nargs == 0:
-        return ""
-    if action.choices:
-        return "|".join(bold(choice) for choice in action.choices)
-    names = action.metavar if isinstance(action.metavar, tuple) else (action.metavar,)
-    taken = " ".join(italic(name) for name in names)
-    return {"?": f"[{taken}]", "+": f"{taken} ..."}.get(action.nargs, taken)
+def _written(flag: Flag) -> str:
+    """A flag's spellings in bold, and the name of its value, or names, in italics."""
+    taken = re.sub(r"[A-Z|=]+", lambda found: italic(found[0]), flag.takes)
+    return ", ".join(map(bold, flag.names)) + (f" {taken}" if taken else "")
 
 
 def _codes(text: str) -> list[tuple[str, str]]:
@@ -109,7 +84,7 @@ def _item(term: str, said: str) -> str:
     return f".TP\n{term}\n{shown}\n"
 
 
-def _examples(text: str) -> str:
-    lines = text.partition("\n")[2].rstrip().splitlines()
-    shown = "\n".join(roff(line.removeprefix("  ")) for line in lines)
+def _examples() -> str:
+    daily = [flag for flags in FLAGS.values() for flag in flags if flag.daily]
+    shown = "\n".join(roff(EXAMPLES[flag.names[-1]]) for flag in daily)
     return f".nf\n{shown}\n.fi\n"

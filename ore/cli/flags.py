@@ -1,0 +1,183 @@
+"""Every flag of the command line, by topic; ``ore.cli.parser`` makes the grammar of it.
+
+What goes together is in ``ore.cli.options``, an example of each in ``ore.cli.help``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Flag(NamedTuple):
+    """One flag.
+
+    Attributes:
+        written: Its spellings and its value, as the help shows them. Without a value it is a switch;
+            ``[PATH]`` may be left out, ``PATH ...`` is one or more, ``A B`` are two.
+        help: What it does; of a flag of daily use, at most 51 characters.
+        daily: Whether ``--help`` alone shows it: at most twenty flags.
+        repeats: Whether it may be given again; each value counts.
+        choices: The values that it can have; any, if there are none.
+        kind: The type of its value.
+        allowed: What a value of that type must be, in words.
+        bare: The value of one that is given without its value.
+        dest: The field of ``Options``, where it is not the long spelling's.
+    """
+
+    written: str
+    help: str
+    daily: bool = False
+    repeats: bool = False
+    choices: tuple[str, ...] = ()
+    kind: type = str
+    allowed: str = ""
+    bare: str = ""
+    dest: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Its spellings, the long one last."""
+        return [each.rstrip(",") for each in self.written.split() if each.startswith("-")]
+
+    @property
+    def takes(self) -> str:
+        """Its value as it is written; empty for a switch."""
+        return " ".join(each for each in self.written.split() if not each.startswith("-"))
+
+    @property
+    def said(self) -> str:
+        """What it does, and whether it may be given again."""
+        return f"{self.help}; may be given again" if self.repeats else self.help
+
+
+SECONDS = "a number of seconds above 0"
+SHELLS = ("bash", "zsh", "fish")
+
+TOPICS = {
+    "models": "where models run, and which one answers",
+    "prompt": "what is asked of the model",
+    "context": "files, tools, skills and routes: what a turn is given besides",
+    "sessions": "REPLs, conversations, and those that are saved",
+    "output": "how an answer is shown",
+    "runs": "a run as one file: written, checked, repeated, compared",
+    "help": "what ORE says of itself",
+}
+"""What ``--help TOPIC`` is about."""
+
+FLAGS = {
+    "models": (
+        Flag("-m, --model NAME", "a model's name, or a path to a .gguf file", daily=True),
+        Flag(
+            "--backend NAME",
+            "where models run: auto, ollama, embedded or openai; default: ORE_BACKEND, else auto",
+            choices=("auto", "ollama", "embedded", "openai"),
+        ),
+        Flag(
+            "--host URL", "the server's address; default: OLLAMA_HOST, for openai OPENAI_BASE_URL"
+        ),
+        Flag(
+            "--timeout SECONDS",
+            "longest silence to accept; default: none",
+            kind=float,
+            allowed=SECONDS,
+        ),
+        Flag(
+            "--deadline SECONDS", "longest whole turn; default: none", kind=float, allowed=SECONDS
+        ),
+        Flag("--strict-context", "a prompt that does not fit the context window is an error"),
+        Flag("--keep-alive TIME", "how long a server keeps the model: 5m, 0, -1"),
+        Flag("--list-models", "list the installed models", daily=True),
+        Flag("--pull NAME", "fetch a model, showing how far it is", daily=True),
+    ),
+    "prompt": (
+        Flag("--system TEXT", "the system prompt; @FILE reads a file", daily=True),
+        Flag("--no-system", "send no system prompt"),
+        Flag("--persona NAME", "a system prompt from ~/.ore/personas/NAME.md"),
+        Flag(
+            "-o, --option KEY=VALUE",
+            "an option of the model, as temperature=0",
+            daily=True,
+            repeats=True,
+        ),
+        Flag(
+            "--think LEVEL",
+            "whether, or how much, the model thinks first: on, off, low, medium or high; "
+            "default: its own",
+            choices=("on", "off", "low", "medium", "high"),
+        ),
+        Flag("--schema FILE|JSON", "a JSON Schema that the answer must match", daily=True),
+        Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
+    ),
+    "context": (
+        Flag("-f, --file PATH", "a text file that the model reads first", daily=True, repeats=True),
+        Flag("--tool NAME", "run a tool first; the model reads its result", daily=True),
+        Flag("--tool-arg KEY=VALUE", "an argument for the tool", repeats=True),
+        Flag("--list-tools", "list the tools and what they need"),
+        Flag(
+            "--grant PERM",
+            "allow filesystem-read, filesystem-write, shell or network",
+            repeats=True,
+        ),
+        Flag("--skill NAME", "activate a skill", daily=True),
+        Flag("--list-skills", "list the skills"),
+        Flag("--route", "choose a tool or a skill by rule, and say which"),
+        Flag(
+            "--route-threshold FLOAT",
+            "least confidence that routes, 0 to 1; default: 0.5",
+            kind=float,
+            allowed="a number from 0 to 1",
+        ),
+    ),
+    "sessions": (
+        Flag("-i, --interactive", "ask again and again; nothing is remembered"),
+        Flag("-c, --conversational", "a conversation, kept in memory", daily=True),
+        Flag("-S, --session NAME", "resume a conversation, or begin it; saved", daily=True),
+        Flag(
+            "-C, --continue",
+            "resume the conversation that was used last; saved",
+            daily=True,
+            dest="continue_last",
+        ),
+        Flag("--save-session NAME", "a new conversation, saved after each turn"),
+        Flag("--resume-session NAME", "go on from a saved conversation"),
+        Flag("--list-sessions", "list the conversations, the last used first", daily=True),
+        Flag("--show-session NAME", "show one, or with --json its data"),
+        Flag("--search-sessions TEXT", "list the messages that contain a text"),
+        Flag("--rename-session OLD NEW", "rename one"),
+        Flag("--delete-session NAME", "delete one; asks on a terminal"),
+        Flag("--yes", "delete without asking"),
+        Flag("--export-session NAME", "write one as Markdown to stdout"),
+        Flag("--salvage-session NAME", "save the whole turns of a damaged one"),
+    ),
+    "output": (
+        Flag("-s, --stream", "show the answer as it is written"),
+        Flag("-j, --json", "the answer, or a list, as one JSON document", daily=True),
+        Flag("--render", "show Markdown on a terminal (needs rich)"),
+        Flag("-v, --verbose", "token counts and durations after each answer", daily=True),
+        Flag("-q, --quiet", "nothing but errors and warnings on stderr", daily=True),
+    ),
+    "runs": (
+        Flag(
+            "--artifact-out [PATH]",
+            "write the run as one JSON file; bare: to stdout",
+            daily=True,
+            bare="-",
+        ),
+        Flag("--artifact-in PATH", "run an artifact's prompt; - is stdin"),
+        Flag("--artifact-full", "put the messages into the artifact as well"),
+        Flag("--dry-run", "show what would be sent, as JSON, and send nothing"),
+        Flag("--verify PATH ...", "check artifacts and their chain"),
+        Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
+        Flag("--diff A B", "compare two artifacts"),
+    ),
+    "help": (
+        Flag("-h, --help [TOPIC]", "show the flags of daily use, of a topic, or all"),
+        Flag("--version", "show the version"),
+        Flag(
+            "--print-completion SHELL",
+            "write the completion script of bash, zsh or fish (needs shtab)",
+            choices=SHELLS,
+        ),
+    ),
+}
+"""Every flag, under the topic that ``--help TOPIC`` shows it with."""

@@ -1,0 +1,119 @@
+"""What ``--help`` shows: the flags of daily use, those of a topic, or all, with an example of each.
+
+Knows no grammar: the flags are in ``ore.cli.flags``.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from ore.cli.completion import completion_script
+from ore.cli.flags import FLAGS, TOPICS, Flag
+from ore.errors import UsageError
+from ore.files.spelling import nearest
+
+__all__ = ["completion_script", "help_text"]
+
+WIDTH, COLUMN = 79, 28
+SUMMARY = "One prompt, one model call, one answer; text piped in is added below the prompt."
+CODES = """\
+exit codes: 0 success, 1 failure, 2 wrong usage, 3 a check failed,
+130 interrupted, 141 the reader went away, 143 terminated
+"""
+
+EXAMPLES = {
+    "--model": 'ore -m mistral "Why is the sky blue?"',
+    "--backend": 'ore --backend embedded "Why is the sky blue?"',
+    "--host": "ore --host http://192.168.1.7:11434 --list-models",
+    "--timeout": 'ore --timeout 60 "Why is the sky blue?"',
+    "--deadline": 'ore --deadline 120 "Write a poem on tides"',
+    "--strict-context": 'ore --strict-context -f book.txt "What is it about?"',
+    "--keep-alive": 'ore --keep-alive 30m "Why is the sky blue?"',
+    "--list-models": "ore --list-models",
+    "--pull": "ore --pull llama3.2",
+    "--system": 'ore --system "You answer in one word." "Capital of France?"',
+    "--no-system": 'ore --no-system "Why is the sky blue?"',
+    "--persona": 'ore --persona pirate "Where is the gold?"',
+    "--option": 'ore -o temperature=0 -o seed=7 "Why is the sky blue?"',
+    "--think": 'ore --think low "What is 17 times 23?"',
+    "--schema": 'ore --schema person.json "Invent a person"',
+    "--image": 'ore --image cat.png "What is in the picture?"',
+    "--file": 'ore -f notes.txt -f plan.txt "What is missing in the plan?"',
+    "--tool": 'ore --tool echo --tool-arg tone=dry "Tell me a joke"',
+    "--tool-arg": 'ore --tool echo --tool-arg tone=dry "Tell me a joke"',
+    "--list-tools": "ore --list-tools",
+    "--grant": 'ore --route --grant filesystem-read "Read the file notes.txt"',
+    "--skill": 'ore --skill pdf-tools "How do I join two files?"',
+    "--list-skills": "ore --list-skills",
+    "--route": 'ore --route "Please merge PDF files"',
+    "--route-threshold": 'ore --route --route-threshold 0.8 "Please merge PDF files"',
+    "--interactive": "ore -i",
+    "--conversational": "ore -c",
+    "--session": 'ore -S trip "Where should I go?"',
+    "--continue": 'ore -C "And in winter?"',
+    "--save-session": "ore --save-session trip",
+    "--resume-session": 'ore --resume-session trip "And in winter?"',
+    "--list-sessions": "ore --list-sessions",
+    "--show-session": "ore --show-session trip",
+    "--search-sessions": "ore --search-sessions winter",
+    "--rename-session": "ore --rename-session trip norway",
+    "--delete-session": "ore --delete-session trip",
+    "--yes": "ore --delete-session trip --yes",
+    "--export-session": "ore --export-session trip > trip.md",
+    "--salvage-session": "ore --salvage-session trip",
+    "--stream": 'ore -s "Write a poem on tides"',
+    "--json": 'ore -j "Why is the sky blue?" | jq -r .content',
+    "--render": 'ore --render "A table of the planets"',
+    "--verbose": 'ore -v "Why is the sky blue?"',
+    "--quiet": 'ore -q "Why is the sky blue?"',
+    "--artifact-out": 'ore --artifact-out run.json "Draft a title"',
+    "--artifact-in": "ore --artifact-in run.json --json",
+    "--artifact-full": 'ore --artifact-out run.json --artifact-full "Draft a title"',
+    "--dry-run": 'ore --dry-run -f notes.txt "What is open?"',
+    "--verify": "ore --verify runs/*.json",
+    "--replay": "ore --replay runs/*.json",
+    "--diff": "ore --diff old.json new.json",
+    "--help": "ore --help sessions",
+    "--version": "ore --version",
+    "--print-completion": "ore --print-completion bash",
+}
+"""One example of each flag, at most 75 characters, by its long spelling."""
+
+
+def help_text(topic: str) -> str:
+    """Return what ``--help TOPIC`` shows; an empty topic is the flags of daily use.
+
+    Raises:
+        UsageError: There is no such topic.
+    """
+    if not topic:
+        return _daily()
+    if topic == "all":
+        return "\n".join([SUMMARY + "\n", *map(_page, TOPICS), CODES])
+    if topic not in TOPICS:
+        meant = nearest(topic, TOPICS)
+        hint = f"; the nearest is '{meant}'" if meant else ""
+        raise UsageError(
+            f"--help has no topic '{topic}'{hint}: there are {', '.join(TOPICS)} and all."
+        )
+    return _page(topic)
+
+
+def _daily() -> str:
+    flags = [flag for topic in TOPICS for flag in FLAGS[topic] if flag.daily]
+    more = textwrap.fill(
+        f"More: ore --help TOPIC, where TOPIC is {', '.join(TOPICS)}, or all.", WIDTH
+    )
+    rows = "".join(_row(flag, flag.help) for flag in flags)
+    return f"usage: ore [prompt] [flags]\n{SUMMARY}\n{rows}{more}\n"
+
+
+def _page(topic: str) -> str:
+    flags = FLAGS[topic]
+    rows = "".join(f"{_row(flag, flag.said)}    {EXAMPLES[flag.names[-1]]}\n" for flag in flags)
+    return f"{topic}: {TOPICS[topic]}\n\n{rows}"
+
+
+def _row(flag: Flag, said: str) -> str:
+    first = f"  {flag.written}".ljust(COLUMN)
+    return textwrap.fill(said, WIDTH, initial_indent=first, subsequent_indent=" " * COLUMN) + "\n"

@@ -1,0 +1,15 @@
+"""What a misspelt name was meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that begins like a name, or else is most like it; None if none is."""
+    from difflib import get_close_matches
+
+    known, name = list(known), name.lower()
+    near = [each for each in known if name and each.startswith(name)]
+    near += get_close_matches(name, known, n=1, cutoff=0.5)
+    return near[0] if near else None
