@@ -105,7 +105,7 @@ def terminal(name: str, folder: Path) -> Iterator[Terminal]:
     (folder / "notes.txt").write_text(NOTES, encoding="utf-8")
     made = Terminal(f"captures-{name}-{os.getpid()}")
     size = ("-x", str(COLUMNS), "-y", str(ROWS))
-    variables = {"HOME": str(folder), "ORE_BACKEND": "embedded", "ORE_NO_HISTORY": "1"}
+    variables = {"HOME": str(folder), "ORE_BACKEND": "embedded", "ORE_HISTORY": "off"}
     env = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
     made.run("new-session", "-d", "-s", "it", "-c", str(folder), *size, *env, "bash --rcfile rc -i")
     try:

@@ -125,6 +125,7 @@ def _show(talk: Talk, argument: str) -> None:
         "window": _window(run, talk.answered),
         "session": _session(run),
         "turns": str(run.conversation.length // 2 if run.conversation.session else talk.turns),
+        "history": run.console.history,
         "active": _active(run),
     }
     run.console.reply("\n".join(f"{name:<8} {one_line(value)}" for name, value in rows.items()))

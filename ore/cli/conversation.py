@@ -12,6 +12,8 @@ from ore.errors import SessionError, SessionNotFoundError
 from ore.types import Session
 
 if TYPE_CHECKING:  # a turn without a session does not load it
+    from pathlib import Path
+
     from ore.store import FileSessionStore
 
 
@@ -37,6 +39,13 @@ class Conversation:
     def length(self) -> int:
         """How many messages the session has."""
         return len(self.session.messages) if self.session is not None else 0
+
+    @property
+    def typed_file(self) -> Path | None:
+        """Where a REPL keeps what was typed: beside the session; None where it is not saved."""
+        if self.name is None or self.store is None:
+            return None
+        return self.store.typed_file(self.name)
 
     def keep(self) -> SessionError | None:
         """Save the session where it has a name; return what went wrong: the answer comes first."""

@@ -195,3 +195,15 @@ class Options:
 
 def _written(field: str) -> str:
     return NAMES.get(field, "--" + field.replace("_", "-"))
+
+
+def on_or_off(variable: str, value: str | None) -> bool | None:
+    """Return what a variable switches, or None where it is not set; ``value`` is ``on`` or ``off``.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    word = (value or "").strip().lower()
+    if word not in ("", "on", "off"):
+        raise UsageError(f"{variable} is {value!r}: set it to on or off.")
+    return word == "on" if word else None

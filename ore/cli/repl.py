@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from pathlib import Path
 
 from ore.cli.commands import Talk, complete, perform
+from ore.cli.options import on_or_off
 from ore.cli.parser import decode
 from ore.cli.runs import Run
 from ore.cli.terminal.console import ANSWER_LABEL, MORE_LABEL, PROMPT_LABEL, Console
 from ore.cli.turn import outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
+from ore.files.home import ore_home
 
 LEAVE = ("quit", "exit")
 QUOTES = '"""'
@@ -25,7 +29,7 @@ def loop(run: Run) -> int:
     console, conversation, first = run.console, run.conversation, run.asked.prompt
     talk = Talk(run)
     if console.stdin_is_terminal:
-        console.edit_lines(lambda line: complete(talk, line))
+        console.edit_lines(_history_file(run), lambda line: complete(talk, line))
         if first is None:
             with suppress(OreError):  # what is wrong is wrong in the turn too, which says so
                 run.backend.prepare()
@@ -40,6 +44,18 @@ def loop(run: Run) -> int:
         if conversation.unsaved and (error := conversation.keep()):
             console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
+
+
+def _history_file(run: Run) -> Path | None:
+    """Return where what is typed is kept: beside a session that is saved, or where it was asked for."""
+    wish = on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
+    if wish is False or os.environ.get("ORE_NO_HISTORY"):
+        return None
+    if run.conversation.typed_file is not None:
+        return run.conversation.typed_file
+    with suppress(OreError):  # there is nowhere to keep it
+        return ore_home() / "history" if wish else None
+    return None
 
 
 def _turn(talk: Talk, prompt: str) -> bool:

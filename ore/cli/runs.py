@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from ore.backends import Backend
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
-from ore.cli.options import Options
+from ore.cli.options import Options, on_or_off
 from ore.cli.prompt import Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
@@ -45,6 +46,7 @@ def open_run(
     options: Options, console: Console, connect: Callable[[Options], Backend]
 ) -> Iterator[Run]:
     """Check everything that needs no model, then open the backend, and yield the run."""
+    on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     asked = read_asked(options, console)
     _check_output(options, console)
     source = ContextSource(options, console.notice)

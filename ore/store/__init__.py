@@ -31,6 +31,10 @@ __all__ = [
     "check_name",
 ]
 
+_TYPED = ".typed"
+_BESIDE = (_TYPED,)
+"""What is kept beside ``NAME.json``, is renamed and deleted with it, and is not needed to read it."""
+
 
 class SessionStore(ABC):
     """Where sessions are kept, each under a name."""
@@ -141,6 +145,10 @@ class FileSessionStore(SessionStore):
         """
         return self._locks.hold(check_name(name), wait)
 
+    def typed_file(self, name: str) -> Path:
+        """Return where a REPL may keep what was typed into the session ``name``."""
+        return self.root / (check_name(name) + _TYPED)
+
     def details(self, name: str) -> SessionDetails:
         """Return what a list says of the session ``name``; raises what ``load`` raises."""
         name = check_name(name)
@@ -188,6 +196,9 @@ class FileSessionStore(SessionStore):
                     if not is_respelled and folder.has(f"{new}.json"):
                         raise _taken(new)
                     folder.rename(f"{old}.json", f"{new}.json")
+                    for suffix in _BESIDE:
+                        with suppress(FileNotFoundError):
+                            folder.rename(old + suffix, new + suffix)
                     self._report_sync(new, folder.sync())
         self._files.forget(old, new)
 
@@ -204,8 +215,9 @@ class FileSessionStore(SessionStore):
             _require_regular(folder, name)
             with self._locks.locked(folder, name, 0.0):
                 folder.remove(f"{name}.json")
-                with suppress(FileNotFoundError):
-                    folder.remove(f".{name}.tmp")
+                for file in (f".{name}.tmp", *(name + suffix for suffix in _BESIDE)):
+                    with suppress(FileNotFoundError, IsADirectoryError):
+                        folder.remove(file)
                 self._report_sync(name, folder.sync())
         self._files.forget(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.options import CONFLICTS, REPL, STDOUT_ARTIFACT, VERBS, Options
+from ore.cli.options import CONFLICTS, REPL, STDOUT_ARTIFACT, VERBS, Options, on_or_off
 from ore.cli.parser import build_parser
 from ore.errors import UsageError
 
@@ -143,3 +143,17 @@ def test_mode_precedence(argv, is_repl, has_session):
 def test_a_flag_that_would_do_nothing_is_refused(argv, needed):
     with pytest.raises(UsageError, match=f"needs {needed}"):
         parse(*argv)
+
+
+@pytest.mark.parametrize("value, means", [(None, None), ("", None), ("on", True), (" OFF ", False)])
+def test_a_switch_is_on_off_or_not_set(value, means):
+    assert on_or_off("ORE_HISTORY", value) is means
+
+
+@pytest.mark.parametrize("args", [["-i"], ["Hello"], ["--session", "trip"]])
+@pytest.mark.parametrize("variable", ["ORE_HISTORY"])
+def test_a_switch_of_another_value_is_wrong_usage(ore, monkeypatch, variable, args):
+    monkeypatch.setenv(variable, "maybe")
+    result = ore(*args, stdin="Hello\n")
+    assert result.code == 2 and not result.calls
+    assert f"{variable} is 'maybe': set it to on or off." in result.err

@@ -158,6 +158,24 @@ def test_renaming_overwrites_nothing(store, new, is_locked_before):
     assert store.load("old") == old and store.load("taken") == taken
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "folder", "none"])
+def test_what_was_typed_goes_where_its_session_goes(store, kind, tmp_path):
+    save_at(store, "old", 1, "Hello")
+    typed = store.typed_file("old")
+    if kind == "file":
+        typed.write_text("Hello\n")
+    elif kind == "link":
+        typed.symlink_to(tmp_path)
+    elif kind == "folder":
+        typed.mkdir()
+    store.rename("old", "new")
+    assert not os.path.lexists(typed)
+    assert os.path.lexists(store.typed_file("new")) == (kind != "none")
+    store.delete("new")
+    assert store.list() == []
+    assert os.path.lexists(store.typed_file("new")) == (kind == "folder")
+
+
 def test_a_missing_session_can_not_be_renamed(store):
     store.root.mkdir(mode=0o700)
     with pytest.raises(SessionNotFoundError, match="no session 'old'"):

@@ -19,7 +19,8 @@ FILES = {
     "~/.ore/skills/NAME/SKILL.md": "A skill.",
     "~/.ore/personas/NAME.md": "A system prompt for --persona.",
     "~/.ore/models/": "The models of the embedded engine.",
-    "~/.ore/history": "What was typed on a terminal, without the answers.",
+    "~/.ore/sessions/NAME.typed": "What was typed into its REPL, without the answers.",
+    "~/.ore/history": "The same for all other REPLs, with ORE_HISTORY=on.",
 }
 _HEADER = '.\\" Made from the parser: UPDATE_DOCS=1 python -m pytest tests/docs/test_manual.py\n'
 _ESCAPES = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "~": "\\(ti", "^": "\\(ha"}

@@ -20,6 +20,8 @@ from ore.errors import ReasonerContractError, UsageError
 from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ore.cli.terminal.editing import LineEditor
     from ore.cli.terminal.markdown import Markdown
 
@@ -209,19 +211,31 @@ class Console(Streams):
 
     # The terminal's prompt
 
-    def edit_lines(self, complete: Callable[[str], list[str]]) -> None:
+    def edit_lines(self, history: Path | None, complete: Callable[[str], list[str]]) -> None:
         """Read lines through an editor with history from here on, where that is possible.
 
         That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
-        ``complete`` is given the line up to the cursor and returns the words that can end it.
+
+        Args:
+            history: The file that entries are kept in; None keeps them in memory.
+            complete: Given the line up to the cursor, returns the words that can end it.
         """
         ours = self.stdin is getattr(sys.stdin, "buffer", None) and self.stdout is sys.stdout
         if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
             return
         from ore.cli.terminal import editing
+        from ore.cli.terminal.history import History
 
         if editing.IS_AVAILABLE:
-            self._editor = editing.LineEditor(editing.History(os.environ), complete)
+            self._editor = editing.LineEditor(History(history), complete)
+
+    @property
+    def history(self) -> str:
+        """Where what is typed is kept, as a person reads it."""
+        if self._editor is None:
+            return "none: lines are not edited here"
+        path = self._editor.history.path
+        return "in memory" if path is None else f"kept in {path}"
 
     def ask(self, prompt: str = PROMPT_LABEL) -> bytes | None:
         """Return the next line of stdin with its line end, or None at its end.

@@ -1,4 +1,4 @@
-"""Typing at the terminal: a line with ``readline``, what is typed ahead, and the history.
+"""Typing at the terminal: a line with ``readline``, and what is typed ahead.
 
 Where there is no ``readline`` the terminal's own editing has to do.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import termios
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ore.errors import OreError
-from ore.files.folder import Folder
-from ore.files.home import ore_home
+from ore.cli.terminal.history import History
 
 try:
     import readline
@@ -30,13 +27,6 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 _LOCAL = 3
 """Where the local modes stand in what ``termios`` says of a terminal."""
 
-MOST_ENTRIES = 1000
-MOST_BYTES = 16 * 1024
-"""The longest history entry that is kept, in bytes as written."""
-_HISTORY = "history"
-_ESCAPED = re.compile(r"\\[\\nr]")
-_ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
-
 
 class LineEditor:
     """Reads lines from the terminal that is the process's stdin and stdout.
@@ -47,11 +37,12 @@ class LineEditor:
             of its last word.
 
     Attributes:
+        history: Where entries are kept.
         ends_its_line: Whether readline leaves the line itself at the end of the input.
     """
 
     def __init__(self, history: History, complete: Callable[[str], list[str]]) -> None:
-        self._history = history
+        self.history = history
         self._complete = complete
         self._words: list[str] = []
         self.ends_its_line = False
@@ -108,7 +99,7 @@ class LineEditor:
         length = readline.get_current_history_length()
         if not length or readline.get_history_item(length) != entry:
             _offer(entry)
-            self._history.add(entry)
+            self.history.add(entry)
 
     def _completion(self, word: str, number: int) -> str | None:
         if number == 0:
@@ -199,50 +190,3 @@ def forget_typed(stdin: io.BufferedIOBase) -> None:
     """Throw away what was typed and not read yet, where stdin is a terminal."""
     if _modes(stdin) is not None:
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
-
-
-class History:
-    """What was typed, in ``~/.ore/history`` for the next run: one entry a line, oldest first.
-
-    A file that can't be read or written is no reason to stop. ``ORE_NO_HISTORY``, if it is set to
-    anything, keeps the file unread and unwritten.
-    """
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._path = None
-        with suppress(OreError):  # there is nowhere to keep it
-            if not environ.get("ORE_NO_HISTORY"):
-                self._path = ore_home(environ)
-
-    def entries(self) -> list[str]:
-        """Return the last ``MOST_ENTRIES`` entries, oldest first; a longer file is cut to them."""
-        if self._path is None:
-            return []
-        try:
-            with Folder(self._path) as folder:
-                data, _ = folder.read(_HISTORY, 2 * MOST_ENTRIES * MOST_BYTES)
-                lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n")
-                if len(lines) > MOST_ENTRIES:
-                    lines = lines[-MOST_ENTRIES:]
-                    text = "".join(f"{line}\n" for line in lines)
-                    temporary = f".{_HISTORY}.{os.getpid()}.tmp"
-                    folder.replace(_HISTORY, temporary, [text.encode("utf-8")], 0o600)
-        except (OSError, OreError, ValueError):
-            return []
-        unescaped = (_ESCAPED.sub(lambda found: _ESCAPES[found[0]], line) for line in lines)
-        return [entry for entry in unescaped if entry]
-
-    def add(self, entry: str) -> None:
-        """Put an entry at the end of the file, which only this user can read."""
-        text = entry.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-        line = (text + "\n").encode("utf-8", "replace")
-        if self._path is None or len(line) > MOST_BYTES:
-            return
-        try:
-            with Folder(self._path, make=True) as folder:
-                descriptor = folder.open(_HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                with open(descriptor, "ab", buffering=0) as file:
-                    os.fchmod(descriptor, 0o600)
-                    file.write(line)
-        except (OSError, OreError):
-            self._path = None  # it would fail again

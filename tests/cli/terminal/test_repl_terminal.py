@@ -42,7 +42,8 @@ def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf '語' > \"$1\"\n")
     editor.chmod(0o700)
-    with OnTerminal("-i", replies=["Read."], env={**env, "EDITOR": str(editor)}) as terminal:
+    env = {**env, "EDITOR": str(editor), "ORE_HISTORY": "on"}
+    with OnTerminal("-i", replies=["Read."], env=env) as terminal:
         terminal.wait_for(ASK)
         terminal.type("\x1b[A" * 3)
         terminal.wait_for("first")
@@ -203,26 +204,59 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
         assert terminal.end()[0] == 0
 
 
-def test_history_is_private_kept_for_the_next_run_and_can_be_refused(home):
-    for more, expected in (({}, True), ({"ORE_NO_HISTORY": "1"}, False)):
-        with OnTerminal("-i", replies=["Yes."], env=more) as terminal:
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "flags, wish, file",
+    [
+        (["-i"], None, None),
+        (["-c"], None, None),
+        (["--session", "trip"], None, "sessions/trip.typed"),
+        (["--session", "trip"], "on", "sessions/trip.typed"),
+        (["--session", "trip"], "off", None),
+        (["-i"], "on", "history"),
+        (["-c"], "ON", "history"),
+        (["-i"], "off", None),
+    ],
+)
+def test_what_was_typed_is_kept_only_where_that_was_asked_for(home, flags, wish, file):
+    old = home / ".ore" / "history"
+    old.parent.mkdir(mode=0o700)
+    old.write_text("from before\n")
+    with OnTerminal(*flags, replies=["Yes."], env={"ORE_HISTORY": wish}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type('"""\rtwo\rlines\r"""\r')
+        terminal.wait_for("Yes.")
+        terminal.wait_for(ASK)
+        terminal.type("/show\r")
+        shown = plain(terminal.wait_for("active")).replace("\n", "")
+        terminal.wait_for(ASK)
+        terminal.type("\x04")
+        terminal.end()
+    kept = home / ".ore" / (file or "nothing")
+    assert f"history  {f'kept in {kept}' if file else 'in memory'}" in shown
+    assert old.read_text().startswith("from before\n")
+    assert ("two" in old.read_text()) == (file == "history")
+    typed = {path.name for path in (home / ".ore").rglob("*.typed")}
+    assert typed == ({"trip.typed"} if file == "sessions/trip.typed" else set())
+    if file:
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        with OnTerminal(*flags, replies=["Yes."], env={"ORE_HISTORY": wish}) as terminal:
             terminal.wait_for(ASK)
-            terminal.type('"""\rtwo\rlines\r"""\r')
+            terminal.type("\x1b[A\x1b[A\r")
             terminal.wait_for("Yes.")
-            terminal.wait_for(ASK)
-            terminal.type("\x04")
-            terminal.end()
-        path = home / ".ore" / "history"
-        assert path.exists() == expected
-        if expected:
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
-            with OnTerminal("-i", replies=["Yes."]) as terminal:
-                terminal.wait_for(ASK)
-                terminal.type("\x1b[A\r")
-                terminal.wait_for("Yes.")
-                terminal.type("/retry\r")
-                terminal.wait_for("Asking again: two\r\nlines\r\n")
-            path.unlink()
+            terminal.type("/retry\r")
+            terminal.wait_for("Asking again: two\r\nlines\r\n")
+
+
+def test_the_older_variable_keeps_nothing_too(home):
+    env = {"ORE_NO_HISTORY": "1", "ORE_HISTORY": "on"}
+    with OnTerminal("--session", "trip", replies=["Yes."], env=env) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/show\r")
+        assert "history  in memory" in plain(terminal.wait_for("active"))
+        terminal.type("/bye\r")
+        terminal.end()
+    assert not list((home / ".ore").rglob("*.typed")) and not (home / ".ore/history").exists()
 
 
 def test_an_editor_writes_the_prompt(tmp_path):
