@@ -88,9 +88,14 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
             strictjson.parse(text.encode("ascii"), limit=MAX_ARTIFACT_BYTES)
         )
     except (TypeError, ValueError, RecursionError) as exc:
-        why = reason(exc).rstrip(".")
-        raise ArtifactError(f"The turn can't be kept as an artifact: {why}.") from exc
+        raise not_keepable(exc) from exc
     return text
+
+
+def not_keepable(exc: Exception) -> ArtifactError:
+    """Return the error for a turn that has no JSON, or could not be read back."""
+    why = reason(exc).rstrip(".")
+    return ArtifactError(f"The turn can't be kept as an artifact: {why}.")
 
 
 def check_output(path: Path | str) -> None:

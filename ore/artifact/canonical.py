@@ -29,6 +29,28 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
+def exact(value: Any) -> Any:
+    """Return a parsed value that has canonical JSON: what has none becomes the text of its JSON.
+
+    Of an object or a list, only what is at fault is replaced: ``{"n": 9007199254740992}`` becomes
+    ``{"n": "9007199254740992"}``. What has canonical JSON is returned as it is.
+    """
+    if isinstance(value, list):
+        return [exact(each) for each in value]
+    if isinstance(value, dict):
+        return {exact(key): exact(each) for key, each in value.items()}
+    return value_or_text(value)
+
+
+def value_or_text(value: Any) -> Any:
+    """Return ``value``, or the text of its JSON where it has no canonical one."""
+    try:
+        canonical(value)
+    except ValueError:
+        return json.dumps(value)
+    return value
+
+
 def _text(value: Any) -> str:
     if value is None or isinstance(value, (bool, str)):
         return json.dumps(value, ensure_ascii=False)

@@ -22,20 +22,26 @@ def seal(document: dict[str, Any]) -> dict[str, Any]:
     """Return an artifact with both hashes in its ``provenance``, which must be there.
 
     ``values_sha256`` has the beginning of the hash of every value, ``self_sha256`` is over the
-    canonical JSON of the whole artifact without this key; null where there is no canonical JSON.
+    canonical JSON of the whole artifact without this key.
+
+    Raises:
+        ValueError: A value in it has no canonical JSON.
     """
     provenance = {**document["provenance"], VALUES: None, SELF: None}
     document = {**document, "provenance": provenance}
-    try:
-        provenance[VALUES] = dict(_values(document))
-        provenance[SELF] = digest(_without_self(document))
-    except ValueError:
-        provenance[VALUES] = None
+    provenance[VALUES] = dict(_values(document))
+    provenance[SELF] = digest(_without_self(document))
     return document
 
 
+def is_sealed(document: dict[str, Any]) -> bool:
+    """Return whether a valid artifact has a seal, if only a part of one, that could be checked."""
+    provenance = document.get("provenance") or {}
+    return any(provenance.get(key) is not None for key in (SELF, VALUES))
+
+
 def breaks(document: dict[str, Any]) -> list[str]:
-    """Return what does not fit the hashes of a valid artifact with provenance, in a few words each."""
+    """Return what does not fit the hashes of a sealed artifact, in a few words each."""
     provenance = document["provenance"]
     if SELF not in provenance:
         return [f"provenance.{SELF} is missing"]
@@ -43,7 +49,7 @@ def breaks(document: dict[str, Any]) -> list[str]:
         found = digest(_without_self(document))
         values = dict(_values(document))
     except ValueError as exc:
-        return [] if provenance[SELF] is None else [f"it has no canonical JSON: {exc}"]
+        return [f"it has no canonical JSON: {exc}"]
     if provenance[SELF] == found:
         return []
     named = _changed(provenance.get(VALUES), values)

@@ -1,6 +1,7 @@
 """Whether artifacts are as they were when they were written, and belong together.
 
 Shows accidents, not forgery: whoever changes an artifact on purpose can compute its hashes anew.
+What has no hashes shows nothing, and is never said to hold.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest
-from ore.artifact.seal import SELF, breaks
+from ore.artifact.seal import breaks, is_sealed
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
+
+HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
+STATES = (HOLDS, BROKEN, UNSEALED, NOT_READ)
+"""What may be found of an artifact; one without a seal has nothing that could be checked."""
 
 
 @dataclass
@@ -26,6 +31,7 @@ class Checked:
         path: What was named on the command line.
         artifact: None where nothing could be read, or what was read is not an artifact.
         sha256: Of the bytes that were read; None where nothing could be read.
+        is_sealed: Whether it has hashes of itself.
         problems: What does not hold, or why nothing could be read; empty where all holds.
         notes: What could not be checked, and which artifact is its parent.
     """
@@ -33,15 +39,18 @@ class Checked:
     path: str
     artifact: ExecutionArtifact | None = None
     sha256: str | None = None
+    is_sealed: bool = False
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def state(self) -> str:
-        """``"holds"``, ``"broken"`` or, where there was nothing to check, ``"not read"``."""
+        """One of ``STATES``."""
         if self.sha256 is None:
-            return "not read"
-        return "broken" if self.problems else "holds"
+            return NOT_READ
+        if self.problems:
+            return BROKEN
+        return HOLDS if self.is_sealed else UNSEALED
 
 
 Pair = tuple[Checked, ExecutionArtifact]
@@ -81,14 +90,12 @@ def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
     except ValueError as exc:
         problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"
         return Checked(path, sha256=sha256, problems=[problem])
-    checked = Checked(path, artifact, sha256)
-    provenance = artifact.provenance
-    if provenance is None:
-        checked.notes.append("it has no provenance: only its fields were checked")
-        return checked
-    checked.problems += [*breaks(document), *_message_problems(artifact.input.prompt, provenance)]
-    if provenance.get(SELF, "") is None:
-        checked.notes.append(f"its {SELF} is null: a value in it has no canonical JSON")
+    checked = Checked(path, artifact, sha256, is_sealed(document))
+    if checked.is_sealed:
+        checked.problems += breaks(document)
+    else:
+        checked.notes.append("it has no seal: nothing shows whether it was changed")
+    checked.problems += _message_problems(artifact.input.prompt, artifact.provenance or {})
     return checked
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.prompt import load_persona
@@ -16,7 +17,7 @@ from ore.cli.record import PERSONA, SYSTEM, Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, UsageError
 from ore.skills import build_skill_registry, find_skill, skill_text
-from ore.types import ExecutionArtifact
+from ore.types import ExecutionArtifact, strictjson
 
 _ROLES = ("system", "user", "assistant")
 _THINK = (True, False, "low", "medium", "high")
@@ -56,7 +57,7 @@ def recorded_settings(
     recorded = (artifact.provenance or {}).get("options") or {}
     if not isinstance(recorded, dict):
         raise ArtifactError("its provenance.options is not an object")
-    think, schema = recorded.get("think"), recorded.get("format")
+    think, schema = recorded.get("think"), _recorded_schema(recorded.get("format"))
     if think is not None and not (isinstance(think, (bool, str)) and think in _THINK):
         raise ArtifactError("its option 'think' has a value that ORE does not have")
     if schema is not None and not isinstance(schema, dict):
@@ -67,6 +68,15 @@ def recorded_settings(
     except UsageError as exc:
         raise ArtifactError(f"its options can't be used: {exc}") from exc
     return Settings(options={**options, **changed}, think=think, format=schema, **more)
+
+
+def _recorded_schema(kept: Any) -> Any:
+    """Return a schema as it was sent; one without canonical JSON is kept as its text."""
+    try:
+        text = kept.encode("ascii") if isinstance(kept, str) else None
+        return kept if text is None else strictjson.parse(text, limit=MAX_ARTIFACT_BYTES)
+    except ValueError:  # it is refused like any other value that is no schema
+        return kept
 
 
 def _embedded(messages: Any) -> list[Sourced]:

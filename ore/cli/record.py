@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ore import __version__
-from ore.artifact.canonical import digest
+from ore.artifact import not_keepable
+from ore.artifact.canonical import digest, exact, value_or_text
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
@@ -94,11 +95,12 @@ def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
 
 
 def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
+    options = options_of(settings)
     return {
         "ore_version": __version__,
         "backend": backend.name,
-        **backend.provenance(model_id),
-        "options": options_of(settings),
+        **exact(backend.provenance(model_id)),
+        "options": {name: value_or_text(value) for name, value in options.items()},
     }
 
 
@@ -133,13 +135,22 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
 def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     """Return the artifact with the hashes of itself, as a reader of its JSON will compute them.
 
-    One that can't be written as JSON comes back as it is: writing it is what fails.
+    What a server said of the turn is made exact first, so that it can't take the seal off.
+
+    Raises:
+        ArtifactError: It can't be sealed; without a seal it is not kept.
     """
     try:
-        document = seal(json.loads(json.dumps(artifact.to_dict(), allow_nan=False)))
-    except (TypeError, ValueError, RecursionError):
-        return artifact
-    return replace(artifact, provenance=document["provenance"])
+        document = json.loads(json.dumps(artifact.to_dict()))
+        metadata = exact(document["output"]["metadata"])
+        document["output"]["metadata"] = metadata
+        document["provenance"]["context"] = exact(document["provenance"]["context"])
+        provenance = seal(document)["provenance"]
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise not_keepable(exc) from exc
+    return replace(
+        artifact, output=replace(artifact.output, metadata=metadata), provenance=provenance
+    )
 
 
 def _hashed(messages: Sequence[Sourced], *kinds: str) -> list[dict[str, str]]:

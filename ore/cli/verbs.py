@@ -115,22 +115,24 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
             [(each.path, each.state, "; ".join(each.problems or each.notes)) for each in found]
         )
     states = [each.state for each in found]
-    if broken := states.count("broken"):
-        raise CheckFailedError(
-            f"{broken} of {len(found)} artifacts are broken: their lines say why."
-        )
-    if unread := states.count("not read"):
-        raise ArtifactError(f"{unread} of {len(found)} artifacts can't be read: see their lines.")
+    totals = ", ".join(f"{states.count(s)} {s}" for s in artifacts.STATES if s in states)
+    totals = f"{len(found)} artifact{'s' * (len(found) > 1)}: {totals}"
+    if {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
+        raise CheckFailedError(f"{totals}. Their lines say why.")
+    if artifacts.NOT_READ in states:
+        raise ArtifactError(f"{totals}. Their lines say why.")
+    console.notice(f"{totals}.")
 
 
 def _document(checked: artifacts.Checked) -> dict[str, Any]:
     return {
         "path": checked.path,
-        "holds": checked.state == "holds",
+        "holds": checked.state == artifacts.HOLDS,
         "execution_id": checked.artifact.execution_id if checked.artifact else None,
         "sha256": checked.sha256,
         "problems": checked.problems,
         "notes": checked.notes,
+        "state": checked.state,
     }
 
 

@@ -24,7 +24,7 @@ def chain(folder):
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
 def test_a_pipeline_holds_in_any_order(ore, chain, order):
     result = ore("--verify", *(f"{name}.json" for name in order))
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.err) == (0, "3 artifacts: 3 holds.\n")
     assert list(rows(result.out)) == [f"{name}.json" for name in order]
     assert rows(result.out)["a.json"] == ["holds"]
     assert rows(result.out)["c.json"] == ["holds", "child of b.json"]
@@ -97,10 +97,52 @@ def test_a_broken_artifact_does_not_make_its_original_suspect(ore, chain):
     }
 
 
-def test_an_artifact_without_provenance_holds_as_far_as_it_goes(ore, chain):
+def test_an_artifact_of_a_library_has_nothing_to_check(ore, chain):
     (chain / "old.json").write_text(json.dumps(GOOD))
     result = ore("--verify", "old.json")
-    assert result.code == 0 and "no provenance" in result.out
+    assert result.code == 3
+    assert rows(result.out)["old.json"][0] == "nothing to check"
+    assert "it has no seal" in result.out
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda d: d.pop("provenance"),
+        lambda d: d.update(provenance=None),
+        lambda d: d.update(provenance={}),
+        lambda d: [d["provenance"].pop(key) for key in ("self_sha256", "values_sha256")],
+        lambda d: d["provenance"].update(self_sha256=None, values_sha256=None),
+        lambda d: d["output"]["metadata"].update(n=2**70),
+    ],
+    ids=["provenance", "null", "empty", "both", "both null", "a number without canonical form"],
+)
+def test_taking_the_seal_away_never_verifies(ore, chain, take):
+    def change(document):
+        document["output"]["content"] = "No."
+        take(document)
+
+    rewrite(chain / "a.json", change)
+    result = ore("--verify", "a.json")
+    assert result.code == 3 and rows(result.out)["a.json"][0] in ("nothing to check", "broken")
+    as_json = ore("--verify", "a.json", "--json")
+    assert as_json.code == 3 and as_json.json[0]["holds"] is False
+
+
+def test_the_last_line_has_the_totals(ore, chain):
+    (chain / "old.json").write_text(json.dumps(GOOD))
+    rewrite(chain / "b.json", lambda d: d["output"].update(content="No."))
+    result = ore("--verify", "a.json", "b.json", "old.json", "missing.json")
+    assert (result.code, result.err) == (
+        3,
+        "ore: 4 artifacts: 1 holds, 1 broken, 1 nothing to check, 1 not read. "
+        "Their lines say why.\n",
+    )
+    assert [each["state"] for each in ore("--verify", "a.json", "b.json", "--json").json] == [
+        "holds",
+        "broken",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +155,7 @@ def test_what_is_not_an_artifact_is_one_line_and_3(ore, chain, data):
     result = ore("--verify", "bad.json", "a.json", "missing.json")
     found = rows(result.out)
     assert (result.code, len(result.err.splitlines())) == (3, 1)
-    assert result.err.startswith("ore: 1 of 3 artifacts are broken")
+    assert result.err.startswith("ore: 3 artifacts: 1 holds, 1 broken, 1 not read.")
     assert found["bad.json"][0] == "broken" and "can't be used" in found["bad.json"][1]
     assert found["missing.json"][0] == "not read"
     assert "a.json\tholds\n" in result.out
@@ -135,7 +177,7 @@ def test_what_cannot_be_read_is_reported_as_such_and_not_as_a_failed_check(ore, 
     assert last.startswith(f"{path}\tnot read\t") and why in last
     assert (result.code, result.err) == (
         1,
-        "ore: 1 of 2 artifacts can't be read: see their lines.\n",
+        "ore: 2 artifacts: 1 holds, 1 not read. Their lines say why.\n",
     )
     as_json = ore("--verify", path, "--json")
     (found,) = as_json.json
@@ -154,7 +196,8 @@ def test_odd_provenance_does_not_crash(ore, chain, key, value):
 def test_as_json_and_from_stdin(ore, chain):
     result = ore("--verify", "-", "b.json", "--json", stdin=(chain / "a.json").read_bytes())
     first, second = result.json
-    assert list(first) == ["path", "holds", "execution_id", "sha256", "problems", "notes"]
+    keys = ("path", "holds", "execution_id", "sha256", "problems", "notes", "state")
+    assert tuple(first) == keys
     assert (first["path"], first["holds"], second["notes"]) == ("-", True, ["child of -"])
 
 

@@ -14,7 +14,7 @@ from ore.backends.choice import open_backend
 from ore.backends.ollama_client import OllamaClient
 from ore.core import load_aya_system_prompt
 from tests.support.fake_ollama import FakeOllama
-from tests.support.runs import record, sha256
+from tests.support.runs import record, rewrite, sha256
 
 KEYS = (
     *("ore_version", "backend", "server_version", "model_digest", "options", "persona"),
@@ -130,9 +130,50 @@ def test_no_secret_and_no_home_is_in_an_artifact(
     assert "s3cret" not in text and str(home) not in text and server.url not in text
 
 
-def test_a_number_without_canonical_form_leaves_null_and_is_written(ore, path):
-    found = record(path, "hi", metadata={"huge": 2**70})["provenance"]
-    assert (found["values_sha256"], found["self_sha256"]) == (None, None)
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "value, kept",
+    [
+        (2**53, "9007199254740992"),
+        ([-(2**70)], ["-1180591620717411303424"]),
+        ("half \ud83d", '"half \\ud83d"'),
+        ({"\ud83d": 1}, {'"\\ud83d"': 1}),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (2**53 - 1, 2**53 - 1),
+        ("whole", "whole"),
+    ],
+    ids=repr,
+)
+def test_no_number_or_text_of_a_server_takes_the_seal_off(ore, path, value, kept):
+    document = record(path, "hi", metadata={"load_duration": value})
+    assert document["output"]["metadata"]["load_duration"] == kept
+    assert breaks(document) == [] and ore("--verify", str(path)).code == 0
+    rewrite(path, lambda d: d["output"].update(content="No."))
+    assert ore("--verify", str(path)).code == 3
+
+
+def test_a_server_s_own_numbers_do_not_take_the_seal_off(ore, server, path):
+    server.use("huge-metrics")
+    ore("hi", "--model", "mistral", "--artifact-out", str(path), open_backend=open_backend)
+    assert json.loads(path.read_text())["output"]["metadata"]["load_duration"] == str(2**60)
+    assert ore("--verify", str(path)).code == 0
+
+
+def test_what_cannot_be_sealed_is_not_written_and_the_answer_is_shown(ore, path):
+    result = ore("hi", "--artifact-out", str(path), metadata={"odd": {1, 2}})
+    assert (result.code, result.out) == (1, "Paris.\n") and not path.exists()
+    assert result.err.startswith("ore: The turn can't be kept as an artifact: ")
+
+
+def test_a_schema_without_canonical_form_is_kept_as_text_and_replayed_as_it_was(ore, path):
+    schema = {"type": "integer", "maximum": 2**63 - 1}
+    flags = ["--schema", json.dumps(schema), "--artifact-out", str(path)]
+    assert ore("hi", *flags, replies=["7"]).code == 0
+    assert json.loads(path.read_text())["provenance"]["options"]["format"] == json.dumps(schema)
+    assert ore("--verify", str(path)).code == 0
+    again = ore("--replay", str(path), replies=["7"])
+    assert (again.code, again.backend.settings.format) == (0, schema)
 
 
 @pytest.mark.parametrize("levels", [65, 400])

@@ -58,6 +58,7 @@ TABLE = {
     "happy": (None, None, "Paris."),
     "html-200": (NOT_OLLAMA, NOT_OLLAMA, ""),
     "html-502": ("502", "502", ""),
+    "huge-metrics": (None, None, "Paris."),
     "huge-number": (NOT_OLLAMA, NOT_OLLAMA, "Paris."),
     "joined": (None, None, "Paris."),
     "list-line": (NOT_OLLAMA, NOT_OLLAMA, "Paris."),

@@ -135,6 +135,13 @@ def odd_metrics(reply: Reply) -> Iterator[Step]:
     return changed(reply, lambda line: line | odd if line.get("done") else line)
 
 
+@scenario("huge-metrics")
+def huge_metrics(reply: Reply) -> Iterator[Step]:
+    """the last line has an integer beyond 2^53"""
+    huge = {"load_duration": 2**60}
+    return changed(reply, lambda line: line | huge if line.get("done") else line)
+
+
 @scenario("tool-calls")
 def tool_calls(reply: Reply) -> Iterator[Step]:
     """the last line carries a tool call"""
