@@ -20,6 +20,8 @@ OLLAMA_PORT = 11434
 _OLLAMA_CLOUD = "ollama.com"
 _SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_AT = "@\uff20\ufe6b"  # in any of its widths
+_SHOWABLE = re.compile(r"([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)", re.ASCII | re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{0,5}")
 _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
@@ -50,15 +52,18 @@ def normalised(text: str, source: str, default_port: int) -> str:
     and ``::`` are addresses to listen on; the loopback address is asked instead.
 
     Raises:
-        UsageError: It is not an address; the message names the value and ``source``.
+        UsageError: It is not an address; the message names ``source`` and, where it can be told
+            from a name and password, the host.
     """
+    if any(sign in text for sign in _AT) or "%40" in text:
+        raise _bad(source, "", "it can't hold a user name or password")
     scheme, named, rest = unquoted(text).rpartition("://")
     scheme = scheme.lower() if named else "http"
+    if not named and re.match(r"https?(:?/|:$)", rest, re.IGNORECASE):
+        raise _bad(source, "", "what follows http or https is ://")
     if scheme not in _SCHEME_PORTS:
         raise _bad(source, text, "only http and https are understood")
     authority, _, path = rest.partition("/")
-    if "@" in authority:
-        raise _bad(source, rest.rpartition("@")[2], "it can't hold a user name or password")
     if re.search(r"[^!-~]|[?#\\%\"<>^`{|}]", rest.removeprefix(authority)):
         raise _bad(source, text, "its path holds illegal characters")
     host, port = _host_and_port(authority, source, text)
@@ -209,7 +214,9 @@ def _name(host: str, source: str, text: str) -> str:
 
 def _bad(source: str, text: str, why: str) -> UsageError:
     named = "The server's address" if source == "host" else source
+    found = _SHOWABLE.match(unquoted(text))
+    begins = f", which begins with {found[0]}," if found else ""
     return UsageError(
-        f"{named} is {text[:200]!r}, which is not a server's address ({why}): "
-        f"write it like 127.0.0.1:11434 or https://example.com."
+        f"{named}{begins} is not a server's address ({why}): write it like 127.0.0.1:11434 or "
+        f"https://example.com."
     )

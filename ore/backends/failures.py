@@ -1,7 +1,6 @@
 """What goes wrong between ORE and a server, as our errors and their sentences: each written once.
 
-Judges what it is told only: exceptions' words, status codes, bodies. A key is never part of a
-message.
+Judges what it is told only: exceptions' words, status codes, bodies. No key is part of a message.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ore.backends.address import Host
-from ore.backends.http import shorten
+from ore.backends.http import in_words, shorten
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -76,10 +75,11 @@ def untrusted_error(host: Host, why: str) -> ServerUnreachableError:
     )
 
 
-def client_error(host: Host, why: str) -> BackendError:
-    """Nothing can be asked: a proxy or a file that the environment names can't be used."""
+def client_error(host: Host, error: BaseException) -> BackendError:
+    """Nothing can be asked, for a file or a proxy, which has a password and is not quoted."""
+    told = in_words(error) if isinstance(error, (ImportError, OSError)) else "a malformed proxy"
     return BackendError(
-        f"No connection to {host} can be made ({why}): check the proxies and certificates that "
+        f"No connection to {host} can be made ({told}): check the proxies and certificates that "
         f"the environment names.",
         host=host.url,
     )

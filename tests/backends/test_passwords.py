@@ -1,0 +1,184 @@
+"""No password of an address is ever shown: of a server's or a proxy's, however malformed it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends import fetching
+from ore.backends.address import Host, normalise_ollama, resolve_ollama, resolve_openai
+from ore.backends.ollama_client import OllamaClient
+from ore.backends.openai import OpenAIReasoner
+from ore.backends.weights import PINNED
+from ore.errors import OreError, UsageError
+from ore.types import Message
+from tests.support.process import run
+
+SECRET = "hunter2"
+
+ADDRESSES = [
+    "me:hunter2@box",
+    "me:hunter2@box:11434",
+    "http://me:hunter2@box",
+    "https://me:hunter2@box/v1",
+    "http://hunter2@box",
+    "http://:hunter2@box",
+    "http://me:hunter2@",
+    "http://me:hunter2@:80",
+    "http://me:hunter2@@box",
+    "http://me:hunt@hunter2@box",
+    "http://me:hunter2/x@box",
+    "http://me:x/hunter2@box",
+    "http://me:x#hunter2@box",
+    "http://me:x?hunter2@box",
+    "http://me:x%hunter2@box",
+    "http://me:x\\hunter2@box",
+    "http://me:x hunter2@box",
+    "http://me:x\thunter2@box",
+    "http://me:x\nhunter2@box",
+    "http://me:\u00fchunter2@box",
+    "http://me:[hunter2@box",
+    "http://me:hunter2]@box",
+    "http://[me:hunter2@::1]:80",
+    "http://me%3Ahunter2%40box",
+    "http://me:hunter2%40box",
+    "http://me:hunter2\uff20box",
+    "http://me:hunter2\ufe6bbox",
+    "http:me:hunter2@box",
+    "http:/me:hunter2@box",
+    "http:///me:hunter2@box",
+    "http//me:hunter2@box",
+    "http:\\\\me:hunter2@box",
+    "htp://me:hunter2@box",
+    "ftp://me:hunter2@box",
+    "socks5://me:hunter2@box",
+    "://me:hunter2@box",
+    "//me:hunter2@box",
+    "http://http://me:hunter2@box",
+    "http://box/me:hunter2@x",
+    "http://box:80/@hunter2",
+    "'http://me:hunter2@box",
+    '"me:hunter2@box"',
+    "http://me:hunter2",
+    "me:hunter2",
+    "me:hunter2:11434",
+    "me:11434:hunter2",
+    "http://me:hunter2/box",
+    "http:me:hunter2",
+    "http:/me:hunter2",
+    "http//me:hunter2",
+    "http:\\\\me:hunter2",
+    "box me:hunter2",
+    "me hunter2 box",
+    "http://box?key=hunter2",
+    "http://box/v1?key=hunter2",
+    "http://box/v1#hunter2",
+    "http://box/v1 hunter2",
+    "http://box:80:hunter2",
+    "[::1]:hunter2",
+    "[::1]hunter2",
+    "[hunter2",
+    "hunter2\uff1abox",
+    "\u00fc:hunter2",
+    "http://b\u00fccher..:hunter2",
+    "-o:hunter2",
+    "http://box:99999/hunter2 x",
+]
+
+PROXIES = [
+    "gopher://me:hunter2@127.0.0.1:9",
+    "socks5://me:hunter2@127.0.0.1:9",
+    "socks4://me:hunter2@127.0.0.1:9",
+    "me:hunter2@127.0.0.1:9",
+    "me:hunter2@:9",
+    "me:hunter2",
+    "http://me:hunter2",
+    "http://me:hunter2@",
+    "http://me:hunter2@@127.0.0.1:9",
+    "http://me:hunter2@127.0.0.1:x",
+    "http://me:hunter2@127.0.0.1:99999",
+    "http://me:hunter2@127.0.0.1:-1",
+    "http://me:hunter2@[::1",
+    "http://me:hunter2@[::1]x",
+    "http://me:hunter2@::1",
+    "http://[me:hunter2@::1]:9",
+    "http://me:hunter2/@127.0.0.1:9",
+    "http://me:x/hunter2@127.0.0.1:9",
+    "http://me:x?hunter2@127.0.0.1:9",
+    "http://me:x#hunter2@127.0.0.1:9",
+    "http://me:x hunter2@127.0.0.1:9",
+    "http://me:x\thunter2@127.0.0.1:9",
+    "http://me:x\nhunter2@127.0.0.1:9",
+    "http://me:x\x7fhunter2@127.0.0.1:9",
+    "http://me:x\\hunter2@127.0.0.1:9",
+    "http://me:x%hunter2@127.0.0.1:9",
+    "http://me:x%00hunter2@127.0.0.1:9",
+    "http://me:\u00fchunter2@127.0.0.1:9",
+    "http://me:\udcffhunter2@127.0.0.1:9",
+    "http://me:hunter2\uff20127.0.0.1:9",
+    "http://me:hunter2@" + "a" * 64 + ":9",
+    "http://me:hunter2@a..b:9",
+    "http://me:hunter2@\u00fc..:9",
+    "http://me:hunter2@xn--a-ecp:9",
+    "http://me:hunter2@two words:9",
+    "http:me:hunter2@127.0.0.1:9",
+    "http:/me:hunter2@127.0.0.1:9",
+    "http//me:hunter2@127.0.0.1:9",
+    "http:///me:hunter2@127.0.0.1:9",
+    "://me:hunter2@127.0.0.1:9",
+    "//me:hunter2@127.0.0.1:9",
+    "HTTP://ME:hunter2@127.0.0.1:9",
+    "https://me:hunter2@127.0.0.1:9",
+    "http://http://me:hunter2@127.0.0.1:9",
+    "http://me:hunter2@127.0.0.1:9" + "/x" * 40_000,
+]
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_a_malformed_address_is_refused_and_its_password_not_shown(text):
+    for read in (
+        lambda: normalise_ollama(text),
+        lambda: resolve_ollama(text),
+        lambda: resolve_ollama(None, {"OLLAMA_HOST": text}),
+        lambda: resolve_openai(text, {}),
+        lambda: resolve_openai(None, {"OPENAI_BASE_URL": text}),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read()
+        assert SECRET not in str(caught.value), text
+        assert "write it like" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", PROXIES, ids=lambda text: text[:60].encode("unicode-escape"))
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_no_proxy_s_password_is_shown(text, scheme, monkeypatch):
+    monkeypatch.setenv(f"{scheme}_proxy", text)
+    url = f"{scheme}://box.invalid:1"
+    for ask in (
+        lambda: OllamaClient(Host(url)).names(),
+        lambda: OpenAIReasoner("small", Host(f"{url}/v1")).reason([Message("user", "Hello?")]),
+    ):
+        with pytest.raises(OreError) as caught:
+            ask()
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Invalid proxy URL: http://me:hunter2@box",
+        "Failed to parse: me:hunter2",
+        "Could not fetch https://me:hunter2@index/simple/: 403",
+    ],
+)
+def test_what_pip_says_of_an_address_is_not_shown(said, tmp_path):
+    error = fetching._pip_error(PINNED["smollm2:135m"], f"ERROR: {said}\n", tmp_path)
+    assert SECRET not in str(error)
+    assert f"pip failed and said: {said[:10]}" in str(error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["http://me:hunter2@box", "me:hunter2", "http:/me:hunter2@x"])
+def test_the_command_line_shows_none_either(text):
+    done = run("-v", "--host", text, "Hello?", stdin=None)
+    assert (done.code, done.out) == (2, "")
+    assert SECRET not in done.err
