@@ -150,7 +150,8 @@ FLAGS = {
         Flag("--salvage-session NAME", "save the whole turns of a damaged one"),
     ),
     "output": (
-        Flag("-s, --stream", "show the answer as it is written"),
+        Flag("-s, --stream", "show the answer as it is written, in a pipe too"),
+        Flag("--no-stream", "show the answer whole, on a terminal too"),
         Flag("-j, --json", "the answer, or a list, as one JSON document", daily=True),
         Flag("--render", "show Markdown on a terminal (needs rich)"),
         Flag("-v, --verbose", "token counts and durations after each answer", daily=True),

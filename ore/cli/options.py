@@ -38,6 +38,7 @@ NOT_WITH = {
     "--session": ("--save-session", "--resume-session"),
     "--continue": ("--save-session", "--resume-session", "--session"),
     "--route": ("--tool",),
+    "--stream": ("--no-stream",),
     "--json": ("--stream", REPL),
     "--artifact-in": (
         *("a prompt", *SESSION_FLAGS, REPL),
@@ -93,6 +94,7 @@ class Options:
     export_session: str | None = None
     salvage_session: str | None = None
     stream: bool = False
+    no_stream: bool = False
     json: bool = False
     render: bool = False
     verbose: bool = False

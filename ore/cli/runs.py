@@ -27,6 +27,7 @@ class Run:
     Attributes:
         source: Makes the context of each turn.
         first: The context of the single turn; None in a REPL, which asks ``asked.prompt`` first.
+        streams: Whether answers are shown as they are written.
         backend: What made the engine's reasoner, for ``model_id`` and with ``asked.settings``.
     """
 
@@ -36,6 +37,7 @@ class Run:
     source: ContextSource
     conversation: Conversation
     first: Context | None
+    streams: bool
     backend: Backend
     model_id: str
     engine: ORE
@@ -47,6 +49,7 @@ def open_run(
 ) -> Iterator[Run]:
     """Check everything that needs no model, then open the backend, and yield the run."""
     on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
+    streams = _streams(options, console)
     asked = read_asked(options, console)
     _check_output(options, console)
     source = ContextSource(options, console.notice)
@@ -63,8 +66,29 @@ def open_run(
         with closing(_reasoner(backend, model_id, asked)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
-                options, console, asked, source, conversation, first, backend, model_id, engine
+                options,
+                console,
+                asked,
+                source,
+                conversation,
+                first,
+                streams,
+                backend,
+                model_id,
+                engine,
             )
+
+
+def _streams(options: Options, console: Console) -> bool:
+    """Whether answers are shown as they are written: where that was asked for, or on a terminal.
+
+    What is judged or written as a whole is shown as a whole.
+    """
+    wish = on_or_off("ORE_STREAM", os.environ.get("ORE_STREAM"))
+    if options.stream:
+        return True
+    is_whole = options.json or options.schema is not None or options.artifact_out == "-"
+    return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
 
 
 def _check_output(options: Options, console: Console) -> None:

@@ -85,7 +85,7 @@ def take_turn(run: Run, context: Context) -> Turn:
 def _ask(run: Run, context: Context) -> Response:
     """Return the answer, or show it as it arrives: whatever happens, the model is told to stop."""
     given = (context.prompt, run.conversation.session, context.tool_results, context.skill_context)
-    if not run.options.stream:
+    if not run.streams:
         return run.engine.execute(*given, images=run.asked.images)
     console = run.console
     with closing(run.engine.execute_stream(*given, images=run.asked.images)) as chunks:
@@ -125,7 +125,7 @@ def _show(run: Run, context: Context, response: Response) -> None:
     elif options.json:
         console.json(_document(response, context))
     else:
-        if not options.stream:
+        if not run.streams:
             console.begin_answer()
             text = response.content
             console.chunk(text if options.schema is None else as_document(text))

@@ -54,6 +54,7 @@ TABLE = [
     Row("hi --host URL", 1),
     Row("hi --timeout 20 --deadline 20 --strict-context", 1),
     Row("hi --stream", 1),
+    Row("hi --no-stream", 1),
     Row("hi -s --strict-context", 1),
     Row("hi --verbose", 1),
     Row("hi --quiet", 1),

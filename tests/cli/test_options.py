@@ -17,6 +17,7 @@ WRITTEN = {
     "--route": ["--route"],
     "--json": ["--json"],
     "--stream": ["--stream"],
+    "--no-stream": ["--no-stream"],
     "--list-models": ["--list-models"],
     "--list-tools": ["--list-tools"],
     "--list-skills": ["--list-skills"],
@@ -151,7 +152,7 @@ def test_a_switch_is_on_off_or_not_set(value, means):
 
 
 @pytest.mark.parametrize("args", [["-i"], ["Hello"], ["--session", "trip"]])
-@pytest.mark.parametrize("variable", ["ORE_HISTORY"])
+@pytest.mark.parametrize("variable", ["ORE_HISTORY", "ORE_STREAM"])
 def test_a_switch_of_another_value_is_wrong_usage(ore, monkeypatch, variable, args):
     monkeypatch.setenv(variable, "maybe")
     result = ore(*args, stdin="Hello\n")

@@ -39,6 +39,47 @@ def test_a_terminal_is_told_who_answers(ore):
     assert result.err == "Model: scripted (scripted)\n"
 
 
+@pytest.mark.parametrize("mode", ["once", "repl", "session"])
+@pytest.mark.parametrize(
+    "flags, variable, terminal, streams",
+    [
+        ([], None, "out err", True),
+        ([], "on", "out", True),
+        ([], "off", "out", False),
+        (["--no-stream"], None, "out", False),
+        (["--no-stream"], "on", "out", False),
+        (["-s"], "off", "out", True),
+        ([], None, "err", False),
+        ([], "on", "", False),
+        (["-s"], None, "", True),
+    ],
+)
+def test_an_answer_streams_on_a_terminal_in_every_mode(
+    ore, monkeypatch, mode, flags, variable, terminal, streams
+):
+    if variable is not None:
+        monkeypatch.setenv("ORE_STREAM", variable)
+    args = {"once": ["Hi"], "repl": ["-i", "Hi"], "session": ["--session", "trip", "Hi"]}[mode]
+    result = ore(*args, *flags, terminal=terminal, replies=[CUT], stdin="")
+    assert ("Par" in result.out) == streams
+    assert result.code == 1 and "The answer was cut." in result.err
+
+
+@pytest.mark.parametrize(
+    "flags", [["--json"], ["--artifact-out"], ["--schema", '{"type": "null"}']]
+)
+def test_what_is_written_as_a_whole_does_not_stream_and_nothing_is_said_of_it(ore, flags):
+    result = ore("Hi", *flags, terminal="out", replies=[CUT])
+    assert (result.code, result.out, result.err) == (1, "", "ore: The answer was cut.\n")
+
+
+def test_an_answer_that_streamed_on_a_terminal_is_written_to_its_artifact(ore, tmp_path):
+    path = tmp_path / "run.json"
+    result = ore("Hi", "--artifact-out", str(path), terminal="out", replies=[["Par", "is."]])
+    assert result.out == "[AYA]: Paris.\n" and result.backend.engine.closed == 1
+    assert json.loads(path.read_text())["output"]["content"] == "Paris."
+
+
 def test_json_has_exactly_its_keys(ore):
     document = ore("Hi", "--json").json
     assert list(document) == ["id", "model_id", "content", "timestamp", "metadata"]

@@ -43,6 +43,7 @@ VARIABLES = {
     "ORE_MODEL": "the model",
     "ORE_MODEL_DIR": "the folder of the embedded models instead of `~/.ore/models`",
     "ORE_NO_HISTORY": "set to anything, the same as `ORE_HISTORY=off`",
+    "ORE_STREAM": "`off`: answers are shown whole on a terminal too, as with `--no-stream`",
     "SSL_CERT_DIR": "a folder of certificates to trust instead of the system's",
     "SSL_CERT_FILE": "a file of certificates to trust instead of the system's",
     "TERM": "`dumb` means no colour and no moving line",
