@@ -1,14 +1,11 @@
 """What goes wrong between ORE and a server, as our errors and their sentences: each written once.
 
-Judges what it is told only: exceptions' words, status codes, bodies. No key is part of a message.
+What a server's own words mean is in ``ore.backends.refusals``. No key is part of a message.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
-from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.http import in_words, shorten
@@ -21,20 +18,6 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
-
-_NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
-_NO_MODEL = re.compile(r"model.*(not (found|exist)|does not exist)|model_not_found", re.IGNORECASE)
-_NO_MANIFEST = "pull model manifest: file does not exist"
-_CAN_NOT = re.compile(
-    r"not support|unsupported|only supports|not a multimodal model|does not accept", re.IGNORECASE
-)
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|exceed_context_size"
-    r"|exceeds? the (available |model'?s )?(maximum )?context"
-    r"|longer than the (model'?s )?(maximum )?context",
-    re.IGNORECASE,
-)
-_NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
 @dataclass(frozen=True)
@@ -184,137 +167,3 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
         f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one.",
         host=host.url,
     )
-
-
-def reported_error(
-    host: Host, model: str, text: str, protocol: Protocol, *, strict: bool = False
-) -> BackendError:
-    """The server reported an error in words, before or within its answer.
-
-    Args:
-        text: The words; the JSON of llama-server inside them is understood.
-        strict: A prompt that does not fit is a check that did not hold.
-    """
-    message, sizes = _innermost(text)
-    shown = shorten(message) or "it did not say why"
-    kind: type[BackendError] = BackendError
-    if protocol is OLLAMA and _NO_OLLAMA_MODEL.search(message):
-        return no_model_error(host, model, protocol)
-    if _NO_MANIFEST in message:
-        return ModelNotFoundError(
-            f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the "
-            f"name.",
-            model=model,
-            host=host.url,
-        )
-    if _TOO_LONG.search(message):
-        kind = ContextTruncatedError if strict else BackendError
-        sentence = (
-            f"The prompt does not fit the model's context window{sizes} ({shown}): "
-            f"shorten it, or give the model a larger window."
-        )
-    elif _CAN_NOT.search(message):
-        kind = CapabilityError
-        sentence = (
-            f"The model '{shorten(model)}' at {host} can't do this ({shown}): leave it out, or use "
-            f"another model."
-        )
-    elif _NO_MEMORY.search(message):
-        sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
-    else:
-        hint = "" if " log" in shown else " Its log may say more."
-        sentence = f"The server at {host} failed: {shown}.{hint}"
-    return kind(sentence, host=host.url)
-
-
-def ollama_status_error(
-    host: Host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
-) -> BackendError:
-    """Ollama answered with a status of 300 or more; ``location`` is where a redirect leads."""
-    error = error_words(body)
-    text = shorten(error or body.decode("utf-8", "replace"))
-    if text.startswith("<"):
-        text = "a web page"
-    if status < 400:
-        why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
-    elif status == 401:
-        link = (_loads(body) if error else {}).get("signin_url")
-        way = (
-            f"open {shorten(link)}"
-            if isinstance(link, str)
-            else "run `ollama signin`, or set OLLAMA_API_KEY"
-        )
-        why = f"wants you to sign in ({text or 'unauthorized'}): {way}"
-    elif status == 403 and not text:
-        why = "refuses to be asked by this host name: use its IP address"
-    elif status in (429, 503):
-        why = f"is busy ({text or f'status {status}'}): try again later"
-    elif error and (status >= 500 or status in (400, 404)):
-        return reported_error(host, model, error, OLLAMA, strict=strict)
-    elif error:
-        why = f"refused: {text}"
-    else:
-        why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
-        why += "check the address, or its log"
-    return BackendError(f"The server at {host} {why}.", host=host.url)
-
-
-def openai_status_error(
-    host: Host, model: str, status: int, body: bytes, *, has_key: bool, strict: bool = False
-) -> BackendError:
-    """Another server answered with a status of 300 or more; ``has_key``: a key was sent."""
-    text = openai_words(body)
-    plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
-    if status < 400:
-        why = "redirects elsewhere, and ORE follows no redirects"
-    elif status in (401, 403):
-        key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
-        why = f"refuses: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif status == 404 and (_NO_MODEL.search(text) or (text and model and model in text)):
-        return no_model_error(host, model, OPENAI)
-    elif status in (429, 503):
-        why = f"is busy, or a limit is reached ({plain}): try again later"
-    elif text:
-        return reported_error(host, model, text, OPENAI, strict=strict)
-    else:
-        return protocol_error(host, f"status {status}: {plain}", OPENAI)
-    return BackendError(f"The server at {host} {why}.", host=host.url)
-
-
-def error_words(body: bytes) -> str:
-    """Return the error that a JSON object of Ollama's reports, or nothing."""
-    value = _loads(body)
-    error = value.get("error") if isinstance(value, dict) else None
-    return error if isinstance(error, str) else json.dumps(error) if error else ""
-
-
-def openai_words(body: bytes | Any) -> str:
-    """Return the words, type and code of an error of the OpenAI protocol, or nothing."""
-    value = _loads(body) if isinstance(body, bytes) else body
-    error = value.get("error", value) if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return error
-    if not isinstance(error, dict):
-        return ""
-    words = [error.get(name) for name in ("message", "code", "type", "detail")]
-    return " ".join(part for part in words if isinstance(part, str) and part)
-
-
-def _innermost(text: Any) -> tuple[str, str]:
-    """Return the words of an error, and the sizes that an error about the window carries."""
-    value, sizes = text, ""
-    for _ in range(4):
-        parsed = _loads(value.encode("utf-8", "replace")) if isinstance(value, str) else value
-        if not isinstance(parsed, dict):
-            break
-        if isinstance(parsed.get("n_prompt_tokens"), int) and isinstance(parsed.get("n_ctx"), int):
-            sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
-        value = parsed.get("error") or parsed.get("message") or text
-    return (value if isinstance(value, str) else json.dumps(value)), sizes
-
-
-def _loads(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None

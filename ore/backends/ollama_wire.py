@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures
+from ore.backends import failures, refusals
 from ore.backends.address import Host, is_loopback, ollama_authorization
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
@@ -268,7 +268,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     if not request.sent:
         return UsageError(f"The request to the model can't be made: {why}.")
     if request.status >= 300:
-        return failures.ollama_status_error(
+        return refusals.ollama_status_error(
             host,
             request.model,
             request.status,
@@ -295,13 +295,13 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         return failures.broken_off_error(host, "in the middle of a line")
     text = _error_in(request.lines.last if request.lines is not None else request.body)
     if text:
-        return failures.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
+        return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)
 
 
 def _error_in(data: bytes) -> str:
     """Return the text of the first line of JSON that reports an error, or nothing."""
-    texts = (failures.error_words(line) for line in data.splitlines())
+    texts = (refusals.error_words(line) for line in data.splitlines())
     return next((text for text in texts if text), "")
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures
+from ore.backends import failures, refusals
 from ore.backends.address import Host, is_loopback
 from ore.backends.failures import OPENAI
 from ore.backends.http import (
@@ -194,7 +194,7 @@ class Call:
         if not self._sent:
             return UsageError(f"The request to the model can't be made: {in_words(error)}.")
         if self._status >= 300:
-            return failures.openai_status_error(
+            return refusals.openai_status_error(
                 host,
                 self._model,
                 self._status,
@@ -211,8 +211,8 @@ class Call:
         if isinstance(cause, (httpx.TransportError, OSError)):
             return failures.broken_off_error(host, in_words(cause))
         if isinstance(error, openai.APIError) and self._status:
-            text = failures.openai_words(error.body) or str(error)
-            return failures.reported_error(host, self._model, text, OPENAI, strict=self._strict)
+            text = refusals.openai_words(error.body) or str(error)
+            return refusals.reported_error(host, self._model, text, OPENAI, strict=self._strict)
         return failures.protocol_error(host, in_words(error), OPENAI)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import failures
+from ore.backends import failures, refusals
 from ore.backends.address import Host
 from ore.errors import (
     BackendError,
@@ -142,13 +142,13 @@ def body(error: object, **more: object) -> bytes:
 )
 def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sentence):
     location = "https://else.example/" if status < 400 else ""
-    error = failures.ollama_status_error(HOST, "m", status, sent, location=location)
+    error = refusals.ollama_status_error(HOST, "m", status, sent, location=location)
     assert (type(error), str(error)) == (kind, sentence)
     assert (error.host, error.exit_code) == (HOST.url, 1)
 
 
 def test_with_strict_context_a_prompt_that_does_not_fit_is_a_failed_check():
-    error = failures.ollama_status_error(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
+    error = refusals.ollama_status_error(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
     assert (type(error), error.exit_code, str(error)) == (ContextTruncatedError, 3, TOO_LONG)
 
 
@@ -184,7 +184,7 @@ def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
     ],
 )
 def test_only_an_object_with_an_error_reports_one(line, text):
-    assert failures.error_words(line) == text
+    assert refusals.error_words(line) == text
 
 
 @given(
@@ -198,6 +198,6 @@ def test_only_an_object_with_an_error_reports_one(line, text):
     ).map(lambda value: json.dumps(value).encode()),
 )
 def test_any_refusal_is_a_backend_error_of_one_bounded_line(status, sent):
-    error = failures.ollama_status_error(HOST, "m", status, sent)
+    error = refusals.ollama_status_error(HOST, "m", status, sent)
     assert isinstance(error, BackendError)
     assert "\n" not in str(error) and len(str(error)) < 2_000

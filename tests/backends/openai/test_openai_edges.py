@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-from ore.backends import failures
+from ore.backends import refusals
 from ore.backends.address import Host
 from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
@@ -104,4 +104,4 @@ def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
     ],
 )
 def test_the_words_of_an_error_are_found_where_they_are(body, words):
-    assert failures.openai_words(body) == words
+    assert refusals.openai_words(body) == words
