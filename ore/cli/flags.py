@@ -106,6 +106,7 @@ FLAGS = {
             choices=("on", "off", "low", "medium", "high"),
         ),
         Flag("--schema FILE|JSON", "a JSON Schema that the answer must match", daily=True),
+        Flag("-n, --no-stdin", "do not read stdin, as in a loop over lines of a file"),
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
     ),
     "context": (

@@ -30,6 +30,7 @@ NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
 STDOUT_ARTIFACT = "--artifact-out to stdout"
+STDIN_ARTIFACT = "--artifact-in from stdin"
 
 SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
 
@@ -52,6 +53,7 @@ NOT_WITH = {
     "--no-system": ("--persona",),
     "--schema": ("--stream", REPL),
     "--image": (REPL,),
+    "--no-stdin": (REPL, STDIN_ARTIFACT),
 }
 """What can't be used together: a flag, and those that it can't be used with."""
 
@@ -77,6 +79,7 @@ class Options:
     option: tuple[str, ...] = ()
     think: str | None = None
     schema: str | None = None
+    no_stdin: bool = False
     image: tuple[str, ...] = ()
     keep_alive: str | None = None
     interactive: bool = False
@@ -168,6 +171,8 @@ class Options:
             flags.append(REPL)
         if self.artifact_out == "-":
             flags.append(STDOUT_ARTIFACT)
+        if self.artifact_in == "-":
+            flags.append(STDIN_ARTIFACT)
         return tuple(flags)
 
     def _check_values(self) -> None:

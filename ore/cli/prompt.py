@@ -33,9 +33,13 @@ from ore.types import ExecutionArtifact
 PATIENCE = 2.0
 """Seconds without a byte on stdin after which ORE says that it is reading it."""
 
+LONGEST_PROMPT = 64 << 20
+"""Bytes: the most that is read from stdin."""
+
 LONGEST_SYSTEM_PROMPT = 1 << 20
 """Bytes: the longest system prompt that is read from a file."""
 
+_PART = 1 << 20  # bytes of stdin that are asked for at once
 _OWN, _PACKAGED = ".md", ".txt"
 _THINK: dict[str | None, bool] = {"on": True, "off": False}
 
@@ -173,11 +177,17 @@ def read_prompt(
     """Return the prompt, what is piped in, or both: the prompt, a blank line, then stdin.
 
     stdin is read only where it ``is_readable``, so no inherited terminal or device is waited for.
-    ``notice`` is told, from another thread, when nothing has come for ``PATIENCE`` seconds.
+    ``notice`` is told, from another thread, when nothing has come for ``PATIENCE`` seconds; and
+    how much a stdin that others read too has added to the prompt.
     """
-    prompt = options.prompt
-    piped = _read_all(stdin, notice) if stdin is not None and is_readable(stdin) else None
+    prompt, piped, is_own = options.prompt, None, True
+    if stdin is not None and not options.no_stdin and is_readable(stdin):
+        is_own = prompt is None or _is_own(stdin)
+        piped = _read_all(stdin, notice)
     if piped is not None and piped.strip():
+        if not is_own:
+            size = len(piped.encode())
+            notice(f"{size:,} bytes of stdin were added to the prompt: -n leaves stdin alone.")
         return piped if prompt is None else f"{prompt}\n\n{piped}"
     if prompt is not None:
         return prompt
@@ -186,6 +196,8 @@ def read_prompt(
             f"There is no prompt: --artifact-out took '{options.artifact_out}' as its PATH. Put "
             f"the prompt before it, or write --artifact-out=-."
         )
+    if piped is None and options.no_stdin:
+        raise UsageError("There is no prompt: write one; --no-stdin leaves stdin alone.")
     if piped is None:
         raise UsageError('There is no prompt: write one, as in ore "Why is the sky blue?".')
     raise UsageError("There is no prompt: write one; stdin is empty.")
@@ -200,20 +212,43 @@ def is_readable(stdin: io.BufferedIOBase) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
+def _is_own(stdin: io.BufferedIOBase) -> bool:
+    """Return whether stdin seems to be made for this process alone.
+
+    It is not where something of a file was read before, or where the process that started this one
+    has the same pipe. Where the system does not tell (``/proc``), it is.
+    """
+    try:
+        status = os.fstat(stdin.fileno())
+        if stat.S_ISREG(status.st_mode):  # a shell may lend it its own stdin for ``< FILE``
+            return os.lseek(stdin.fileno(), 0, os.SEEK_CUR) == 0
+        return not os.path.samestat(status, os.stat(f"/proc/{os.getppid()}/fd/0"))
+    except (OSError, ValueError):
+        return True
+
+
 def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
-    text = "ore is reading stdin; to ask without it, add </dev/null."
+    text = "ore is reading stdin; to ask without it, add -n or </dev/null."
     timer = threading.Timer(PATIENCE, notice, (text,))
     timer.daemon = True
     timer.start()
     try:
-        first = stdin.read(1)
+        parts = [stdin.read(1)]
         timer.cancel()
-        data = first + stdin.read()
+        size = len(parts[0])
+        while size <= LONGEST_PROMPT and (part := stdin.read(_PART)):
+            parts.append(part)
+            size += len(part)
     except OSError as exc:
         raise UsageError(f"stdin can't be read: {reason(exc)}.") from exc
     finally:
         timer.cancel()
-    return decode(data, "stdin")
+    if size > LONGEST_PROMPT:
+        raise UsageError(
+            f"stdin has more than {LONGEST_PROMPT >> 20} MiB, the most that a prompt can have: send "
+            f"a part of it. Nothing was sent."
+        )
+    return decode(b"".join(parts), "stdin")
 
 
 def _from_artifact(path: str, named: str | None, console: Console) -> Asked:

@@ -319,3 +319,36 @@ def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
     command = [sys.executable, "-c", ENDING, flag]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        ('cat list | ore "why?"', ""),
+        ('ore "why?" < list', ""),
+        ("cat list | ore", ""),
+        ('{ read -r c; ore "$c?"; } < list', "6 bytes of stdin were added to the prompt"),
+        ('while read -r c; do ore "$c?"; done < list', "6 bytes of stdin were added"),
+        ('cat list | while read -r c; do ore "$c?"; done', "6 bytes of stdin were added"),
+        ('while read -r c; do ore -q "$c?"; done < list', ""),
+        ('while read -r c; do ore -n "$c?"; done < list', ""),
+        ('exec 3< list; read -r c <&3; ore "$c?" <&3', "6 bytes of stdin were added"),
+        ('read -r c < list; ore "$c?" < /dev/null', ""),
+        ('printf "" | ore "why?"', ""),
+    ],
+)
+def test_what_others_read_too_is_said_where_a_prompt_was_typed(server, folder, command, said):
+    (folder / "list").write_text("Italy\nJapan\n")
+    (folder / "ore").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{MAIN}" "$@"\n')
+    (folder / "ore").chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", f"{command}; :"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        env=environment(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}"),
+    )
+    assert done.returncode == 0 and said in done.stderr
+    assert bool(said) == ("stdin" in done.stderr)
+    assert len(server.chats) == (2 if "-n" in command else 1)

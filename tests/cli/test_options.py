@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.options import CONFLICTS, REPL, STDOUT_ARTIFACT, VERBS, Options, on_or_off
+from ore.cli.options import (
+    CONFLICTS,
+    REPL,
+    STDIN_ARTIFACT,
+    STDOUT_ARTIFACT,
+    VERBS,
+    Options,
+    on_or_off,
+)
 from ore.cli.parser import build_parser
 from ore.errors import UsageError
 
@@ -26,6 +34,8 @@ WRITTEN = {
     "--rename-session": ["--rename-session", "old", "new"],
     "--diff": ["--diff", "a.json", "b.json"],
     "--dry-run": ["--dry-run"],
+    "--no-stdin": ["--no-stdin"],
+    STDIN_ARTIFACT: ["--artifact-in", "-"],
 }
 
 

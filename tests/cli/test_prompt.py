@@ -12,7 +12,7 @@ import pytest
 from ore.cli import prompt as asking
 from ore.cli.options import Options
 from ore.cli.parser import build_parser
-from ore.cli.prompt import is_readable, read_prompt
+from ore.cli.prompt import LONGEST_PROMPT, is_readable, read_prompt
 from ore.errors import UsageError
 
 
@@ -112,3 +112,43 @@ def test_stdin_that_cannot_be_read_is_reported():
 
     with pytest.raises(UsageError, match="stdin can't be read: input/output error"):
         read_prompt(Options("why?"), Broken(), ignore)
+
+
+class Endless(io.RawIOBase):
+    """A stdin that never ends; ``given`` is how many bytes were read of it."""
+
+    given = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        self.given += len(buffer)
+        return len(buffer)
+
+
+@pytest.mark.parametrize("prompt", [None, "why?"])
+def test_more_than_a_prompt_can_have_is_refused_before_more_is_read(prompt):
+    endless = Endless()
+    with pytest.raises(UsageError, match="more than 64 MiB"):
+        read_prompt(Options(prompt), io.BufferedReader(endless), ignore)
+    assert endless.given < LONGEST_PROMPT + 3 * 2**20
+
+
+def test_a_prompt_may_be_as_long_as_it_can_be(monkeypatch):
+    monkeypatch.setattr(asking, "LONGEST_PROMPT", 8)
+    assert read_prompt(Options(), io.BytesIO(b"12345678"), ignore) == "12345678"
+    with pytest.raises(UsageError):
+        read_prompt(Options(), io.BytesIO(b"123456789"), ignore)
+
+
+def test_no_stdin_reads_none(ore):
+    assert ore("why?", "-n", stdin="text").prompts == ["why?"]
+    for flags, said in (
+        (["-n"], "There is no prompt: write one; --no-stdin leaves stdin alone."),
+        (["-n", "--artifact-in", "-"], "--no-stdin can't be used with --artifact-in from stdin"),
+        (["-n", "-i"], "--no-stdin can't be used with a REPL"),
+        (["-n", "--session", "trip"], "--no-stdin can't be used with a REPL"),
+    ):
+        result = ore(*flags, stdin="text")
+        assert (result.code, result.calls) == (2, []) and said in result.err
