@@ -7,7 +7,7 @@ import os
 import sys
 from io import StringIO
 
-from ore.errors import INTERRUPTED
+from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
 
 
 def start() -> None:
@@ -21,6 +21,10 @@ def start() -> None:
             run(env_files=load_env_files())
     except KeyboardInterrupt:  # before the command line was there to catch it
         raise SystemExit(INTERRUPTED) from None
+    except SHORT_OF_MEMORY as exc:
+        if not is_shortage(exc):
+            raise
+        raise SystemExit(f"ore: {NO_MEMORY}") from None
     finally:
         # The process ends: looking through all its objects for unused ones would take longer than
         # most of what ORE does (https://docs.python.org/3/library/gc.html#gc.freeze).

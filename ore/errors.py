@@ -6,6 +6,7 @@ evidence as attributes, so that callers branch on type and read fields, never pa
 
 from __future__ import annotations
 
+import errno
 from enum import Enum
 
 
@@ -81,6 +82,22 @@ class ReasonerContractError(OreError, TypeError):
 
 INTERRUPTED = 130
 """The exit code of a process that was interrupted (SIGINT), which raises KeyboardInterrupt."""
+
+NO_MEMORY = "The system gives ORE no more memory: give it less to read, or end other programs."
+"""What is said where ``is_shortage`` holds."""
+
+SHORT_OF_MEMORY = (MemoryError, SystemError, ImportError, OSError)
+"""What Python raises where it gets no memory, some of it for other reasons, too."""
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether ``error``, of ``SHORT_OF_MEMORY``, says that there is no memory left."""
+    text = str(error)
+    if isinstance(error, SystemError):
+        return "without " in text and "exception" in text  # the interpreter's own, half-way
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or "failed to map segment" in text
 
 
 class Terminated(BaseException):

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 
 from ore.cli.parser import USAGE, build_parser
 from ore.cli.terminal.console import Console
-from ore.errors import INTERRUPTED, OreError, OutputError, ReaderGoneError, Terminated, UsageError
+from ore.errors import (
+    INTERRUPTED,
+    NO_MEMORY,
+    SHORT_OF_MEMORY,
+    OreError,
+    OutputError,
+    ReaderGoneError,
+    Terminated,
+    UsageError,
+    is_shortage,
+)
 
 if TYPE_CHECKING:  # --version and --help do without
     from ore.backends import Backend
@@ -64,6 +74,10 @@ def main(
         if console.stderr_is_terminal:
             console.stopped(str(exc) or "Stopped.")
         return INTERRUPTED
+    except SHORT_OF_MEMORY as exc:
+        if not is_shortage(exc):
+            raise
+    return _report(console, OreError(NO_MEMORY))  # what took the memory has been let go
 
 
 def _report(console: Console, error: OreError) -> int:

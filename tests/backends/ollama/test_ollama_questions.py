@@ -253,6 +253,33 @@ def test_a_proxy_that_can_not_be_used_is_an_error(proxy, monkeypatch):
         OllamaClient(Host("http://box.example:1")).names()
 
 
+SIZES = [
+    *"-1 0x5 FFFFFFFFFFFFFFFF 8000000000000000 7FFFFFFFFFFFFFFF".split(),
+    "F" * 40,
+    " 5",
+    "",
+    "x",
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        OllamaClient.names,
+        OllamaClient.version,
+        OllamaClient.ps,
+        lambda client: client.show("m"),
+        lambda client: client.pull("m", lambda *_: None),
+    ],
+)
+def test_a_chunk_s_size_that_is_none_is_one_sentence(size, ask):
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with one_answer(head + size.encode() + b"\r\n{}\n\r\n") as (host, _):
+        with pytest.raises(BackendError, match=r"broke off|not as Ollama does"):
+            ask(OllamaClient(host))
+
+
 # Pulling
 
 

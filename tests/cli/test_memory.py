@@ -1,0 +1,53 @@
+"""Where the system gives no more memory: one sentence and exit 1, and what was kept is whole."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from ore.errors import NO_MEMORY
+from tests.support.process import MAIN, environment
+
+SHORTAGES = [
+    MemoryError(),
+    SystemError("error return without exception set"),
+    SystemError("<built-in function compile> returned NULL without setting an exception"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ImportError("/x/_ssl.so: failed to map segment from shared object"),
+]
+
+
+@pytest.mark.parametrize("error", SHORTAGES, ids=repr)
+@pytest.mark.parametrize("flags", [(), ("--stream",), ("--json",), ("--session", "s")])
+def test_a_turn_without_memory_is_one_sentence(ore, error, flags, home):
+    result = ore("Hi", *flags, replies=[["par", error]])
+    assert (result.code, result.err.splitlines()[-1]) == (1, f"ore: {NO_MEMORY}")
+    assert not (home / ".ore/sessions/s.json").exists()
+
+
+@pytest.mark.parametrize("error", [SystemError("bad argument"), ImportError("no module")], ids=repr)
+def test_no_other_error_is_called_so(ore, error):
+    with pytest.raises(type(error)):
+        ore("Hi", replies=[error])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mebibytes", [26, 32, 44, 50])
+@pytest.mark.parametrize("flags", [("--list-models",), ("Hi",), ("--backend", "openai", "Hi")])
+def test_a_process_without_memory_shows_no_traceback(mebibytes, flags):
+    limit = mebibytes << 20
+    done = subprocess.run(
+        [sys.executable, MAIN, "--host", "http://127.0.0.1:1", *flags],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    # A package in another language may end the process by itself.
+    assert done.returncode == 1 or done.returncode < 0, done
+    assert "Traceback" not in done.stderr or done.returncode < 0
