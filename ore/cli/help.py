@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import textwrap
 
-from ore.cli.completion import completion_script
 from ore.cli.flags import FLAGS, TOPICS, Flag
 from ore.errors import UsageError
 from ore.files.spelling import nearest
-
-__all__ = ["completion_script", "help_text"]
 
 WIDTH, COLUMN = 79, 28
 SUMMARY = "One prompt, one model call, one answer; text piped in is added below the prompt."

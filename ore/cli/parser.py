@@ -39,9 +39,13 @@ class _Text(argparse.Action):
 def _text_of(name: str, parser: argparse.ArgumentParser, value: str) -> str:
     if name == "version":
         return f"ore {__version__}\n"
-    from ore.cli import help
+    if name == "help":
+        from ore.cli.help import help_text
 
-    return help.help_text(value) if name == "help" else help.completion_script(parser, value)
+        return help_text(value)
+    from ore.cli.completion import completion_script
+
+    return completion_script(parser, value)
 
 
 class _Once(argparse.Action):

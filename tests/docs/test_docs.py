@@ -27,6 +27,7 @@ SHOWN = ("text", "json", "markdown", "")
 HAS_SKILL = {"README.md"}
 """The pages that use the skill of the desk without showing how it is put in place."""
 WHY_NOT = {
+    "docs/cli.md": ["it writes into the files of a shell"],
     "README.md": [
         "it installs packages and fetches a model; .ci/run does so from nothing",
         "it installs a package; .ci/run does so from nothing",
