@@ -28,6 +28,7 @@ TEST_ROUTING_TARGET = RoutingTarget(
 _MISS = 0.6  # what each word of a hint leaves of the doubt
 _BONUS = 0.2  # for a prompt that begins with the hint
 _SHOWN = 80  # characters of a hint or name in a reasoning
+_MOST_HINTS = 12  # that a reasoning names where none is in the prompt
 
 # Scripts that put no space between words: here every character is a word of its own.
 _UNSPACED = re.compile(
@@ -89,7 +90,7 @@ class RuleRouter(Router):
         found = (_candidate(text, target) for target in targets)
         best = min(filter(None, found), key=_rank, default=None)
         if best is None:
-            return _fallback(f"The prompt has no hint of any of the {len(targets)} targets")
+            return _fallback(_no_hint(targets))
         target = best.target
         reasoning = f'"{_shown(best.hint)}" matches the {target.target_type} {_shown(target.name)}'
         if best.confidence >= self.confidence_threshold:
@@ -174,6 +175,16 @@ def _rank(candidate: _Candidate) -> tuple[float, int, str, bool, str]:
 
 def _fallback(reasoning: str) -> RoutingDecision:
     return RoutingDecision(None, "fallback", 0.0, {}, reasoning)
+
+
+def _no_hint(targets: Iterable[RoutingTarget]) -> str:
+    """Return that none of the hints is in the prompt, and the first of them."""
+    hints = sorted({_shown(hint) for target in targets for hint in target.hints})
+    if not hints:
+        return "No target has a hint"
+    named = [f'"{hint}"' for hint in hints[:_MOST_HINTS]]
+    named += [f"and {len(hints) - len(named)} more"] if len(hints) > len(named) else []
+    return f"The prompt has none of these hints: {', '.join(named)}"
 
 
 def _folded(text: str) -> str:

@@ -181,7 +181,19 @@ def test_a_hit_says_the_hint_the_type_and_the_name():
             [target("one"), target()],
             None,
             0.0,
-            "The prompt has no hint of any of the 2 targets",
+            'The prompt has none of these hints: "one"',
+        ),
+        ("hello", [target(), target()], None, 0.0, "No target has a hint"),
+        (
+            "hello",
+            [target(*(f"hint {number:02}" for number in range(14))), target("a\x1b" * 200)],
+            None,
+            0.0,
+            'The prompt has none of these hints: "'
+            + ("a\\x1b" * 200)[:80]
+            + '", '
+            + ", ".join(f'"hint {number:02}"' for number in range(11))
+            + ", and 3 more",
         ),
         (
             "has one",

@@ -178,8 +178,8 @@ def _refusal_error(body: bytes) -> BackendError:
         if "n_prompt_tokens" in error:
             return ContextTruncatedError(
                 f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
-                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, raise the "
-                f"window with -o num_ctx=N, or start a new conversation."
+                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
+                f"window with -o num_ctx=N."
             )
     return BackendError(
         f"The embedded engine refused the turn{said}. Change the prompt, or use another model."

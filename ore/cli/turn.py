@@ -11,7 +11,7 @@ from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.record import artifact_of, plan_of
 from ore.cli.runs import Run
-from ore.errors import OreError, OutputError, ReaderGoneError
+from ore.errors import ContextTruncatedError, OreError, OutputError, ReaderGoneError
 from ore.types import Response
 
 NEARLY_FULL = 0.9
@@ -61,6 +61,13 @@ def take_turn(run: Run, context: Context) -> Turn:
     console.begin_waiting(run.backend.phase)
     try:
         response = _ask(run, context)
+    except ContextTruncatedError:
+        if run.conversation.length:
+            console.notice(
+                f"The prompt is the whole conversation, of {run.conversation.length} messages so "
+                f"far: another one begins with none."
+            )
+        raise
     finally:
         console.end_waiting()
         console.end_thinking()

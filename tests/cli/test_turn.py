@@ -10,7 +10,7 @@ import pytest
 
 from ore.cli import main
 from ore.cli.terminal.console import Console
-from ore.errors import BackendError, IncompleteAnswerError
+from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 from tests.support.faults import Intercepted, in_child
 from tests.support.harness import XTERM, ScriptedBackend, Terminal, TypedInput
 from tests.support.sessions import blocking
@@ -240,6 +240,17 @@ def test_what_bounds_a_turn_reaches_the_backend(ore):
 def test_a_bound_that_is_not_a_time_is_a_usage_error(ore, flag, value):
     result = ore("hi", f"{flag}={value}")
     assert (result.code, result.calls) == (2, []) and flag in result.err
+
+
+def test_that_a_conversation_is_sent_whole_is_said_where_it_does_not_fit(ore):
+    too_long = ContextTruncatedError("The prompt does not fit.")
+    alone = ore("hi", replies=[too_long])
+    assert (alone.code, alone.err) == (3, "ore: The prompt does not fit.\n")
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", too_long])
+    assert result.code == 1 and result.err == (
+        "The prompt is the whole conversation, of 2 messages so far: another one begins with none.\n"
+        "ore: The prompt does not fit.\n"
+    )
 
 
 @pytest.mark.parametrize("terminal", ["", "in out err"])

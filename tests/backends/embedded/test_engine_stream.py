@@ -124,6 +124,7 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     "body, kind, said",
     [
         (TOO_LONG, ContextTruncatedError, "has 5031 tokens and the model's window holds 4096"),
+        (TOO_LONG, ContextTruncatedError, "it, or raise the window with -o num_ctx=N."),
         (b'{"error":{"message":"bad template"}}', BackendError, "refused the turn: bad template."),
         (b'{"error":"text"}', BackendError, "refused the turn."),
         (b"[]", BackendError, "refused the turn."),
