@@ -39,7 +39,7 @@ WHY_NOT = {
         "it installs packages; tests/docs/test_examples.py runs the example",
         "it needs a cluster; tests/docs/test_examples.py runs the example on one of its own",
     ],
-    "docs/tutorial.md": ["it installs packages; .ci/run does so from nothing"],
+    "docs/tutorial.md": ["it installs packages; .ci/run does so from nothing"] * 2,
 }
 
 _CHECKER = doctest.OutputChecker()
@@ -146,6 +146,25 @@ def test_the_real_model_answers_what_a_page_shows(name, block, desk, model_dir):
     page, fresh = pages()[name], {}
     assert page.shown_below(block), "only an answer that is shown is worth a real model"
     check(page, block, desk.run(block.text), fresh)
+
+
+def verdicts(text: str) -> list[str]:
+    """The lines of a list: what they say does not depend on a model's words."""
+    return [line for line in text.splitlines() if "\t" in line]
+
+
+@pytest.mark.embedded
+def test_the_tutorial_works_with_the_small_model(desk, model_dir, monkeypatch):
+    """Each step has its exit code, checks say what stands there, and no answer is endless."""
+    monkeypatch.setenv("ORE_BACKEND", "embedded")
+    page = pages()["docs/tutorial.md"]
+    for block in runnable(page):
+        if "--pull" in block.text:  # of a server's model
+            continue
+        printed, shown = desk.run(block.text), page.shown_below(block)
+        assert len(printed) < 4_000, block.text
+        if shown is not None:
+            assert verdicts(printed) == verdicts(shown.text)
 
 
 @pytest.mark.parametrize("name", pages())

@@ -34,6 +34,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo"}
 ANSWERS = {
     "What is open?": "The bread is still to buy.",
     "What is left to do?": "The bread is still to buy.",
+    "still open": "The bread.",
     "Name three kinds of tide": "Spring, neap and king tides.",
     "which one is the highest": "The king tide.",
     "Draft a title": "Twice a day, for ever",
