@@ -59,8 +59,7 @@ def build_messages(
         for result in tool_results or ()
     ]
     if after is not None:
-        text = f"[Artifact:{after.execution_id}]\n{after.output.content}"
-        messages.append(Message("user", text))
+        messages.append(Message("user", after.as_text()))
     messages += session.messages if session is not None else ()
     messages.append(Message("user", prompt, images=tuple(images or ())))
     return messages

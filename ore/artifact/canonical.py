@@ -29,6 +29,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
+def text_digest(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, half a surrogate pair as it is, in hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def exact(value: Any) -> Any:
     """Return a parsed value that has canonical JSON: what has none becomes the text of its JSON.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
-from ore.artifact.canonical import digest
+from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import breaks, is_sealed
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
@@ -80,9 +80,13 @@ def _check_ids(whole: Sequence[Pair]) -> None:
 
 def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
     try:
-        data = read_bytes(path, stdin)
+        return check(read_bytes(path, stdin), path)
     except ArtifactError as exc:
         return Checked(path, problems=[str(exc)])
+
+
+def check(data: bytes, path: str) -> Checked:
+    """Return what the bytes of one artifact show by themselves; ``path`` is what they are called."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
@@ -95,7 +99,9 @@ def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
         checked.problems += breaks(document)
     else:
         checked.notes.append("it has no seal: nothing shows whether it was changed")
-    checked.problems += _message_problems(artifact.input.prompt, artifact.provenance or {})
+    provenance = artifact.provenance or {}
+    checked.problems += _message_problems(artifact.input.prompt, provenance)
+    checked.problems += _parent_problems(artifact.execution_id, provenance)
     return checked
 
 
@@ -115,24 +121,51 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
         yield "input.prompt is not the last of provenance.messages"
 
 
+def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[str]:
+    parent = provenance.get("parent")
+    if parent is not None and not isinstance(parent, dict):
+        yield "provenance.parent is not an object"
+    elif parent is not None and parent.get("execution_id") == execution_id:
+        yield "it names itself as its parent"
+
+
 def _check_parent(child: Checked, artifact: ExecutionArtifact, found: Sequence[Pair]) -> None:
     parent = (artifact.provenance or {}).get("parent")
-    if parent is None:
-        return
     if not isinstance(parent, dict):
-        child.problems.append("provenance.parent is not an object")
         return
     name, sha256 = parent.get("execution_id"), parent.get("sha256")
     by_id = [pair for pair in found if pair[1].execution_id == name]
     same = next((pair for pair in by_id if pair[0].sha256 == sha256), None)
     if same is not None:
         path, original = same[0].path, same[1]
-        if original.input.prompt == artifact.input.prompt:
-            child.notes.append(f"child of {path}")
+        if problem := _link_problem(artifact, parent.get("relation"), original):
+            child.problems.append(f"{problem} of its parent {path}")
         else:
-            child.problems.append(f"its prompt is not that of its parent {path}")
+            child.notes.append(f"child of {path}")
     elif by_id:
         path = by_id[0][0].path
         child.problems.append(f"its parent {path} is not the artifact it was made from")
     else:
         child.notes.append(f"its parent {name} is not among these")
+
+
+def _link_problem(
+    artifact: ExecutionArtifact, relation: object, parent: ExecutionArtifact
+) -> str | None:
+    """Return what an artifact does not have of its parent, as it should, or None."""
+    if relation in (None, "prompt"):
+        return None if artifact.input.prompt == parent.input.prompt else "its prompt is not that"
+    sources = (artifact.provenance or {}).get("sources")
+    entries = (
+        [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    )
+    sent = [(each.get("source"), each.get("sha256")) for each in entries]
+    if relation == "answer":
+        wanted = (f"artifact:{parent.execution_id}", text_digest(parent.as_text()))
+        return None if wanted in sent else "it was not asked with the answer"
+    if relation == "session":
+        kept = [sha256 for source, sha256 in sent if str(source).startswith("session:")]
+        turn = [text_digest(parent.input.prompt), text_digest(parent.output.content)]
+        is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
+        return None if is_kept else "its conversation does not hold the turn"
+    return "it does not say what it has"

@@ -166,6 +166,8 @@ FLAGS = {
             bare="-",
         ),
         Flag("--artifact-in PATH", "run an artifact's prompt; - is stdin"),
+        Flag("--after PATH", "put the answer of an artifact before the prompt; - is stdin"),
+        Flag("--continuation REASON", "declare in the artifact that more is to follow, and why"),
         Flag("--artifact-full", "put the messages into the artifact as well"),
         Flag("--dry-run", "show what would be sent, as JSON, and send nothing"),
         Flag("--verify PATH ...", "check artifacts and their chain"),

@@ -67,6 +67,8 @@ EXAMPLES = {
     "--quiet": 'ore -q "Why is the sky blue?"',
     "--artifact-out": 'ore --artifact-out run.json "Draft a title"',
     "--artifact-in": "ore --artifact-in run.json --json",
+    "--after": 'ore --after run.json "Shorten it" --artifact-out short.json',
+    "--continuation": 'ore --artifact-out run.json --continuation draft "Draft a title"',
     "--artifact-full": 'ore --artifact-out run.json --artifact-full "Draft a title"',
     "--dry-run": 'ore --dry-run -f notes.txt "What is open?"',
     "--verify": "ore --verify runs/*.json",

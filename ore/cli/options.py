@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -30,7 +31,7 @@ NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
 STDOUT_ARTIFACT = "--artifact-out to stdout"
-STDIN_ARTIFACT = "--artifact-in from stdin"
+STDIN_ARTIFACT = "an artifact from stdin (--artifact-in -, --after -)"
 
 SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
 
@@ -45,6 +46,8 @@ NOT_WITH = {
         *("a prompt", *SESSION_FLAGS, REPL),
         *("--file", "--tool", "--route", "--skill"),
     ),
+    "--after": ("--artifact-in", REPL),
+    "--continuation": (REPL,),
     "--artifact-out": ("--stream", *SESSION_FLAGS, REPL),
     STDOUT_ARTIFACT: ("--json",),
     "--render": ("--json", STDOUT_ARTIFACT),
@@ -114,6 +117,8 @@ class Options:
     artifact_out: str | None = None
     artifact_in: str | None = None
     artifact_full: bool = False
+    after: str | None = None
+    continuation: str | None = None
     dry_run: bool = False
     verify: tuple[str, ...] = ()
     replay: tuple[str, ...] = ()
@@ -135,6 +140,14 @@ class Options:
             raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
         if options.artifact_full and options.artifact_out is None:
             raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
+        if options.continuation is not None and options.artifact_out is None:
+            raise UsageError("--continuation needs --artifact-out: say where the artifact goes.")
+        if options.after not in (None, "-") and options.artifact_out not in (None, "-"):
+            if os.path.realpath(str(options.after)) == os.path.realpath(str(options.artifact_out)):
+                raise UsageError(
+                    "--artifact-out would replace the artifact that --after reads: name another "
+                    "file, or the chain could not be checked."
+                )
         return options
 
     @cached_property
@@ -171,7 +184,7 @@ class Options:
             flags.append(REPL)
         if self.artifact_out == "-":
             flags.append(STDOUT_ARTIFACT)
-        if self.artifact_in == "-":
+        if "-" in (self.artifact_in, self.after):
             flags.append(STDIN_ARTIFACT)
         return tuple(flags)
 

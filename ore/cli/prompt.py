@@ -12,10 +12,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ore.artifact import parse_artifact, read_bytes
 from ore.backends import Settings
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
@@ -29,6 +28,9 @@ from ore.files import read_confined, read_regular, reason
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
+
+if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
+    from ore.cli.chain import Link
 
 PATIENCE = 2.0
 """Seconds without a byte on stdin after which ORE says that it is reading it."""
@@ -54,7 +56,7 @@ class Asked:
             stdin alone. Only this may choose a route: what is piped in below it is data.
         source: ``"prompt"``, ``"stdin"``, or ``"prompt+stdin"`` where both make one message.
         model: The model that was named, or None for the default one.
-        parent: ``{"execution_id", "sha256"}`` of the artifact whose prompt is asked, or None.
+        link: The artifact whose prompt is asked, or whose answer is gone on from, or None.
         system_prompt: None is Aya's, ``""`` is none at all.
         settings: What the flags ask of the model.
         images: The bytes of the images that belong to the prompt.
@@ -64,10 +66,15 @@ class Asked:
     typed: str | None
     source: str = "prompt"
     model: str | None = None
-    parent: dict[str, str] | None = None
+    link: Link | None = None
     system_prompt: str | None = None
     settings: Settings = field(default_factory=Settings)
     images: tuple[bytes, ...] = ()
+
+    @property
+    def after(self) -> ExecutionArtifact | None:
+        """The artifact whose answer is sent before the prompt, or None."""
+        return self.link.after if self.link is not None else None
 
 
 def read_asked(options: Options, console: Console) -> Asked:
@@ -75,10 +82,15 @@ def read_asked(options: Options, console: Console) -> Asked:
     system_prompt = _system_prompt(options)
     settings = _settings(options, console.thinking)
     images = tuple(read_image(path) for path in options.image)
-    if options.artifact_in is not None:
-        asked = _from_artifact(options.artifact_in, options.model, console)
+    link = None
+    if options.artifact_in is not None or options.after is not None:
+        from ore.cli.chain import read_link
+
+        link = read_link(options.artifact_in, options.after, console)
+    if link is not None and link.after is None:
+        asked = _from_artifact(link, options, console)
     else:
-        asked = _from_user(options, console)
+        asked = replace(_from_user(options, console), link=link)
     return replace(asked, system_prompt=system_prompt, settings=settings, images=images)
 
 
@@ -176,12 +188,13 @@ def read_prompt(
 ) -> str:
     """Return the prompt, what is piped in, or both: the prompt, a blank line, then stdin.
 
-    stdin is read only where it ``is_readable``, so no inherited terminal or device is waited for.
-    ``notice`` is told, from another thread, when nothing has come for ``PATIENCE`` seconds; and
-    how much a stdin that others read too has added to the prompt.
+    stdin is read only where it ``is_readable``, so no inherited terminal or device is waited for, and
+    where it is no artifact. ``notice`` is told, from another thread, when nothing has come for
+    ``PATIENCE`` seconds; and how much a stdin that others read too has added to the prompt.
     """
     prompt, piped, is_own = options.prompt, None, True
-    if stdin is not None and not options.no_stdin and is_readable(stdin):
+    is_prompt = not options.no_stdin and options.after != "-"
+    if stdin is not None and is_prompt and is_readable(stdin):
         is_own = prompt is None or _is_own(stdin)
         piped = _read_all(stdin, notice)
     if piped is not None and piped.strip():
@@ -251,18 +264,16 @@ def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
     return decode(b"".join(parts), "stdin")
 
 
-def _from_artifact(path: str, named: str | None, console: Console) -> Asked:
-    data = read_bytes(path, console.stdin)
-    source = "stdin" if path == "-" else path
-    artifact = parse_artifact(data, source)
+def _from_artifact(link: Link, options: Options, console: Console) -> Asked:
+    artifact = link.artifact
+    source = "stdin" if options.artifact_in == "-" else options.artifact_in
     prompt = artifact.input.prompt
     if not prompt.strip():
         raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
-    model = model_of(artifact, f"The artifact {source}", named)
+    model = model_of(artifact, f"The artifact {source}", options.model)
     run = one_line(artifact.execution_id)
     console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
-    parent = {"execution_id": artifact.execution_id, "sha256": sha256(data).hexdigest()}
-    return Asked(prompt, prompt, model=model, parent=parent)
+    return Asked(prompt, prompt, model=model, link=link)
 
 
 def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str:

@@ -35,6 +35,10 @@ def recorded_messages(
     provenance = artifact.provenance or {}
     if provenance.get("messages") is not None:
         return "embedded", _embedded(provenance["messages"])
+    if any(source.startswith("artifact:") for source in _sources(provenance)):
+        raise ArtifactError(
+            "the answer it went on from is not in it: record such runs with --artifact-full"
+        )
     if artifact.input.tools:
         raise ArtifactError(
             "what its tools returned is not in it: record such runs with --artifact-full"

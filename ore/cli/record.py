@@ -14,7 +14,7 @@ from typing import Any
 
 from ore import __version__
 from ore.artifact import not_keepable
-from ore.artifact.canonical import digest, exact, value_or_text
+from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
@@ -55,10 +55,12 @@ def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
         session=conversation.session,
         tool_results=context.tool_results,
         skill_context=context.skill_context,
+        after=run.asked.after,
     )
     sources = [PERSONA if run.options.system is None else SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
+    sources += [f"artifact:{run.asked.after.execution_id}"] if run.asked.after else []
     earlier = range(1, conversation.length + 1)
     sources += [f"session:{conversation.source}#{number}" for number in earlier]
     return sourced(messages, [*sources, run.asked.source])
@@ -91,7 +93,7 @@ def facts(
 
 
 def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
-    return [{"source": each.source, "sha256": _text_digest(each.content)} for each in messages]
+    return [{"source": each.source, "sha256": text_digest(each.content)} for each in messages]
 
 
 def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
@@ -115,6 +117,8 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
         routing=context.decision,
         tools=[each["name"] for each in tools],
         skills=context.skills,
+        continuation_requested=run.options.continuation is not None,
+        continuation_reason=run.options.continuation,
     )
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
@@ -127,7 +131,7 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
         "messages_sha256": messages_digest(messages),
         **({} if full is None else {"messages": full}),
         "sources": _source_digests(messages),
-        "parent": run.asked.parent,
+        "parent": run.asked.link.parent if run.asked.link is not None else None,
     }
     return _sealed(replace(artifact, provenance=provenance))
 
@@ -156,7 +160,7 @@ def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
 def _hashed(messages: Sequence[Sourced], *kinds: str) -> list[dict[str, str]]:
     """Name and hash what of the messages came from skills or tools."""
     return [
-        {"name": _name(each.source), "sha256": _text_digest(each.content)}
+        {"name": _name(each.source), "sha256": text_digest(each.content)}
         for each in messages
         if each.source.startswith(kinds)
     ]
@@ -172,10 +176,6 @@ def _tool_source(name: str) -> str:
     home = os.path.expanduser("~").rstrip(os.sep) + os.sep
     path = name.removeprefix(_FILE)
     return _FILE + (f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path)
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def plan_of(run: Run, context: Context) -> dict[str, Any]:

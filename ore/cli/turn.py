@@ -92,10 +92,11 @@ def take_turn(run: Run, context: Context) -> Turn:
 def _ask(run: Run, context: Context) -> Response:
     """Return the answer, or show it as it arrives: whatever happens, the model is told to stop."""
     given = (context.prompt, run.conversation.session, context.tool_results, context.skill_context)
+    images, after = run.asked.images, run.asked.after
     if not run.streams:
-        return run.engine.execute(*given, images=run.asked.images)
+        return run.engine.execute(*given, images=images, after=after)
     console = run.console
-    with closing(run.engine.execute_stream(*given, images=run.asked.images)) as chunks:
+    with closing(run.engine.execute_stream(*given, images=images, after=after)) as chunks:
         try:
             console.begin_answer()
             while True:
@@ -130,7 +131,7 @@ def _show(run: Run, context: Context, response: Response) -> None:
     if options.artifact_out == "-":
         console.document(encode_artifact(artifact_of(run, context, response)))
     elif options.json:
-        console.json(_document(response, context))
+        console.json(_document(run, response, context))
     else:
         if not run.streams:
             console.begin_answer()
@@ -199,9 +200,11 @@ def outcome_of_stop(run: Run, length_before: int) -> str:
     return "Stopped: the turn was answered already, and is not saved."
 
 
-def _document(response: Response, context: Context) -> dict[str, Any]:
+def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:
     keys = ("id", "model_id", "content", "timestamp", "metadata")
     document = {key: getattr(response, key) for key in keys}
     if context.decision is not None:
         document["routing"] = asdict(context.decision)
+    if run.asked.link is not None and run.asked.link.artifact.continuation.requested:
+        document["continuation"] = asdict(run.asked.link.artifact.continuation)
     return document

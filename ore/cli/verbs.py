@@ -11,6 +11,7 @@ from ore.artifact import verify as artifacts
 from ore.artifact.compare import differences, not_known, unified
 from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
+from ore.cli.sessions import do_session_verb
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
@@ -21,8 +22,6 @@ from ore.tools import TOOL_REGISTRY
 def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
     """Do what the one verb of the command line asks for."""
     if options.verb in SESSION_VERBS:
-        from ore.cli.sessions import do_session_verb
-
         do_session_verb(options, console)
     elif options.verify:
         verify(options.verify, console, options.json)

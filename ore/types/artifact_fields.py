@@ -9,8 +9,9 @@ from typing import Any
 ARTIFACT_VERSION = "ore.exec.v1"
 """The one version of the execution artifact that is written and read."""
 
-MODE = "single_turn"
-"""The only value that ``input.mode`` has in this version of the schema."""
+SINGLE_TURN, CONVERSATIONAL = "single_turn", "conversational"
+MODES = (SINGLE_TURN, CONVERSATIONAL)
+"""The values of ``input.mode``: a turn on its own, or one in a conversation."""
 
 
 def _is_number(value: Any) -> bool:
@@ -89,8 +90,8 @@ def check_fields(data: dict[str, Any]) -> None:
         holder, key = _place(data, name)
         if holder.get(key) is not None:
             _check_field(name, holder[key], kind)
-    if data["input"]["mode"] != MODE:
-        raise ValueError(f"The artifact's input.mode is not {MODE!r}.")
+    if data["input"]["mode"] not in MODES:
+        raise ValueError(f"The artifact's input.mode is not {' or '.join(map(repr, MODES))}.")
     if data["execution_id"] != data["output"]["id"]:
         raise ValueError("The artifact's execution_id is not its output.id.")
 

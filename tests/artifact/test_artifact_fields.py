@@ -75,7 +75,7 @@ def test_an_optional_field_may_be_null_or_missing(name):
         ("input.prompt", ["a"], "is a list, not text that can be sent"),
         ("input.prompt", "\ud83d", "is text, not text that can be sent"),
         ("input.model_id", 1, "is a number, not text that can be sent"),
-        ("input.mode", "conversation", "is not 'single_turn'"),
+        ("input.mode", "conversation", "is not 'single_turn' or 'conversational'"),
         ("input.routing", "echo", "is text, not an object"),
         ("input.tools", "echo", "is text, not a list of text"),
         ("input.tools", ["echo", 1], "is a list, not a list of text"),

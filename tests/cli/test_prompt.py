@@ -146,7 +146,7 @@ def test_no_stdin_reads_none(ore):
     assert ore("why?", "-n", stdin="text").prompts == ["why?"]
     for flags, said in (
         (["-n"], "There is no prompt: write one; --no-stdin leaves stdin alone."),
-        (["-n", "--artifact-in", "-"], "--no-stdin can't be used with --artifact-in from stdin"),
+        (["-n", "--artifact-in", "-"], "--no-stdin can't be used with an artifact from stdin"),
         (["-n", "-i"], "--no-stdin can't be used with a REPL"),
         (["-n", "--session", "trip"], "--no-stdin can't be used with a REPL"),
     ):

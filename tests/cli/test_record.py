@@ -75,7 +75,11 @@ def test_tools_skills_grants_and_options_are_named(path, writing, tmp_path, monk
 
 def test_a_child_names_its_parent_and_the_bytes_that_were_read(ore, path, tmp_path):
     first = record(path, "hi")
-    parent = {"execution_id": first["execution_id"], "sha256": sha256(path.read_bytes())}
+    parent = {
+        "execution_id": first["execution_id"],
+        "sha256": sha256(path.read_bytes()),
+        "relation": "prompt",
+    }
     from_file = record(tmp_path / "b.json", "--artifact-in", str(path))
     from_stdin = record(tmp_path / "c.json", "--artifact-in", "-", stdin=path.read_bytes())
     assert from_file["provenance"]["parent"] == from_stdin["provenance"]["parent"] == parent

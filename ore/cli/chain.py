@@ -1,0 +1,81 @@
+"""A turn that is made from an earlier run: the artifact that is read for it, and what is kept of that.
+
+What an artifact says is data: it is sent or shown, and never obeyed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ore.artifact import parse_artifact, read_bytes
+from ore.artifact.verify import HOLDS, check
+from ore.cli.terminal.console import Console
+from ore.errors import ArtifactError, CheckFailedError
+from ore.files.neutral import one_line
+from ore.types import ExecutionArtifact
+
+PROMPT, ANSWER = "prompt", "answer"
+"""What a turn has of the artifact that it is made from: its prompt, or its answer to go on from."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An artifact that a turn is made from.
+
+    Attributes:
+        artifact: What was read.
+        parent: ``execution_id``, ``sha256`` of the bytes that were read, and ``relation``, which is
+            ``PROMPT`` or ``ANSWER``.
+    """
+
+    artifact: ExecutionArtifact
+    parent: dict[str, str]
+
+    @property
+    def after(self) -> ExecutionArtifact | None:
+        """The artifact whose answer is sent, if that is what is taken of it."""
+        return self.artifact if self.parent["relation"] == ANSWER else None
+
+
+def read_link(artifact_in: str | None, after: str | None, console: Console) -> Link:
+    """Read the artifact that one of the two paths names; say where it declares a continuation.
+
+    Args:
+        artifact_in: Where the artifact is whose prompt is asked anew; ``-`` is stdin.
+        after: Where the artifact is whose answer is gone on from.
+
+    Raises:
+        ArtifactError: It can't be read, or is none.
+        CheckFailedError: Its answer is to be sent, and it does not verify.
+    """
+    relation, path = (PROMPT, artifact_in) if artifact_in is not None else (ANSWER, after or "")
+    data = read_bytes(path, console.stdin)
+    source = "stdin" if path == "-" else one_line(path)
+    if path == "-" and not data:
+        raise ArtifactError(
+            "There is no artifact on stdin: the command before this one wrote none, and says why."
+        )
+    artifact = parse_artifact(data, source)
+    if relation == ANSWER:
+        _require_whole(data, source)
+        _tell_answer(artifact, console)
+    if artifact.continuation.requested:
+        why = one_line(artifact.continuation.reason or "it gives no reason")
+        console.notice(f"{one_line(artifact.execution_id)} declares a continuation: {why}")
+    digest = sha256(data).hexdigest()
+    parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
+    return Link(artifact, parent)
+
+
+def _require_whole(data: bytes, source: str) -> None:
+    checked = check(data, source)
+    if checked.state != HOLDS:
+        why = "; ".join(checked.problems or checked.notes)
+        raise CheckFailedError(f"{source} does not verify, so nothing was sent: {why}.")
+
+
+def _tell_answer(artifact: ExecutionArtifact, console: Console) -> None:
+    run, model = one_line(artifact.execution_id), one_line(artifact.output.model_id)
+    empty = "" if artifact.output.content.strip() else ", which is empty"
+    console.notice(f"Going on from the answer of {run} ({model}){empty}.")

@@ -1,0 +1,173 @@
+"""One turn as data, and what of it can be read back (``docs/artifact-schema.md``)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ore.types.artifact_fields import (
+    ARTIFACT_VERSION,
+    SINGLE_TURN,
+    check_fields,
+    check_version,
+    known,
+)
+from ore.types.strictjson import check
+
+if TYPE_CHECKING:
+    from ore.types import Response, RoutingDecision
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactInput:
+    """What a turn was made of.
+
+    Attributes:
+        prompt: The user's text, verbatim.
+        model_id: The model that was asked.
+        mode: ``"single_turn"``, or ``"conversational"`` for a turn in a session.
+        routing: The routing decision as an object, or None if nothing was routed.
+        tools: The names of the tools that ran, with ``file:PATH`` for each named file, or None.
+        skills: The names of the skills that were active, or None.
+    """
+
+    prompt: str
+    model_id: str
+    mode: str = SINGLE_TURN
+    routing: dict[str, Any] | None = None
+    tools: list[str] | None = None
+    skills: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactOutput:
+    """What the reasoner answered.
+
+    ``id``, ``content``, ``model_id``, ``timestamp`` and ``metadata`` are those of the ``Response``.
+    """
+
+    id: str
+    content: str
+    model_id: str
+    timestamp: float
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ExecutionArtifactContinuation:
+    """Whether a follow-up was ``requested``, and the ``reason`` or None.
+
+    A program declares it; it is never read from a text.
+    """
+
+    requested: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionArtifact:
+    """One turn as data that can be kept, handed on and run again (``docs/artifact-schema.md``).
+
+    Attributes:
+        artifact_version: ``ARTIFACT_VERSION``.
+        execution_id: The id of the response.
+        timestamp: When the answer was complete, in Unix seconds.
+        input: What the turn was made of.
+        output: What was answered.
+        continuation: Whether a follow-up was asked for.
+        provenance: What else ORE knows of the turn, or None.
+    """
+
+    artifact_version: str
+    execution_id: str
+    timestamp: float
+    input: ExecutionArtifactInput
+    output: ExecutionArtifactOutput
+    continuation: ExecutionArtifactContinuation
+    provenance: dict[str, Any] | None = None
+
+    @classmethod
+    def from_response(
+        cls,
+        response: Response,
+        prompt: str,
+        model_id: str,
+        routing: RoutingDecision | dict[str, Any] | None = None,
+        tools: list[str] | None = None,
+        skills: list[str] | None = None,
+        continuation_requested: bool = False,
+        continuation_reason: str | None = None,
+        mode: str = SINGLE_TURN,
+    ) -> ExecutionArtifact:
+        """Return the artifact of one turn: ``prompt``, as ``model_id`` answered it with ``response``.
+
+        Args:
+            routing: The routing decision, as such or as an artifact has it, or None.
+            tools, skills: Their names; an empty list is kept as None.
+            continuation_requested, continuation_reason: What the program declares.
+            mode: ``"conversational"`` where the turn was taken in a session.
+        """
+        return cls(
+            artifact_version=ARTIFACT_VERSION,
+            execution_id=response.id,
+            timestamp=response.timestamp,
+            input=ExecutionArtifactInput(
+                prompt=prompt,
+                model_id=model_id,
+                mode=mode,
+                routing=(
+                    routing if routing is None or isinstance(routing, dict) else asdict(routing)
+                ),
+                tools=list(tools) if tools else None,
+                skills=list(skills) if skills else None,
+            ),
+            output=ExecutionArtifactOutput(
+                response.id,
+                response.content,
+                response.model_id,
+                response.timestamp,
+                dict(response.metadata),
+            ),
+            continuation=ExecutionArtifactContinuation(continuation_requested, continuation_reason),
+        )
+
+    def as_text(self) -> str:
+        """Return the answer as a turn that goes on from it sends it: ``[Artifact:ID]`` and its text."""
+        return f"[Artifact:{self.execution_id}]\n{self.output.content}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the artifact as a JSON object of its own; ``provenance`` only where there is one."""
+        data = vars(self) | {
+            "input": vars(self.input),
+            "output": vars(self.output),
+            "continuation": vars(self.continuation),
+        }
+        if self.provenance is None:
+            del data["provenance"]
+        return copy.deepcopy(data)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> ExecutionArtifact:
+        """Return the artifact that ``data``, a parsed JSON object, holds.
+
+        Unknown keys are left out. The version is checked before anything else.
+
+        Raises:
+            ValueError: This version does not understand it; one sentence that says why.
+        """
+        check_version(data)
+        try:
+            check(data)
+        except ValueError as exc:
+            raise ValueError(f"The artifact can't be used: {exc}.") from exc
+        check_fields(data)
+        return cls(
+            artifact_version=ARTIFACT_VERSION,
+            execution_id=data["execution_id"],
+            timestamp=data["timestamp"],
+            input=ExecutionArtifactInput(**known(data, "input")),
+            output=ExecutionArtifactOutput(**known(data, "output")),
+            continuation=ExecutionArtifactContinuation(**known(data, "continuation")),
+            provenance=data.get("provenance"),
+        )
