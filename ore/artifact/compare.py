@@ -6,7 +6,8 @@ Ids, times and counts differ from run to run and are left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
@@ -16,12 +17,18 @@ from ore.types import ExecutionArtifact
 MOST_LINES = 5000
 """The longest text that is compared line by line: the comparison's time grows with its square."""
 
+MOST_STEPS = 300_000_000
+"""What comparing two artifacts line by line may cost, at most a few seconds: see ``_steps``."""
+
+MOST_LAID_OUT = 1 << 18
+"""The most characters of a value's JSON that are laid out by lines, which takes long."""
+
 ANSWER = "answer"
 
 _INPUT = ("prompt", "model_id")
 _PROVENANCE = ("backend", "server_version", "model_digest", "options", "persona", "grants")
 _NAMED = ("skills", "tools")
-NAMES = (*_INPUT, *_PROVENANCE, *_NAMED, "routing", "messages", ANSWER)
+NAMES = (*_INPUT, *_PROVENANCE, *_NAMED, "routing", "images", "messages", ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 
 
@@ -45,19 +52,48 @@ def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Differen
 
 
 def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
-    """Return the names of what only one of two artifacts knows, so that it can't be compared."""
-    pairs = ((name, _both(name, old, new)) for name in NAMES)
-    return [name for name, (first, second) in pairs if (first is None) != (second is None)]
+    """Return the names of what can't be compared, for one of two artifacts or both do not know it.
+
+    A run and its copy have nothing of that kind.
+    """
+    if old == new:
+        return []
+    return [name for name in NAMES if None in _both(name, old, new)]
 
 
-def unified(difference: Difference, old: str, new: str) -> str:
-    """Return a unified diff of a difference; ``old`` and ``new`` name the artifacts."""
-    first, second = difference.old.split("\n"), difference.new.split("\n")
-    head = f"--- {old} {difference.name}\n+++ {new} {difference.name}\n"
-    if max(len(first), len(second)) > MOST_LINES:
-        return f"{head}(too long to compare line by line)\n"
-    lines = list(unified_diff(first, second, lineterm=""))[2:]
-    return head + "".join(f"{line}\n" for line in lines)
+def known_to_one(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
+    """Return the names of what only one of two artifacts knows."""
+    pairs = ((name, _both(name, old, new)) for name in not_known(old, new))
+    return [name for name, both in pairs if both != (None, None)]
+
+
+def unified(found: Iterable[Difference], old: str, new: str) -> str:
+    """Return differences as one unified diff; ``old`` and ``new`` name the artifacts.
+
+    What would take too long is named and not compared line by line.
+    """
+    parts, left = [], MOST_STEPS
+    for each in found:
+        parts.append(f"--- {old} {each.name}\n+++ {new} {each.name}\n")
+        first, second = each.old.split("\n"), each.new.split("\n")
+        steps = _steps(first, second)
+        if max(len(first), len(second)) > MOST_LINES or steps > left:
+            parts.append("(too long to compare line by line)\n")
+            continue
+        left -= steps
+        lines = list(unified_diff(first, second, lineterm=""))[2:]
+        parts += [f"{line}\n" for line in lines]
+    return "".join(parts)
+
+
+def _steps(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the most steps that comparing two texts takes: every match, for every line found.
+
+    As ``difflib`` does, it leaves the lines aside that make up over a hundredth of a long text.
+    """
+    most = len(second) // 100 + 1 if len(second) >= 200 else len(second)
+    times = {line: number for line, number in Counter(second).items() if number <= most}
+    return sum(times.get(line, 0) for line in first) * min(len(first), len(second))
 
 
 def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
@@ -75,6 +111,8 @@ def _value(name: str, artifact: ExecutionArtifact) -> Any:
     if name == "routing":
         routing = artifact.input.routing or {}
         return {"target": routing.get("target"), "target_type": routing.get("target_type")}
+    if name == "images":
+        return artifact.output.metadata.get(name) or []
     if name in _NAMED:
         return getattr(artifact.input, name) or []
     if name in _INPUT:
@@ -112,4 +150,7 @@ def _lines(sources: Iterable[dict[str, str]]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if len(text) > MOST_LAID_OUT:
+        return text
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)

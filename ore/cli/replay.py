@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 
 from ore.artifact import read_artifact
-from ore.artifact.compare import Difference, differences, not_known, unified
+from ore.artifact.compare import Difference, differences, known_to_one, unified
 from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
@@ -180,7 +180,7 @@ class _Replay:
             messages=how,
             differences=found,
             on_purpose=[text for text in changed.values() if text],
-            unknown=[name for name in not_known(old, new) if name in compared],
+            unknown=[name for name in known_to_one(old, new) if name in compared],
         )
 
 
@@ -190,8 +190,8 @@ def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
         console.json([asdict(each) for each in outcomes])
         return
     for outcome in outcomes:
-        for difference in outcome.differences:
-            console.document(unified(difference, outcome.path, "replay"))
+        if outcome.differences:
+            console.document(unified(outcome.differences, outcome.path, "replay"))
     console.rows([(each.path, each.state, _details(each)) for each in outcomes])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ore.artifact import read_artifact
 from ore.artifact import verify as artifacts
-from ore.artifact.compare import differences, not_known, unified
+from ore.artifact.compare import differences, known_to_one, not_known, unified
 from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
 from ore.cli.sessions import do_session_verb
@@ -139,16 +139,20 @@ def diff(paths: Sequence[str], console: Console, as_json: bool) -> None:
     """Compare the two artifacts at ``paths`` and write what differs, which is an error."""
     old, new = (read_artifact(path, console.stdin) for path in paths)
     found = differences(old, new)
-    unknown = not_known(old, new)
+    unknown = known_to_one(old, new) if found else not_known(old, new)
     if as_json:
         shown = [asdict(each) for each in found]
-        console.json({"same": not found, "differences": shown, "not_known": unknown})
+        same = False if found else None if unknown else True
+        console.json({"same": same, "differences": shown, "not_known": unknown})
     elif found:
-        console.document("".join(unified(each, *paths) for each in found))
+        console.document(unified(found, *paths))
     if unknown and not as_json:
-        console.notice(f"Not known on both sides, so not compared: {', '.join(unknown)}.")
+        console.notice(f"Not compared, for it is not known of both: {', '.join(unknown)}.")
     if found:
         names = ", ".join(each.name for each in found)
         first, second = (one_line(path) for path in paths)
         raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
-    console.notice("Nothing differs: input and answer are the same.")
+    if unknown:
+        console.notice("Nothing differs of what was compared.")
+    else:
+        console.notice("Nothing differs: input and answer are the same.")

@@ -6,12 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ore.types import strictjson
+
 ARTIFACT_VERSION = "ore.exec.v1"
 """The one version of the execution artifact that is written and read."""
 
 SINGLE_TURN, CONVERSATIONAL = "single_turn", "conversational"
 MODES = (SINGLE_TURN, CONVERSATIONAL)
 """The values of ``input.mode``: a turn on its own, or one in a conversation."""
+
+MAX_VALUES = 1_000_000
+"""The most values of an artifact, objects and lists and what is in them, each counted."""
 
 
 def _is_number(value: Any) -> bool:
@@ -80,7 +85,14 @@ def check_version(data: Any) -> None:
 
 
 def check_fields(data: dict[str, Any]) -> None:
-    """Raise ``ValueError``, one sentence, for the first wrong field; unknown keys are tolerated."""
+    """Raise ``ValueError``, one sentence, for the first wrong field; unknown keys are tolerated.
+
+    So it does for what is too deep or too much to be looked at.
+    """
+    try:
+        strictjson.check(data, MAX_VALUES)
+    except ValueError as exc:
+        raise ValueError(f"The artifact can't be used: {exc}.") from exc
     for name, kind in _REQUIRED.items():
         holder, key = _place(data, name)
         if key not in holder:

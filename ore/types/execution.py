@@ -13,7 +13,6 @@ from ore.types.artifact_fields import (
     check_version,
     known,
 )
-from ore.types.strictjson import check
 
 if TYPE_CHECKING:
     from ore.types import Response, RoutingDecision
@@ -157,10 +156,6 @@ class ExecutionArtifact:
             ValueError: This version does not understand it; one sentence that says why.
         """
         check_version(data)
-        try:
-            check(data)
-        except ValueError as exc:
-            raise ValueError(f"The artifact can't be used: {exc}.") from exc
         check_fields(data)
         return cls(
             artifact_version=ARTIFACT_VERSION,

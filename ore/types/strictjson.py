@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 MAX_DEPTH = 64
@@ -16,6 +18,8 @@ MAX_DEPTH = 64
 
 MAX_DIGITS = 308
 """The most digits of an integer: every number that is accepted fits a float, too."""
+
+_MANY_DIGITS = re.compile(r"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def parse(data: bytes, *, limit: int) -> Any:
@@ -38,7 +42,10 @@ def parse(data: bytes, *, limit: int) -> Any:
         raise ValueError("it is empty")
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=refuse_constant, parse_int=_integer
+            text,
+            object_pairs_hook=_object,
+            parse_constant=refuse_constant,
+            parse_int=_integer if _MANY_DIGITS.search(text) else None,
         )
     except json.JSONDecodeError as exc:
         raise ValueError(syntax_problem(exc)) from exc
@@ -54,20 +61,29 @@ def syntax_problem(exc: json.JSONDecodeError) -> str:
     return f"it is not JSON: {what} at line {exc.lineno}, column {exc.colno}"
 
 
-def check(value: Any) -> None:
-    """Raise ``ValueError`` where a parsed value nests too deep or holds a number that is not finite."""
-    level, depth = [value], 0
+def check(value: Any, most: float = math.inf) -> None:
+    """Raise ``ValueError`` where a parsed value nests too deep or holds a number that is not finite.
+
+    So it does where there are more than ``most`` values inside each other.
+    """
+    level, depth, count = [value], 0, 0
     while level:
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, (dict, list)):
-                if depth == MAX_DEPTH:
-                    raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-                below.extend(item.values() if isinstance(item, dict) else item)
-            elif isinstance(item, float) and not math.isfinite(item):
-                raise ValueError("it holds a number that is not finite")
-        level = below
+        count += len(level)
+        if count > most:
+            raise ValueError(f"it holds more than {most:,} values")
+        numbers, lists, objects = (_of(kind, level) for kind in (float, list, dict))
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("it holds a number that is not finite")
+        if (lists or objects) and depth == MAX_DEPTH:
+            raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+        level = list(chain.from_iterable(chain(lists, map(dict.values, objects))))
         depth += 1
+
+
+def _of(kind: type, values: list[Any]) -> list[Any]:
+    """Return the values of a type; most lists hold few types, so those are looked at first."""
+    kinds = {each for each in set(map(type, values)) if issubclass(each, kind)}
+    return [each for each in values if type(each) in kinds] if kinds else []
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from ore.artifact.compare import MOST_LAID_OUT, MOST_STEPS, Difference, unified
+from ore.types.artifact_fields import MAX_VALUES
 from tests.support.artifacts import GOOD
 from tests.support.runs import record, rewrite
 
@@ -18,8 +20,13 @@ def folder(folder):
 
 def test_two_runs_of_the_same_are_the_same_whatever_their_ids_and_times(ore, folder):
     record(folder / "b.json", "hi", replies=["One.\nTwo."], metadata={"eval_count": 99})
+    known = {"server_version": "1", "model_digest": "ab" * 32}
+    for name in ("a.json", "b.json"):
+        rewrite(folder / name, lambda d: d["provenance"].update(known))
     result = ore("--diff", "a.json", "b.json")
-    assert (result.code, result.out) == (0, "") and "Nothing differs" in result.err
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "Nothing differs: input and answer are the same.\n"
+    assert ore("--diff", "a.json", "b.json", "--json").json["same"] is True
 
 
 @pytest.mark.parametrize(
@@ -72,12 +79,33 @@ def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     old["output"]["content"] = "One.\nTwo."
     (folder / "old.json").write_text(json.dumps(old))
     result = ore("--diff", "old.json", "a.json")
-    assert result.code == 0
-    assert "Not known on both sides, so not compared: backend, options, grants, messages" in (
-        result.err
+    names = "backend, server_version, model_digest, options, persona, grants, messages"
+    assert (result.code, result.err) == (
+        0,
+        f"Not compared, for it is not known of both: {names}.\n"
+        "Nothing differs of what was compared.\n",
     )
     as_json = ore("--diff", "old.json", "a.json", "--json")
-    assert "Not known" not in as_json.err and "backend" in as_json.json["not_known"]
+    assert as_json.json["not_known"] == names.split(", ") and as_json.json["same"] is None
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("key", ["server_version", "model_digest", "options", "messages_sha256"])
+def test_what_was_not_compared_is_never_said_to_be_the_same(ore, folder, key):
+    known = {"server_version": "1", "model_digest": "ab" * 32}
+    for name in ("b.json", "c.json"):
+        record(folder / name, "hi")
+        rewrite(folder / name, lambda d: d["provenance"].update({**known, key: None}))
+    result = ore("--diff", "b.json", "c.json")
+    assert result.code == 0 and key.removesuffix("_sha256") in result.err
+    assert "are the same" not in result.err
+    assert ore("--diff", "b.json", "c.json", "--json").json["same"] is None
+
+
+def test_images_are_compared(ore, folder):
+    for name, digest in (("b.json", "0"), ("c.json", "1")):
+        record(folder / name, "hi", metadata={"images": [digest * 64]})
+    assert ore("--diff", "b.json", "c.json", "--json").json["differences"][0]["name"] == "images"
 
 
 def test_as_json(ore, folder):
@@ -112,3 +140,46 @@ def test_odd_provenance_is_compared_as_it_is(ore, folder, key, value):
     rewrite(folder / "b.json", lambda d: d["provenance"].update({key: value}))
     result = ore("--diff", "a.json", "b.json")
     assert result.code in (0, 3)
+
+
+def slow_to_compare(lines: int) -> tuple[str, str]:
+    """Two texts over whose frequent lines ``difflib`` goes again for each of the others."""
+    quarter = lines // 4
+    frequent = [f"frequent {number % 50}" for number in range(2 * quarter)]
+    ours, theirs = (
+        [line for number in range(quarter) for line in (f"{number}", f"{side} {number}")]
+        for side in ("ours", "theirs")
+    )
+    return "\n".join([*ours, *frequent]), "\n".join([*frequent[::-1], *theirs])
+
+
+def test_texts_that_take_long_to_compare_are_named_and_not_compared(monkeypatch):
+    old, new = slow_to_compare(4900)
+    steps = []
+    monkeypatch.setattr("ore.artifact.compare.unified_diff", lambda *_, **__: steps.append(1) or [])
+    shown = unified([Difference(name, old, new) for name in ("options", "answer")], "a", "b")
+    assert steps == [] and shown.count("(too long to compare line by line)") == 2
+
+
+def test_what_two_artifacts_may_cost_is_for_all_their_values_together():
+    old, new = slow_to_compare(2400)
+    found = [Difference(f"{number}", old, new) for number in range(9)]
+    plain = unified(found, "a", "b").count("(too long to compare line by line)")
+    assert 0 < plain < len(found) and MOST_STEPS > 10**8
+
+
+def test_a_large_value_is_compared_as_one_line(ore, folder):
+    for name, last in (("b.json", 0), ("c.json", 1)):
+        record(folder / name, "hi")
+        options = {"stop": [0] * MOST_LAID_OUT + [last]}
+        rewrite(folder / name, lambda d, options=options: d["provenance"].update(options=options))
+    result = ore("--diff", "b.json", "c.json")
+    assert result.code == 3 and len(result.out.splitlines()) == 5
+
+
+def test_an_artifact_of_too_many_values_is_refused(ore, folder):
+    rewrite(folder / "a.json", lambda d: d["output"]["metadata"].update(n=[0] * MAX_VALUES))
+    for verb in (["--diff", "a.json", "a.json"], ["--replay", "a.json"], ["--verify", "a.json"]):
+        result = ore(*verb)
+        assert result.code in (1, 3)
+        assert "it holds more than 1,000,000 values" in result.out + result.err
