@@ -32,7 +32,7 @@ from ore.errors import (
     ExtraNotInstalledError,
     IncompleteAnswerError,
 )
-from ore.files.extras import install_command
+from ore.files.extras import distribution, install_command
 from ore.files.signals import deferred_signals
 
 WINDOW = 4096  # the usual context window, in tokens
@@ -211,7 +211,7 @@ def start_server(path: Path, key: str, window: int) -> Any:
         parameters = _parameters(xllamacpp, path, key, window)
     except (AttributeError, TypeError) as exc:
         raise BackendError(
-            f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}."
+            f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}"
         ) from exc
     except UnicodeEncodeError as exc:
         raise BackendError(
@@ -229,17 +229,14 @@ def start_server(path: Path, key: str, window: int) -> Any:
 def check_installed() -> None:
     """Raise ``ExtraNotInstalledError`` where the engine's package is missing; import nothing."""
     if find_spec(_PACKAGE) is None:
-        text = f"The embedded engine is not installed: {install_command('embedded')}."
+        text = f"The embedded engine is not installed: {install_command('embedded')}"
         raise ExtraNotInstalledError(text, "embedded")
 
 
 def engine_version() -> str | None:
     """Return the engine's package and release, or None where it is not installed."""
-    from importlib import metadata
-
-    with suppress(metadata.PackageNotFoundError):
-        return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
-    return None
+    installed = distribution(_PACKAGE)
+    return f"{_PACKAGE} {installed.version}" if installed else None
 
 
 def _import_engine() -> Any:
@@ -257,8 +254,8 @@ def _import_engine() -> Any:
     except ImportError as exc:
         step = install_command("embedded", again=True)
         if "libgomp" in str(exc):
-            step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)"
-        text = f"The embedded engine can't be loaded ({exc}): {step}."
+            step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
+        text = f"The embedded engine can't be loaded ({exc}): {step}"
         raise ExtraNotInstalledError(text, "embedded") from exc
 
 

@@ -189,13 +189,13 @@ def import_ollama() -> ModuleType:
             import ollama
         except ModuleNotFoundError as exc:
             raise ExtraNotInstalledError(
-                f"The package '{exc.name}' is not installed: run {install_command()}.",
+                f"The package '{exc.name}' is not installed: run {install_command()}",
                 None,
             ) from exc
         except (ImportError, OSError, ValueError) as exc:
             raise BackendError(
                 f"The package 'ollama' can't be used ({' '.join(str(exc).split())}): "
-                f"run {install_command(again=True)}."
+                f"run {install_command(again=True)}"
             ) from exc
     return ollama
 

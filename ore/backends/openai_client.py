@@ -227,7 +227,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
             import openai.resources.models
     except ImportError as exc:
         raise ExtraNotInstalledError(
-            f"The openai backend needs the package '{exc.name}': {install_command('openai')}.",
+            f"The openai backend needs the package '{exc.name}': {install_command('openai')}",
             "openai",
         ) from exc
     logging.getLogger("openai").setLevel(logging.NOTSET)  # whatever OPENAI_LOG has made of it
@@ -238,7 +238,7 @@ def check_installed() -> None:
     """Raise ``ExtraNotInstalledError`` where the package is missing; imports nothing."""
     if find_spec("openai") is None:
         raise ExtraNotInstalledError(
-            f"The openai backend is not installed: {install_command('openai')}.", "openai"
+            f"The openai backend is not installed: {install_command('openai')}", "openai"
         )
 
 

@@ -183,7 +183,7 @@ def _import_jsonschema() -> Any:
         import jsonschema
     except ImportError as exc:
         raise ExtraNotInstalledError(
-            f"--schema needs the package 'jsonschema': {install_command('schema')}.",
+            f"--schema needs the package 'jsonschema': {install_command('schema')}",
             "schema",
         ) from exc
     return jsonschema

@@ -105,7 +105,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     """
     if importlib.util.find_spec("shtab") is None:
         raise ExtraNotInstalledError(
-            f"--print-completion needs the package shtab: {install_command('completion')}.",
+            f"--print-completion needs the package shtab: {install_command('completion')}",
             "completion",
         )
     import shtab

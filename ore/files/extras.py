@@ -1,16 +1,34 @@
 """What to run for a package that ORE can use and that is not there.
 
-Whoever runs a copy of the project installs a file of requirements; whoever installed ORE installs
-it anew with an extra.
+Packages are named as ORE's own metadata has them, and not ORE itself: so the command works wherever ORE
+came from (a folder, an address, an index), and nothing that is installed is lost.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # loaded only where something is missing
+    from importlib.metadata import Distribution
 
 _DISTRIBUTION = "ore-reasoning"
 _PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_EXTRA = re.compile(r"extra *== *['\"]([\w-]+)['\"]")
+
+
+def distribution(name: str) -> Distribution | None:
+    """Return what is installed under a name of the package index, or None."""
+    from importlib import metadata
+
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def install_command(extra: str | None = None, *, again: bool = False) -> str:
@@ -18,11 +36,59 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
 
     With ``again``, what is installed and does not work is replaced.
     """
-    pip = "pip install --force-reinstall" if again else "pip install"
-    requirements = f"requirements-{extra}.txt" if extra else "requirements.txt"
-    if os.path.isfile(os.path.join(_PROJECT, requirements)):
-        return f"{pip} -r {requirements}"
-    wanted = f"'{_DISTRIBUTION}[{extra}]'" if extra else _DISTRIBUTION
+    named = _named(extra)
+    environment = os.path.basename(sys.prefix)
     if os.path.isfile(os.path.join(sys.prefix, "pipx_metadata.json")):
-        return f"pipx install --force {wanted}"
-    return f"{pip} {wanted}"
+        if again:
+            return f"pipx runpip {environment} install --force-reinstall {named}"
+        return f"pipx inject {environment} {named}"
+    python = shlex.quote(sys.executable or "python3")
+    files = _files(extra)
+    if _is_managed() and files:
+        return _in_its_own_environment(python, files)
+    wanted = f"-r {shlex.quote(files[-1])}" if files else named
+    if find_spec("pip") is None and _is_on_path("uv"):
+        return f"uv pip install {'--reinstall ' * again}--python {python} {wanted}"
+    first = "" if find_spec("pip") else f"{python} -m ensurepip && "
+    flags = "--force-reinstall " * again + "--break-system-packages " * _is_managed()
+    return f"{first}{python} -m pip install {flags}{wanted}"
+
+
+def _named(extra: str | None) -> str:
+    """Return the packages of an extra, quoted for a shell; ORE with the extra where none is known."""
+    found = []
+    ours = distribution(_DISTRIBUTION)
+    for line in (ours and ours.requires) or ():
+        package, _, marker = line.partition(";")
+        of_extra = _EXTRA.search(marker)
+        if (of_extra[1] if of_extra else None) == extra:
+            found.append(package.strip())
+    wanted = f"{_DISTRIBUTION}[{extra}]" if extra else _DISTRIBUTION
+    return " ".join(map(shlex.quote, found or [wanted]))
+
+
+def _files(extra: str | None) -> list[str]:
+    """Return the files of requirements of a copy of the project: what ORE needs, and the extra's."""
+    names = ["requirements.txt", *([f"requirements-{extra}.txt"] if extra else [])]
+    paths = [os.path.join(_PROJECT, name) for name in names]
+    return paths if all(map(os.path.isfile, paths)) else []
+
+
+def _is_managed() -> bool:
+    """Whether this Python is the system's, which pip leaves alone unless it is told otherwise."""
+    marker = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
+    return sys.prefix == sys.base_prefix and os.path.isfile(marker)
+
+
+def _in_its_own_environment(python: str, files: list[str]) -> str:
+    folder = shlex.quote(os.path.join(_PROJECT, ".venv"))
+    listed = " ".join(f"-r {shlex.quote(path)}" for path in files)
+    program = shlex.quote(os.path.join(_PROJECT, "main.py"))
+    return (
+        f"{python} -m venv {folder} && {folder}/bin/python -m pip install {listed}, and from then on "
+        f"run {folder}/bin/python {program}"
+    )
+
+
+def _is_on_path(program: str) -> bool:
+    return any(os.access(os.path.join(each, program), os.X_OK) for each in os.get_exec_path())

@@ -12,18 +12,34 @@ import pytest
 from tests.support.process import ROOT, environment
 
 SAY = """
-import sys
-sys.prefix = {prefix!r}
-from ore.files.extras import install_command
-print(install_command(), install_command("rich"), install_command("rich", again=True), sep="\\n")
+import os, sys
+sys.prefix, sys.base_prefix, sys.executable = {prefix!r}, {base!r}, "/a b/python"
+os.__file__ = {prefix!r} + "/os.py"
+from ore.files import extras
+extras.find_spec = lambda name: {pip!r}
+for words in ((None, False), ("rich", False), ("rich", True)):
+    print(extras.install_command(words[0], again=words[1]))
 """
+NEEDS = """\
+Metadata-Version: 2.4
+Name: ore-reasoning
+Version: 1.0
+Requires-Dist: ollama<1,>=0.6.3
+Requires-Dist: pyyaml<7,>=6.0.1
+Requires-Dist: rich<16,>=13.7; extra == "rich"
+Requires-Dist: more>=1; (python_version > "3") and extra == 'rich'
+Requires-Dist: openai<4,>=3.54; extra == "openai"
+"""
+ALWAYS, RICH = "'ollama<1,>=0.6.3' 'pyyaml<7,>=6.0.1'", "'rich<16,>=13.7' 'more>=1'"
+PYTHON = "'/a b/python'"
 
 
-def said(project, prefix="/usr") -> list[str]:
+def said(project, prefix="/usr", base="/usr", pip: object = True, **variables) -> list[str]:
     """What the copy of ORE in a folder says for nothing, an extra, and one that does not work."""
+    script = SAY.format(prefix=str(prefix), base=str(base), pip=pip)
     done = subprocess.run(
-        [sys.executable, "-c", SAY.format(prefix=str(prefix))],
-        env=environment(PYTHONPATH=str(project)),
+        [sys.executable, "-S", "-c", script],
+        env=environment(PYTHONPATH=str(project), **variables),
         cwd=prefix,
         capture_output=True,
         text=True,
@@ -34,33 +50,70 @@ def said(project, prefix="/usr") -> list[str]:
 
 @pytest.fixture
 def installed(tmp_path):
-    """A folder that holds the package alone, as where pip puts it."""
+    """A folder that holds the package and what is known of it, as where pip puts them."""
     shutil.copytree(ROOT / "ore", tmp_path / "lib/ore")
+    (tmp_path / "lib/ore_reasoning-1.0.dist-info").mkdir()
+    (tmp_path / "lib/ore_reasoning-1.0.dist-info/METADATA").write_text(NEEDS)
     return tmp_path / "lib"
 
 
-def test_a_copy_of_the_project_names_its_files():
-    assert said(ROOT) == [
-        "pip install -r requirements.txt",
-        "pip install -r requirements-rich.txt",
-        "pip install --force-reinstall -r requirements-rich.txt",
+@pytest.fixture
+def prefix(tmp_path):
+    """An empty environment of Python."""
+    (tmp_path / "venv").mkdir()
+    return tmp_path / "venv"
+
+
+def test_a_copy_of_the_project_names_its_files_wherever_one_stands(prefix):
+    assert said(ROOT, prefix) == [
+        f"{PYTHON} -m pip install -r {ROOT}/requirements.txt",
+        f"{PYTHON} -m pip install -r {ROOT}/requirements-rich.txt",
+        f"{PYTHON} -m pip install --force-reinstall -r {ROOT}/requirements-rich.txt",
     ]
 
 
-def test_who_installed_ore_by_pip_is_told_the_extra(installed):
-    assert said(installed) == [
-        "pip install ore-reasoning",
-        "pip install 'ore-reasoning[rich]'",
-        "pip install --force-reinstall 'ore-reasoning[rich]'",
+def test_who_installed_ore_is_told_the_packages_wherever_it_came_from(installed, prefix):
+    assert said(installed, prefix) == [
+        f"{PYTHON} -m pip install {ALWAYS}",
+        f"{PYTHON} -m pip install {RICH}",
+        f"{PYTHON} -m pip install --force-reinstall {RICH}",
     ]
 
 
-def test_who_installed_ore_by_pipx_is_told_so_of_pipx(installed):
-    (installed.parent / "pipx_metadata.json").touch()
-    assert said(installed, installed.parent) == [
-        "pipx install --force ore-reasoning",
-        *["pipx install --force 'ore-reasoning[rich]'"] * 2,
+def test_who_installed_ore_by_pipx_is_told_so_of_pipx(installed, prefix):
+    (prefix / "pipx_metadata.json").touch()
+    assert said(installed, prefix) == [
+        f"pipx inject venv {ALWAYS}",
+        f"pipx inject venv {RICH}",
+        f"pipx runpip venv install --force-reinstall {RICH}",
     ]
+
+
+def test_an_environment_without_pip_is_filled_by_uv_or_gets_one(installed, prefix):
+    (prefix / "uv").write_text("#!/bin/sh\n")
+    (prefix / "uv").chmod(0o755)
+    assert said(installed, prefix, pip=None, PATH=str(prefix)) == [
+        f"uv pip install --python {PYTHON} {ALWAYS}",
+        f"uv pip install --python {PYTHON} {RICH}",
+        f"uv pip install --reinstall --python {PYTHON} {RICH}",
+    ]
+    first = said(installed, prefix, pip=None, PATH="/nowhere")[1]
+    assert first == f"{PYTHON} -m ensurepip && {PYTHON} -m pip install {RICH}"
+
+
+def test_a_python_of_the_system_is_not_told_to_take_what_it_refuses(installed, prefix):
+    (prefix / "EXTERNALLY-MANAGED").touch()
+    named = said(installed, prefix, prefix)[1]
+    assert named == f"{PYTHON} -m pip install --break-system-packages {RICH}"  # as ORE itself was
+    copied = said(ROOT, prefix, prefix)[1]
+    assert copied.startswith(f"{PYTHON} -m venv {ROOT}/.venv && {ROOT}/.venv/bin/python -m pip ")
+    assert f"-r {ROOT}/requirements.txt -r {ROOT}/requirements-rich.txt" in copied
+    assert copied.endswith(f"run {ROOT}/.venv/bin/python {ROOT}/main.py")
+
+
+def test_an_unknown_copy_is_told_the_name_and_the_extra(installed, prefix):
+    shutil.rmtree(installed / "ore_reasoning-1.0.dist-info")
+    assert said(installed, prefix)[1] == f"{PYTHON} -m pip install 'ore-reasoning[rich]'"
 
 
 def test_the_commands_in_the_messages_can_be_run():

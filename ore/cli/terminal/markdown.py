@@ -27,7 +27,7 @@ def check_rich() -> None:
     """Raise ``ExtraNotInstalledError`` where ``rich`` is missing; does not import it."""
     if find_spec("rich") is None:
         raise ExtraNotInstalledError(
-            f"--render needs the package rich: {install_command('rich')}.", "rich"
+            f"--render needs the package rich: {install_command('rich')}", "rich"
         )
 
 

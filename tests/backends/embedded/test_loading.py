@@ -11,6 +11,8 @@ import pytest
 from ore.backends.engine import check_installed, engine_version
 from tests.support.process import ROOT, environment
 
+PIP = f"{sys.executable} -m ensurepip && {sys.executable} -m pip"  # started without any package
+
 START = """
 import sys
 from pathlib import Path
@@ -50,7 +52,7 @@ def started(folder: Path, package: str | None, path: str = "/m.gguf", **variable
 def test_a_missing_engine_names_the_requirements_file(tmp_path):
     assert started(tmp_path, None) == (
         "ExtraNotInstalledError: The embedded engine is not installed: "
-        "pip install -r requirements-embedded.txt."
+        f"{PIP} install -r {ROOT}/requirements-embedded.txt"
     )
 
 
@@ -65,12 +67,12 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
         (
             "raise ImportError('undefined symbol')",
             "ExtraNotInstalledError: The embedded engine can't be loaded (undefined symbol): "
-            "pip install --force-reinstall -r requirements-embedded.txt.",
+            f"{PIP} install --force-reinstall -r {ROOT}/requirements-embedded.txt",
         ),
         (
             PACKAGE.replace("self.model, ", "self.x, "),
             "BackendError: ORE does not know this release of xllamacpp: "
-            "pip install -r requirements-embedded.txt.",
+            f"{PIP} install -r {ROOT}/requirements-embedded.txt",
         ),
         (
             PACKAGE.replace("self.parameters = parameters", "raise RuntimeError('no')"),
