@@ -93,6 +93,7 @@ FLAGS = {
         Flag("--system TEXT", "the system prompt; @FILE reads a file", daily=True),
         Flag("--no-system", "send no system prompt"),
         Flag("--persona NAME", "a system prompt from ~/.ore/personas/NAME.md"),
+        Flag("--list-personas", "list the personas"),
         Flag(
             "-o, --option KEY=VALUE",
             "an option of the model, as temperature=0",

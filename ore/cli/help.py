@@ -31,6 +31,7 @@ EXAMPLES = {
     "--system": 'ore --system "You answer in one word." "Capital of France?"',
     "--no-system": 'ore --no-system "Why is the sky blue?"',
     "--persona": 'ore --persona pirate "Where is the gold?"',
+    "--list-personas": "ore --list-personas",
     "--option": 'ore -o temperature=0 -o seed=7 "Why is the sky blue?"',
     "--think": 'ore --think low "What is 17 times 23?"',
     "--schema": 'ore --schema person.json "Invent a person"',

@@ -16,7 +16,7 @@ SESSION_VERBS = (
 )
 ARTIFACT_VERBS = ("--verify", "--replay", "--diff")
 VERBS = (
-    *("--list-models", "--list-tools", "--list-skills", "--pull"),
+    *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
     *SESSION_VERBS,
     *ARTIFACT_VERBS,
 )
@@ -79,6 +79,7 @@ class Options:
     system: str | None = None
     no_system: bool = False
     persona: str | None = None
+    list_personas: bool = False
     option: tuple[str, ...] = ()
     think: str | None = None
     schema: str | None = None

@@ -10,9 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ore.backends import Settings
@@ -22,10 +20,8 @@ from ore.backends.schema import read_schema
 from ore.cli.options import Options
 from ore.cli.parser import decode
 from ore.cli.terminal.console import Console
-from ore.core import AYA_PROMPT_PATH
-from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionNameError, UsageError
-from ore.files import read_confined, read_regular, reason
-from ore.files.home import ore_home
+from ore.errors import ArtifactError, UsageError
+from ore.files import reason
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
@@ -38,11 +34,7 @@ PATIENCE = 2.0
 LONGEST_PROMPT = 64 << 20
 """Bytes: the most that is read from stdin."""
 
-LONGEST_SYSTEM_PROMPT = 1 << 20
-"""Bytes: the longest system prompt that is read from a file."""
-
 _PART = 1 << 20  # bytes of stdin that are asked for at once
-_OWN, _PACKAGED = ".md", ".txt"
 _THINK: dict[str | None, bool] = {"on": True, "off": False}
 
 
@@ -97,66 +89,14 @@ def read_asked(options: Options, console: Console) -> Asked:
 def _system_prompt(options: Options) -> str | None:
     if options.no_system:
         return ""
-    if options.persona is not None:
-        return load_persona(options.persona)
-    if options.system is None or not options.system.startswith("@"):
-        return options.system
-    path = options.system[1:]
-    if not path:
-        raise UsageError("--system @ does not name a file: write --system @FILE, or a text.")
-    problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))
-    if problem:
-        raise UsageError(f"The system prompt in {path} can't be used: {problem}.")
-    return text
-
-
-def load_persona(name: str) -> str:
-    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own."""
-    from ore.store.names import check_name
-
-    try:
-        name = check_name(name, "persona")
-    except SessionNameError as exc:
-        raise UsageError(str(exc)) from exc
-    folder = ore_home() / "personas"
-    for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
-        try:
-            data = read_confined(root, file, LONGEST_SYSTEM_PROMPT)
-        except FileNotFoundError:
-            continue
-        except (PermissionError, FileAccessError) as exc:
-            is_link = isinstance(exc, PermissionError)
-            why = "it is a symbolic link" if is_link else str(exc).rstrip(".")
-            raise PersonaError(
-                f"The persona '{name}' can't be used ({why}): put a text file of your own at "
-                f"{folder / (name + _OWN)}."
-            ) from exc
-        problem, text = _text_of(data)
-        if problem:
-            raise PersonaError(f"The persona in {root / file} can't be used: {problem}.")
+    text = options.system
+    if options.persona is None and not (text or "").startswith("@"):
         return text
-    raise PersonaError(
-        f"There is no persona '{name}': write one to {folder / (name + _OWN)}, or use "
-        f"{_names(folder)}."
+    from ore.cli.personas import load_persona, read_system_prompt
+
+    return (
+        load_persona(options.persona) if options.persona else read_system_prompt((text or "")[1:])
     )
-
-
-def _text_of(data: bytes) -> tuple[str, str]:
-    """Return what is wrong with a prompt's bytes, or ``""``, and its text."""
-    try:
-        text = data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as exc:
-        return f"it is not UTF-8 at byte {exc.start}", ""
-    return ("" if text else "it is empty; --no-system sends no system prompt"), text
-
-
-def _names(folder: Path) -> str:
-    found: set[str] = set()
-    for root, ending in ((AYA_PROMPT_PATH.parent, _PACKAGED), (folder, _OWN)):
-        with suppress(OSError):  # most have no folder of their own
-            files = (file for file in os.listdir(root) if file.endswith(ending))
-            found.update(file.removesuffix(ending) for file in files)
-    return ", ".join(f"'{name}'" for name in sorted(found) if name.isprintable())
 
 
 def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:

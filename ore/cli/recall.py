@@ -12,7 +12,7 @@ from typing import Any
 from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_options
-from ore.cli.prompt import load_persona
+from ore.cli.personas import load_persona
 from ore.cli.record import PERSONA, SYSTEM, Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, UsageError

@@ -7,12 +7,11 @@ from dataclasses import asdict
 
 from ore.cli.options import Options
 from ore.cli.terminal.console import ANSWER_LABEL, PROMPT_LABEL, Console
-from ore.errors import UsageError
+from ore.cli.terminal.text import BRIEF, brief
+from ore.errors import SessionNotFoundError, UsageError
+from ore.files.neutral import one_line
 from ore.store import FileSessionStore
 from ore.types import Message, Session
-
-SHOWN = 60
-"""How many characters of a message a list shows."""
 
 
 def do_session_verb(options: Options, console: Console) -> None:
@@ -39,7 +38,7 @@ def _list(options: Options, console: Console, store: FileSessionStore) -> None:
         return
     console.rows(
         [
-            (each.name, _turns(each.turns), _when(each.last_used), _brief(each.first_prompt))
+            (each.name, _turns(each.turns), _when(each.last_used), brief(each.first_prompt))
             for each in found
         ]
     )
@@ -59,19 +58,19 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
 def _search(options: Options, console: Console, store: FileSessionStore) -> None:
     text = options.search_sessions or ""
     found = store.search(text)
-    if not found:
-        console.notice(f"No message of a session contains '{text}'.")
     if options.json:
         console.json(
             [{"name": hit.name, "number": hit.number, **_data(hit.message)} for hit in found]
         )
-        return
-    console.rows(
-        [
-            (hit.name, str(hit.number), hit.message.role, _around(hit.message.content, text))
-            for hit in found
-        ]
-    )
+    else:
+        console.rows(
+            [
+                (hit.name, str(hit.number), hit.message.role, _around(hit.message.content, text))
+                for hit in found
+            ]
+        )
+    if not found:
+        raise SessionNotFoundError(f"No message of a session contains '{one_line(text)}'.", "")
 
 
 def _rename(options: Options, console: Console, store: FileSessionStore) -> None:
@@ -143,13 +142,8 @@ def _when(seconds: float) -> str:
         return "at an unknown time"
 
 
-def _brief(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
-
-
 def _around(content: str, text: str) -> str:
     """Return the part of a message that contains what was searched for, on one line."""
     place = max(content.casefold().find(text.casefold()), 0)
-    start = max(place - SHOWN // 3, 0)
-    return ("…" if start else "") + _brief(content[start:])
+    start = max(place - BRIEF // 3, 0)
+    return ("…" if start else "") + brief(content[start:])

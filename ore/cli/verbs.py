@@ -11,9 +11,12 @@ from ore.artifact import verify as artifacts
 from ore.artifact.compare import differences, known_to_one, not_known, unified
 from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
+from ore.cli.personas import load_persona, persona_names
 from ore.cli.sessions import do_session_verb
 from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, CheckFailedError
+from ore.cli.terminal.text import brief
+from ore.core import AYA_PROMPT_PATH
+from ore.errors import ArtifactError, CheckFailedError, PersonaError
 from ore.files.neutral import one_line
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import TOOL_REGISTRY
@@ -35,6 +38,8 @@ def do_verb(options: Options, console: Console, connect: Callable[[Options], Bac
         list_tools(console, options.json)
     elif options.list_skills:
         list_skills(console, options.json)
+    elif options.list_personas:
+        list_personas(console, options.json)
     elif options.pull is not None:
         pull(console, connect(options), options.pull, options.json)
     else:
@@ -79,6 +84,24 @@ def list_skills(console: Console, as_json: bool) -> None:
     if not rows:
         console.notice(f"There are no skills: put a folder with a SKILL.md into {shown_folder()}.")
     _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
+
+
+def list_personas(console: Console, as_json: bool) -> None:
+    """List the personas, the default marked; those that can't be used are named on stderr."""
+    rows = []
+    for name in persona_names():
+        try:
+            text = load_persona(name)
+        except PersonaError as exc:
+            console.notice(str(exc))
+            continue
+        rows.append({"name": name, "default": name == AYA_PROMPT_PATH.stem, "text": text})
+    _list(
+        console,
+        as_json,
+        rows,
+        lambda row: (row["name"], "default" if row["default"] else "", brief(row["text"])),
+    )
 
 
 def _list(

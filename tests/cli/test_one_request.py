@@ -113,6 +113,7 @@ TABLE = [
     Row("--list-models", 0),
     Row("--list-tools", 0),
     Row("--list-skills", 0),
+    Row("--list-personas", 0),
     Row("--list-sessions --json", 0),
     Row("--show-session old", 0),
     Row("--search-sessions hi", 0),

@@ -29,6 +29,7 @@ WRITTEN = {
     "--list-models": ["--list-models"],
     "--list-tools": ["--list-tools"],
     "--list-skills": ["--list-skills"],
+    "--list-personas": ["--list-personas"],
     "--list-sessions": ["--list-sessions"],
     "--continue": ["--continue"],
     "--rename-session": ["--rename-session", "old", "new"],

@@ -50,6 +50,21 @@ def test_the_persona_of_the_user_wins_over_that_of_the_package(ore, personas):
     assert sent(ore("hi", "--persona", "aya")) == ["Mine."]
 
 
+def test_the_personas_are_listed_and_those_that_are_none_are_named(ore, personas):
+    (personas / "empty.md").write_text(" ")
+    (personas / "link.md").symlink_to(personas / "critic.md")
+    (personas / "no name!.md").write_text("Nobody can name it.")
+    (personas / "notes.txt").write_text("No persona.")
+    result = ore("--list-personas")
+    aya = " ".join(load_aya_system_prompt().split())[:59] + "…"
+    assert result.out == f"aya\tdefault\t{aya}\ncritic\t\tFind the flaw.\n"
+    assert result.code == 0 and "empty.md" in result.err and "'link'" in result.err
+    rows = ore("--list-personas", "--json").json
+    assert rows[1] == {"name": "critic", "default": False, "text": "Find the flaw."}
+    (personas / "aya.md").write_text("Mine.")
+    assert ore("--list-personas").out == "aya\tdefault\tMine.\ncritic\t\tFind the flaw.\n"
+
+
 def test_a_persona_is_never_stored(ore, personas, home):
     ore("hi", "--persona", "critic", "--session", "trip")
     assert "flaw" not in (home / ".ore/sessions/trip.json").read_text()

@@ -37,7 +37,6 @@ WARNED = [
         (["--artifact-in", "run.json"], {}),
         (["--list-skills"], {}),
         (["--list-models"], {"models": []}),
-        (["--search-sessions", "nothing like it"], {}),
         (["--rename-session", "trip", "tour"], {}),
         (["--delete-session", "trip", "--yes"], {}),
         (["--pull", "small"], {}),
@@ -88,7 +87,7 @@ def test_thinking_is_not_followed_with_quiet(ore):
     "args, said",
     [
         (["hi", "--model", "none"], "ore: There is no model 'none'."),
-        (["--verify", "none.json"], "ore: 1 of 1 artifacts can't be read: see their lines."),
+        (["--verify", "none.json"], "ore: 1 artifact: 1 not read. Their lines say why."),
         (["hi", "--tool", "echo", "--json", "--stream"], "ore: --json can't be used with --stream"),
     ],
 )

@@ -62,8 +62,14 @@ def test_showing_is_readable_and_its_json_is_the_file(verb, sessions):
 
 def test_searching_finds_in_any_case(verb, sessions):
     assert verb("--search-sessions", "ROME").out == "old\t1\tuser\tWhere is Rome?\n"
-    assert verb("--search-sessions", "nothing like it").out == ""
     assert verb("--search-sessions", "italy", "--json").json[0]["number"] == 2
+
+
+@pytest.mark.parametrize("flags, out", [([], ""), (["-q"], ""), (["--json"], "[]\n")])
+def test_a_search_without_a_hit_fails_as_grep_does(verb, sessions, flags, out):
+    result = verb("--search-sessions", "nothing like it", *flags)
+    assert (result.code, result.out) == (1, out) and "No message" in result.err
+    assert verb("--search-sessions", "rome").code == 0
 
 
 def test_renaming_keeps_everything_but_the_name(verb, sessions):

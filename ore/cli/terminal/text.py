@@ -16,6 +16,9 @@ LABELS = ("[aya]:", "you:", "[metadata]:", "[route]:", "[thinking]:", "ore:")
 NARROWEST = 20
 """Columns below which words are not kept whole: there is no room to choose."""
 
+BRIEF = 60
+"""How many characters of a text a list shows."""
+
 _TAB = 8
 _INDENT = " "
 _MOST = 2**63
@@ -149,6 +152,12 @@ def width_of(character: str) -> int:
     if category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
+
+
+def brief(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= BRIEF else line[: BRIEF - 1] + "…"
 
 
 def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:

@@ -1,0 +1,86 @@
+"""Personas: system prompts by name, of the user's own and of the package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ore.core import AYA_PROMPT_PATH
+from ore.errors import FileAccessError, PersonaError, SessionNameError, UsageError
+from ore.files import read_confined, read_regular
+from ore.files.home import ore_home
+from ore.store.names import check_name
+
+LONGEST_SYSTEM_PROMPT = 1 << 20
+"""Bytes: the longest system prompt that is read from a file."""
+
+_OWN, _PACKAGED = ".md", ".txt"
+
+
+def load_persona(name: str) -> str:
+    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own."""
+    try:
+        name = check_name(name, "persona")
+    except SessionNameError as exc:
+        raise UsageError(str(exc)) from exc
+    folder = personas_folder()
+    for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
+        try:
+            data = read_confined(root, file, LONGEST_SYSTEM_PROMPT)
+        except FileNotFoundError:
+            continue
+        except (PermissionError, FileAccessError) as exc:
+            is_link = isinstance(exc, PermissionError)
+            why = "it is a symbolic link" if is_link else str(exc).rstrip(".")
+            raise PersonaError(
+                f"The persona '{name}' can't be used ({why}): put a text file of your own at "
+                f"{folder / (name + _OWN)}."
+            ) from exc
+        problem, text = _text_of(data)
+        if problem:
+            raise PersonaError(f"The persona in {root / file} can't be used: {problem}.")
+        return text
+    known = ", ".join(f"'{each}'" for each in persona_names())
+    raise PersonaError(
+        f"There is no persona '{name}': write one to {folder / (name + _OWN)}, or use {known}."
+    )
+
+
+def read_system_prompt(path: str) -> str:
+    """Return the system prompt in the file that ``--system @FILE`` names."""
+    if not path:
+        raise UsageError("--system @ does not name a file: write --system @FILE, or a text.")
+    problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))
+    if problem:
+        raise UsageError(f"The system prompt in {path} can't be used: {problem}.")
+    return text
+
+
+def personas_folder() -> Path:
+    """Return the folder of the user's own personas; it need not exist."""
+    return ore_home() / "personas"
+
+
+def persona_names() -> list[str]:
+    """Return the names of the personas there are, sorted, whatever is in their files."""
+    return sorted(set(_names()))
+
+
+def _names() -> Iterator[str]:
+    for root, ending in ((AYA_PROMPT_PATH.parent, _PACKAGED), (personas_folder(), _OWN)):
+        with suppress(OSError):  # most have no folder of their own
+            for file in os.listdir(root):
+                with suppress(SessionNameError):  # no flag could name it
+                    if file.endswith(ending):
+                        yield check_name(file.removesuffix(ending), "persona")
+
+
+def _text_of(data: bytes) -> tuple[str, str]:
+    """Return what is wrong with a system prompt's bytes, or ``""``, and its text."""
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as exc:
+        return f"it is not UTF-8 at byte {exc.start}", ""
+    return ("" if text else "it is empty; --no-system sends no system prompt"), text
