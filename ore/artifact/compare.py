@@ -113,6 +113,8 @@ def _value(name: str, artifact: ExecutionArtifact) -> Any:
         return {"target": routing.get("target"), "target_type": routing.get("target_type")}
     if name == "images":
         return artifact.output.metadata.get(name) or []
+    if name == "tools":  # before 1.1 the files of a run were among them
+        return [each for each in artifact.input.tools or [] if not each.startswith("file:")]
     if name in _NAMED:
         return getattr(artifact.input, name) or []
     if name in _INPUT:

@@ -20,6 +20,12 @@ from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.types import ExecutionArtifact, strictjson
 
 _ROLES = ("system", "user", "assistant")
+_NOT_HELD = {
+    "artifact:": "the answer it went on from is",
+    "file:": "the text of its files is",
+    "tool:": "what its tools returned is",
+}
+"""The sources of messages whose text no other place has."""
 _THINK = (True, False, "low", "medium", "high")
 
 
@@ -35,14 +41,10 @@ def recorded_messages(
     provenance = artifact.provenance or {}
     if provenance.get("messages") is not None:
         return "embedded", _embedded(provenance["messages"])
-    if any(source.startswith("artifact:") for source in _sources(provenance)):
-        raise ArtifactError(
-            "the answer it went on from is not in it: record such runs with --artifact-full"
-        )
-    if artifact.input.tools:
-        raise ArtifactError(
-            "what its tools returned is not in it: record such runs with --artifact-full"
-        )
+    sources = _sources(provenance) + [f"tool:{name}" for name in artifact.input.tools or ()]
+    for kind, what in _NOT_HELD.items():
+        if any(source.startswith(kind) for source in sources):
+            raise ArtifactError(f"{what} not in it: record such runs with --artifact-full")
     system = _recorded_system_prompt(provenance)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}

@@ -109,7 +109,7 @@ def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str,
 def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArtifact:
     """Return the sealed artifact of a turn that was answered."""
     messages = _messages_of_turn(run, context)
-    tools = _hashed(messages, "tool:", _FILE)
+    tools = _hashed(messages, "tool:")
     artifact = ExecutionArtifact.from_response(
         response,
         context.prompt,
@@ -157,17 +157,13 @@ def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     )
 
 
-def _hashed(messages: Sequence[Sourced], *kinds: str) -> list[dict[str, str]]:
+def _hashed(messages: Sequence[Sourced], kind: str) -> list[dict[str, str]]:
     """Name and hash what of the messages came from skills or tools."""
     return [
-        {"name": _name(each.source), "sha256": text_digest(each.content)}
+        {"name": each.source.removeprefix(kind), "sha256": text_digest(each.content)}
         for each in messages
-        if each.source.startswith(kinds)
+        if each.source.startswith(kind)
     ]
-
-
-def _name(source: str) -> str:
-    return source if source.startswith(_FILE) else source.partition(":")[2]
 
 
 def _tool_source(name: str) -> str:
@@ -194,4 +190,5 @@ def plan_of(run: Run, context: Context) -> dict[str, Any]:
         "options": options_of(run.asked.settings),
         "messages": shown,
         "messages_sha256": messages_digest(messages),
+        **({} if context.decision is None else {"routing": asdict(context.decision)}),
     }

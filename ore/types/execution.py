@@ -27,7 +27,7 @@ class ExecutionArtifactInput:
         model_id: The model that was asked.
         mode: ``"single_turn"``, or ``"conversational"`` for a turn in a session.
         routing: The routing decision as an object, or None if nothing was routed.
-        tools: The names of the tools that ran, with ``file:PATH`` for each named file, or None.
+        tools: The names of the tools that ran, or None.
         skills: The names of the skills that were active, or None.
     """
 

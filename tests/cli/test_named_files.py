@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 
 from ore.cli.context import LARGEST_FILE, ContextSource
 from ore.cli.options import Options
+from tests.support.runs import record, rewrite, sha256
 
 
 @pytest.fixture
@@ -31,10 +31,37 @@ def test_each_file_is_one_message_in_the_order_given_before_the_tool(ore, notes,
     ]
 
 
-def test_an_artifact_records_the_file(ore, notes, tmp_path):
-    out = tmp_path / "run.json"
-    assert ore("Hi", "-f", str(notes), "--artifact-out", str(out)).code == 0
-    assert json.loads(out.read_text())["input"]["tools"] == [f"file:{notes}"]
+@pytest.mark.parametrize("more, tools", [([], None), (["--tool", "echo"], ["echo"])])
+def test_an_artifact_records_the_file_by_its_hash_and_not_as_a_tool(notes, tmp_path, more, tools):
+    document = record(tmp_path / "run.json", "Hi", "-f", str(notes), *more)
+    content = f"[Tool:file:{notes}]\nRemember\nthe milk.\n"
+    assert document["input"]["tools"] == tools
+    assert [each["name"] for each in document["provenance"]["tools"]] == (tools or [])
+    of_file = {"source": f"file:{notes}", "sha256": sha256(content)}
+    assert of_file in document["provenance"]["sources"]
+
+
+def test_an_artifact_that_names_its_files_as_tools_is_still_read(ore, notes, tmp_path):
+    def as_before(document):
+        document["input"]["tools"] = [f"file:{notes}"]
+
+    record(tmp_path / "new.json", "Hi", "-f", str(notes))
+    record(tmp_path / "old.json", "Hi", "-f", str(notes), "--artifact-full")
+    rewrite(tmp_path / "old.json", as_before)
+    names = [str(tmp_path / name) for name in ("old.json", "new.json")]
+    assert "tools" not in ore("--diff", *names).err and ore("--diff", *names).code == 0
+    assert ore("--replay", names[0]).code == 0
+    assert ore("--artifact-in", names[0]).code == 0
+
+
+def test_a_run_with_a_file_is_repeated_only_where_its_text_is(ore, notes, tmp_path):
+    path = str(tmp_path / "run.json")
+    record(tmp_path / "run.json", "Hi", "-f", str(notes))
+    again = ore("--replay", path)
+    assert (again.code, again.calls) == (3, [])
+    assert "the text of its files is not in it: record such runs with --artifact-full" in again.out
+    record(tmp_path / "run.json", "Hi", "-f", str(notes), "--artifact-full")
+    assert ore("--replay", path).code == 0
 
 
 def test_a_single_turn_reads_a_file_once_and_is_given_what_was_checked(notes):

@@ -150,3 +150,15 @@ def test_a_lone_surrogate_in_a_session_is_one_sentence(ore, home):
     result = ore("two", "--session", "trip", "--dry-run")
     assert (result.code, result.out) == (2, "")
     assert "role 'assistant' holds half a character" in result.err.splitlines()[-1]
+
+
+def test_the_plan_holds_the_decision_of_the_router(ore):
+    plan = ore("echo this", "--route", "--route-threshold", "0.4", "--dry-run").json
+    routing = plan["routing"]
+    assert (routing["target"], routing["target_type"]) == ("echo", "tool")
+    assert set(routing) == {
+        *("target", "target_type", "confidence", "args", "reasoning", "id", "timestamp")
+    }
+    no_match = ore("Why is the sky blue?", "--route", "--dry-run").json["routing"]
+    assert (no_match["target"], no_match["target_type"]) == (None, "fallback")
+    assert "routing" not in ore("Why is the sky blue?", "--dry-run").json

@@ -69,8 +69,9 @@ def test_tools_skills_grants_and_options_are_named(path, writing, tmp_path, monk
     assert found["grants"] == ["filesystem-read"] and found["options"] == {"seed": 3}
     assert found["persona"] == "aya"
     assert found["skills"] == [{"name": "writing", "sha256": sha256("[Skill:writing]\nBe brief.")}]
-    assert [each["name"] for each in found["tools"]] == ["file:note.txt", "read-file"]
-    assert found["tools"][1]["sha256"] == sha256("[Tool:read-file]\na note")
+    result = sha256("[Tool:read-file]\na note")
+    assert found["tools"] == [{"name": "read-file", "sha256": result}]
+    assert {"source": "tool:read-file", "sha256": result} in found["sources"]
 
 
 def test_a_child_names_its_parent_and_the_bytes_that_were_read(ore, path, tmp_path):
