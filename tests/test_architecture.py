@@ -125,7 +125,8 @@ def test_only_the_console_writes_to_a_stream():
 
 def test_only_start_and_run_end_the_process():
     ends = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "SystemExit"}
-    assert uses(ends, but_in={"ore.cli", "ore.__main__"}) == []
+    own_process = "ore.backends.engine_child"  # never imported by ORE: it is run beside it
+    assert uses(ends, but_in={"ore.cli", "ore.__main__", own_process}) == []
 
 
 @pytest.mark.parametrize("file, function", [("cli/__init__", "run"), ("__main__", "start")])

@@ -61,7 +61,7 @@ class Backend(ABC):
 
     Attributes:
         name: ``"ollama"``, ``"embedded"``, ``"openai"``, as ``--backend`` says it.
-        host: The address of the server, or None for a model in this process.
+        host: The address of the server, or None without one.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The embedded backend: a GGUF model in this process, for when there is no Ollama.
+"""The embedded backend: a GGUF model without a server, for when there is no Ollama.
 
 Nothing is loaded before the first turn.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 from ore.backends import Backend, Progress, Settings, StreamingReasoner, weights
 from ore.backends.answer import Answer, encoded
-from ore.backends.engine import Engine, check_installed, engine_version
+from ore.backends.engine import Engine
+from ore.backends.engine_load import check_installed, engine_version
 from ore.backends.http import Deadline, TooLarge
 from ore.errors import (
     BackendError,
@@ -40,7 +41,7 @@ _OPTIONS = {_LOADED_WITH, *_RENAMED} | set(
 
 
 class EmbeddedBackend(Backend):
-    """Models that run in this process; ``default_model`` answers ``model``, unless it is None."""
+    """Models that ORE runs itself; ``default_model`` answers ``model``, unless it is None."""
 
     name = "embedded"
 
@@ -96,7 +97,7 @@ class EmbeddedBackend(Backend):
 
 
 class EmbeddedReasoner(StreamingReasoner):
-    """Answers with a model in this process. The model is loaded at the first turn, then kept.
+    """Answers with a model of its own. The model is loaded at the first turn, then kept.
 
     The same messages get the same answer on the same machine, for the temperature is 0 unless
     asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
@@ -138,7 +139,7 @@ class EmbeddedReasoner(StreamingReasoner):
         deadline = Deadline(settings.deadline)
         answer, last = Answer(settings.on_thinking), dict[str, Any]()
         try:
-            engine, load_duration = self._loaded()
+            engine, load_duration = self._loaded(deadline)
             request.update(_thinking(settings.think, engine.template))
             self._doing = "reading the prompt"
             with closing(
@@ -171,13 +172,15 @@ class EmbeddedReasoner(StreamingReasoner):
         if engine is not None:
             engine.close()
 
-    def _loaded(self) -> tuple[Engine, int]:
+    def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
-        if self._engine is not None:
+        if self._engine is not None and self._engine.is_alive:
             return self._engine, 0
+        self.close()
         self._doing = f"loading {self.model_id}"
         window = self._settings.options.get(_LOADED_WITH)
-        self._engine = Engine(weights.find(self.model_id), window=window)
+        path = weights.find(self.model_id)
+        self._engine = Engine(path, window=window, deadline=deadline)
         return self._engine, self._engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:

@@ -1,14 +1,12 @@
-"""A GGUF model in this process, driven over the engine's own loopback port with a secret key.
+"""A GGUF model in a process of its own, asked over a Unix socket in a private folder.
 
-The port is the only way in that can be stopped in mid-prompt and torn down safely. The only module
-that imports the engine's package, and only when a model is loaded.
+Whatever the file makes native code do, that process can be ended, and ORE goes on.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
-import math
 import os
 import secrets
 import threading
@@ -16,41 +14,29 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from socket import SHUT_RDWR, socket
+from socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from typing import Any
 
-from ore.backends.http import REFUSAL_LIMIT, Deadline
-from ore.backends.weights import longest_window
+from ore.backends.engine_load import EngineProcess
+from ore.backends.http import REFUSAL_LIMIT, Deadline, shorten
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
-    CapabilityError,
     ContextTruncatedError,
-    ExtraNotInstalledError,
     IncompleteAnswerError,
 )
-from ore.files.extras import distribution, install_command
-from ore.files.signals import deferred_signals
 
 WINDOW = 4096  # the usual context window, in tokens
-_BATCH_TOKENS = 64
-"""How many are computed in one go. Nothing stops a batch, not even the end of the process, and half
-as many cost a tenth more processor time a prompt."""
-
-_PACKAGE = "xllamacpp"
-_NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
-_CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 _ASK_SECONDS = 60.0
-
-_ABANDONED: list[Any] = []
-"""Engines that never answered. Unloading one whose threads have not begun would wait for ever."""
+_BEGIN_SECONDS = 60.0
+"""The longest that the engine may take to put a prompt together, which computes nothing yet."""
+_STOP_SECONDS = 3.0
+"""How long the engine may take to let go of a request that was given up, before it is ended."""
 
 
 class Engine:
-    """One loaded model; constructing it loads the file, or raises what ``start_server`` does.
+    """One loaded model; constructing it loads the file, or raises what ``EngineProcess`` does.
 
     Attributes:
         window: The context window, in tokens: what was asked for, or less if the model has less.
@@ -58,98 +44,166 @@ class Engine:
         load_duration: How long loading took, in nanoseconds.
     """
 
-    def __init__(self, path: Path, *, window: int | None = None) -> None:
+    def __init__(
+        self, path: Path, *, window: int | None = None, deadline: Deadline | None = None
+    ) -> None:
         started = time.monotonic_ns()
-        window = min(window or WINDOW, longest_window(path))
+        deadline = deadline or Deadline(None)
         key = secrets.token_urlsafe(32)
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._process = os.getpid()
-        self._server: Any = None
+        self._headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Connection": "close",
+        }
+        self._path = path
+        self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._sockets: set[socket] = set()
+        self._asking = 0
         self._is_open = True
         try:
-            with deferred_signals(starts_threads=True):  # half started it can't be stopped
-                self._start(path, key, window)
-        except BaseException:
-            self.close()
-            raise
-        self.load_duration = time.monotonic_ns() - started
-
-    def _start(self, path: Path, key: str, window: int) -> None:
-        self._server = start_server(path, key, window)
-        self._port = int(self._server.listening_address.rpartition(":")[2])
+            self._process = EngineProcess(path, window or WINDOW, key, deadline)
+        except TimeoutError as exc:
+            raise _timeout_error(None, deadline) from exc
+        atexit.register(self.close)
         try:
-            self._ask("/lora-adapters")  # answered by the thread that computes
             properties = self._ask("/props")
             self.window = int(properties["default_generation_settings"]["n_ctx"])
             self.template = str(properties["chat_template"])
-        except (OSError, HTTPException, LookupError, TypeError, ValueError) as exc:
-            _ABANDONED.append(self._server)
+        except BaseException as exc:
+            self.close()
+            if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
+                raise
             raise BackendError(
                 f"The embedded engine was started on {path} and does not answer: try again."
             ) from exc
-        atexit.register(self.close)
+        self.load_duration = time.monotonic_ns() - started
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the model is there to be asked; else another engine has to load it."""
+        return self._is_open and self._process.is_alive
 
     def events(
         self, request: dict[str, Any], *, silence: float | None, deadline: Deadline
     ) -> Generator[dict[str, Any]]:
         """Send one chat request and yield the engine's events as they come, the last one included.
 
-        Closing the generator closes the connection, which stops the model after the batch that it
-        is computing. ``silence`` is the longest time without an event, in seconds; None waits.
+        Closing the generator stops the model after the batch that it is computing; where it does
+        not stop, its process is ended. ``silence`` is the longest time without an event, in seconds;
+        None waits.
         """
+        begin = _BEGIN_SECONDS if silence is None else min(silence, _BEGIN_SECONDS)
+        turn = _Turn()
         try:
-            with self._connected() as (connection, opened):
-                opened.settimeout(deadline.wait(silence))
+            with self._connected(turn) as (connection, opened):
+                opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
                 body = json.dumps({**request, "stream": True, "return_progress": True})
+                turn.is_sent = True
                 connection.request("POST", "/v1/chat/completions", body.encode(), self._headers)
-                response = connection.getresponse()
+                response = connection.getresponse()  # comes with the first event
+                turn.has_begun = True
                 if response.status != 200:
-                    raise _refusal_error(response.read(REFUSAL_LIMIT))
+                    raise self._refusal(response.read(REFUSAL_LIMIT))
                 yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)))
         except TimeoutError as exc:
-            raise _timeout_error(silence, deadline) from exc
+            if turn.has_begun or deadline.passed or begin == silence:
+                raise _timeout_error(silence, deadline) from exc
+            raise BackendError(
+                f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
+                f"ended: the chat template of {self._path} may go round in circles; use another "
+                f"model."
+            ) from exc
         except (OSError, HTTPException, ValueError) as exc:
-            raise _cut_off_error() from exc
+            raise self._cut_off() from exc
 
     def close(self) -> None:
-        """Stop and unload the model; may be called twice, and while the model computes.
-
-        It waits for the batch that is being computed. The engine's threads must be gone before
-        the process is torn down, or it crashes: at exit this is called in any case.
-        """
-        if os.getpid() != self._process:  # a forked child has the object, but not its threads
+        """Unload the model by ending its process; may be called twice, and while it computes."""
+        if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
             return
-        with self._lock:
-            self._is_open = False
-            for opened in self._sockets:  # the engine waits for every one that is still there
-                with suppress(OSError):  # the other end was faster
-                    opened.shutdown(SHUT_RDWR)
-        self._server = None
+        self._is_open = False
+        self._process.end()
         atexit.unregister(self.close)
 
     @contextmanager
-    def _connected(self) -> Iterator[tuple[HTTPConnection, socket]]:
-        """Connect for the block; ``close`` may hang up meanwhile in another thread."""
-        with closing(HTTPConnection("127.0.0.1", self._port)) as connection:
+    def _connected(self, turn: _Turn) -> Iterator[tuple[HTTPConnection, socket]]:
+        """Connect for the block, and see afterwards that the engine has let go of the request."""
+        if not self._is_open:
+            raise _closed_error()
+        with closing(_Connection(self._process.socket)) as connection:
+            connection.connect()
+            opened = connection.sock
             with self._lock:
-                if not self._is_open:
-                    raise _cut_off_error()
-                connection.connect()
-                opened = connection.sock
-                self._sockets.add(opened)
+                self._asking += 1
             try:
                 yield connection, opened
             finally:
-                with self._lock, suppress(OSError):
-                    self._sockets.remove(opened)
-                    opened.shutdown(SHUT_RDWR)
+                with self._lock:
+                    self._asking -= 1
+                if turn.is_sent and not turn.has_begun and not self._asking:
+                    self.close()  # it puts the prompt together, which nothing stops
+                else:
+                    self._let_go(opened)
+
+    def _let_go(self, opened: socket) -> None:
+        """Hang up and wait until the engine has done so too; end it where it does not."""
+        until = Deadline(_STOP_SECONDS)
+        try:
+            opened.shutdown(SHUT_WR)
+            opened.settimeout(until.wait(None))
+            while opened.recv(1 << 16):
+                opened.settimeout(until.wait(None))
+        except TimeoutError:
+            self.close()
+        except OSError:  # the other end was faster
+            pass
+        except BaseException:  # a second interrupt: there is no time to wait
+            self.close()
+            raise
 
     def _ask(self, path: str) -> Any:
-        with closing(HTTPConnection("127.0.0.1", self._port, timeout=_ASK_SECONDS)) as connection:
+        with closing(_Connection(self._process.socket, timeout=_ASK_SECONDS)) as connection:
             connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read())
+
+    def _refusal(self, body: bytes) -> BackendError:
+        error = _refusal_error(body)
+        if "bad_alloc" not in str(error):
+            return error
+        self.close()  # nobody knows in what state that left it
+        return BackendError(
+            f"The embedded engine needs more memory for this turn than the "
+            f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self._path}: "
+            f"shorten the prompt, or use another model."
+        )
+
+    def _cut_off(self) -> IncompleteAnswerError:
+        how = self._process.how_it_ended()
+        if not how:
+            return _closed_error()
+        return IncompleteAnswerError(
+            f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
+            f"Its process was killed, or {self._path} is damaged or made to do harm."
+        )
+
+
+class _Turn:
+    """How far a request has come: whether it was sent, and whether the engine computes it."""
+
+    is_sent = has_begun = False
+
+
+class _Connection(HTTPConnection):
+    """A connection to the engine's Unix socket."""
+
+    def __init__(self, path: str, timeout: float | None = None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._socket_path = path
+
+    def connect(self) -> None:
+        """Connect; raises ``OSError``."""
+        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._socket_path)
 
 
 def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generator[dict[str, Any]]:
@@ -158,7 +212,7 @@ def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generato
         before_read()
         line = response.readline()
         if not line.endswith(b"\n"):
-            raise _cut_off_error()
+            raise HTTPException("the stream has no end")
         field, _, value = line.rstrip(b"\n").partition(b": ")
         if value == b"[DONE]":
             return
@@ -174,7 +228,7 @@ def _refusal_error(body: bytes) -> BackendError:
     with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
         error = answer.get("error", answer)
-        said = f": {error['message'][:300]}" if error.get("message") else ""
+        said = _last_line(error.get("message") or "")
         if "n_prompt_tokens" in error:
             return ContextTruncatedError(
                 f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
@@ -186,7 +240,14 @@ def _refusal_error(body: bytes) -> BackendError:
     )
 
 
-def _cut_off_error() -> IncompleteAnswerError:
+def _last_line(text: str) -> str:
+    """Return the last line of what the engine says, where it gives its reason, after a colon."""
+    line = text.strip().rpartition("\n")[2]
+    reason = shorten(line.removeprefix("Error: ").removeprefix("Jinja Exception: "))
+    return f": {reason}" if reason else ""
+
+
+def _closed_error() -> IncompleteAnswerError:
     return IncompleteAnswerError(
         "The embedded engine stopped before the answer was complete: nothing was kept of this "
         "turn; try again."
@@ -198,119 +259,3 @@ def _timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutE
     if not deadline.passed:
         what, flag = f"The embedded model was silent for {silence:g} seconds", "--timeout"
     return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")
-
-
-def start_server(path: Path, key: str, window: int) -> Any:
-    """Load a model and return the engine's server, which listens on a loopback port of its own.
-
-    Every request must carry ``key``; ``window`` is in tokens and not larger than the model's.
-    Raises ``ExtraNotInstalledError``, ``CapabilityError`` (of the processor) or ``BackendError``.
-    """
-    xllamacpp = _import_engine()
-    try:
-        parameters = _parameters(xllamacpp, path, key, window)
-    except (AttributeError, TypeError) as exc:
-        raise BackendError(
-            f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}"
-        ) from exc
-    except UnicodeEncodeError as exc:
-        raise BackendError(
-            f"The engine can't open a file named {os.fsencode(path)!r}: rename the file."
-        ) from exc
-    try:
-        return xllamacpp.Server(parameters)
-    except (RuntimeError, ValueError) as exc:
-        raise BackendError(
-            f"{path} can't be loaded: it is damaged, of a kind that the engine does not know, or "
-            f"too large for this machine's memory."
-        ) from exc
-
-
-def check_installed() -> None:
-    """Raise ``ExtraNotInstalledError`` where the engine's package is missing; import nothing."""
-    if find_spec(_PACKAGE) is None:
-        text = f"The embedded engine is not installed: {install_command('embedded')}"
-        raise ExtraNotInstalledError(text, "embedded")
-
-
-def engine_version() -> str | None:
-    """Return the engine's package and release, or None where it is not installed."""
-    installed = distribution(_PACKAGE)
-    return f"{_PACKAGE} {installed.version}" if installed else None
-
-
-def _import_engine() -> Any:
-    check_installed()
-    if missing := missing_features(_text_of(_CPU_INFO)):  # an illegal instruction can't be caught
-        needed = ", ".join(sorted(missing)).upper()
-        raise CapabilityError(
-            f"The embedded engine needs {needed}, which this processor lacks: use Ollama."
-        )
-    # Threads that spin while they wait bring a busy machine to a standstill. Read at the import.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # an aborting engine would start a debugger
-    try:
-        return import_module(_PACKAGE)
-    except ImportError as exc:
-        step = install_command("embedded", again=True)
-        if "libgomp" in str(exc):
-            step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
-        text = f"The embedded engine can't be loaded ({exc}): {step}"
-        raise ExtraNotInstalledError(text, "embedded") from exc
-
-
-def _parameters(xllamacpp: Any, path: Path, key: str, window: int) -> Any:
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(path)
-    parameters.verbosity = -1
-    parameters.offline = True
-    # The port is there in any case: loopback only, a key for everything, no page, no foreign site.
-    parameters.api_keys = [key]
-    parameters.ui = parameters.cors_credentials = parameters.endpoint_slots = False
-    parameters.cors_origins = ""
-    parameters.sse_ping_interval = -1
-    parameters.n_ctx = window
-    parameters.n_parallel = 1
-    parameters.cache_ram_mib = 0
-    parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
-    parameters.ctx_shift = parameters.warmup = parameters.prefill_assistant = False
-    cores = thread_count()
-    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = cores
-    return parameters
-
-
-def missing_features(cpu_info: str) -> set[str]:
-    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``."""
-    flags = _values(cpu_info, "flags")  # there are none on other processors than x86-64
-    return _NEEDED - set(flags[0].split()) if flags else set()
-
-
-def thread_count() -> int:
-    """Return how many threads to compute with; a second one on a core slows the engine down."""
-    usable = len(os.sched_getaffinity(0))
-    physical = physical_cores(_text_of(_CPU_INFO)) or usable
-    return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
-
-
-def physical_cores(cpu_info: str) -> int:
-    """Return how many physical cores ``/proc/cpuinfo`` lists; 0 where it does not say."""
-    return len(set(zip(_values(cpu_info, "physical id"), _values(cpu_info, "core id"))))
-
-
-def _values(cpu_info: str, name: str) -> list[str]:
-    pairs = (line.partition(":") for line in cpu_info.splitlines())
-    return [value.strip() for key, _, value in pairs if key.strip() == name]
-
-
-def quota_cores(cpu_max: str) -> int:
-    """Return a control group's limit in whole cores, from the text of ``cpu.max``; 0 without one."""
-    with suppress(ValueError, ZeroDivisionError):
-        quota, period = map(int, cpu_max.split())
-        return max(1, math.ceil(quota / period))
-    return 0
-
-
-def _text_of(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(encoding="utf-8", errors="replace")
-    return ""

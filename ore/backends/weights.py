@@ -6,16 +6,14 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import struct
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ore.backends.gguf import check_kind, is_gguf, parts_of, split_name
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
 from ore.files.home import ore_home
@@ -50,11 +48,6 @@ _SUFFIX = ".gguf"
 _DIGESTS = ".digests.json"
 _DIGESTS_LIMIT = 1 << 20
 _BLOCK = 1 << 20
-_LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits
-_MAGIC = b"GGUF"
-_HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
-_STRING, _ARRAY = 8, 9
-_NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 
 
 def models_folder() -> Path:
@@ -73,26 +66,44 @@ def models_folder() -> Path:
 def installed() -> dict[str, Path]:
     """Return the models that are there, by name: verified pinned ones, then the user's by file.
 
-    The name of a user's model is its file's name without ``.gguf``. Such a file is not opened.
+    The name of a user's model is its file's name without ``.gguf``, and of a split one without its
+    number too. Of a file with another ending the first bytes are looked at.
     """
     folder = models_folder()
     pinned = {name: path for name in PINNED if is_trusted(path := pinned_path(name), PINNED[name])}
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() == _SUFFIX)
+        files = sorted(path for path in folder.iterdir() if _is_model(path))
     except FileNotFoundError:
         return {}
     except OSError as exc:
         raise FileAccessError(f"{folder} can't be listed: {reason(exc)}.", folder) from exc
-    own = {
-        path.stem: path
-        for path in files
-        if path not in pinned.values() and path.stem not in PINNED and os.path.isfile(path)
-    }
-    return {**pinned, **own}
+    own: dict[str, Path] = {}
+    for path in sorted(files, key=lambda path: (split_name(path) is not None, path)):
+        name = _name_of(path)
+        if path not in pinned.values() and name not in PINNED:
+            own.setdefault(name, path)  # one in one file goes before a split one of that name
+    return {**pinned, **dict(sorted(own.items()))}
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is a model; the parts of a split one are, all together, its first."""
+    part = split_name(path)
+    if part is not None and part[1] != 1:
+        return False
+    if path.suffix.lower() == _SUFFIX:
+        return os.path.isfile(path)
+    return not path.name.startswith(".") and is_gguf(path)
+
+
+def _name_of(path: Path) -> str:
+    part = split_name(path)
+    if part is not None:
+        return part[0]
+    return path.stem if path.suffix.lower() == _SUFFIX else path.name
 
 
 def find(model_id: str) -> Path:
-    """Return the file of a model, given its name or its path.
+    """Return the file of a model, given its name or its path; of a split one, its first file.
 
     Raises:
         ModelNotFoundError: There is no such model; the message says how to get it.
@@ -101,12 +112,13 @@ def find(model_id: str) -> Path:
     models = installed()
     path = models.get(model_id)
     if path is None:
-        if not model_id.lower().endswith(_SUFFIX):
-            raise _not_found_error(model_id, tuple(models))
         path = Path(model_id)
+        if not model_id.lower().endswith(_SUFFIX) and not is_gguf(path):
+            raise _not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
     check_kind(path)
+    parts_of(path)
     return path
 
 
@@ -138,11 +150,20 @@ def is_trusted(path: Path, pinned: PinnedFile) -> bool:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a model's file in hexadecimal digits.
+    """Return the SHA-256 of a model in hexadecimal digits.
 
-    It is remembered beside the models for as long as the file keeps its size and its time of
-    change, so that a turn does not read the whole file again.
+    Of a split one it is that of its parts' own, in their order, each with a line feed. A file's is
+    remembered beside the models for as long as it keeps its size and its time of change, so that
+    a turn does not read the whole file again.
     """
+    parts = parts_of(path)
+    if len(parts) == 1:
+        return _digest_of(path)
+    lines = "".join(f"{_digest_of(part)}\n" for part in parts)
+    return hashlib.sha256(lines.encode("ascii")).hexdigest()
+
+
+def _digest_of(path: Path) -> str:
     try:
         status, name = path.stat(), str(path.resolve())
         facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
@@ -177,62 +198,3 @@ def sha256_of(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def check_kind(path: Path) -> None:
-    """Raise ``FileAccessError`` for a file that can't be read or is not GGUF."""
-    if read_regular(path, sys.maxsize, head=len(_MAGIC)) != _MAGIC:
-        raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
-
-
-def longest_window(path: Path) -> int:
-    """Return the largest context window to load a model with, in tokens."""
-    length = context_length(path)
-    if length is None:
-        return _BOUND
-    if not _LEAST <= length < _BOUND:  # the engine would end the process
-        raise BackendError(f"{path} can't be loaded: it claims a window of {length} tokens.")
-    return length
-
-
-def context_length(path: Path) -> int | None:
-    """Return the largest context window that a model was made for, in tokens; None if unsaid.
-
-    Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian) without
-    trusting a byte of the file, which has passed ``check_kind``.
-    """
-    head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
-    found: dict[str, Any] = {}
-    try:
-        _, known, _, keys = _take(head, "4sIQQ")
-        for _ in range(keys if known in (2, 3) else 0):
-            key = _string(head)
-            found[key] = _value(head, *_take(head, "I"))
-            length = found.get(f"{found.get('general.architecture')}.context_length")
-            if type(length) is int and length > 0:
-                return length
-    except (struct.error, UnicodeDecodeError, KeyError, OverflowError):
-        pass  # damaged, or longer than what was read
-    return None
-
-
-def _take(head: io.BytesIO, layout: str) -> tuple[Any, ...]:
-    return struct.unpack(f"<{layout}", head.read(struct.calcsize(f"<{layout}")))
-
-
-def _string(head: io.BytesIO) -> str:
-    return str(head.read(*_take(head, "Q")), "utf-8")
-
-
-def _value(head: io.BytesIO, kind: int) -> Any:
-    if kind == _STRING:
-        return _string(head)
-    if kind != _ARRAY:
-        return _take(head, _NUMBERS[kind])[0]
-    kind, count = _take(head, "IQ")
-    if kind != _STRING:
-        head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
-        return None
-    for _ in range(count):
-        _string(head)
-    return None

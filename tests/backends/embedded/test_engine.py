@@ -1,11 +1,13 @@
-"""The engine in this process: who can reach it, how it stops, and that it ends cleanly."""
+"""The engine in its process: who can reach it, how it stops, and that it ends cleanly."""
 
 from __future__ import annotations
 
-import http.client
+import errno
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Connection
 from ore.backends.http import Deadline
 from ore.errors import (
     BackendError,
@@ -59,17 +61,21 @@ def test_an_answer_comes_token_by_token_and_ends_with_its_timings(engine):
     assert last["timings"]["predicted_n"] > 0
 
 
-def virtual_memory() -> int:
-    """How much memory this process has asked for, in MiB."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE") >> 20
+def pid_of(engine) -> int:
+    return engine._process._child.pid
+
+
+def memory_of(engine) -> int:
+    """How much memory the engine's process has asked for, in MiB."""
+    pages = int(Path(f"/proc/{pid_of(engine)}/statm").read_text().split()[0])
+    return pages * os.sysconf("SC_PAGESIZE") >> 20
 
 
 @pytest.mark.parametrize("asked, window", [(512, 512), (1 << 20, 8192)])
 def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, window):
-    before = virtual_memory()
     with closing(Engine(path, window=asked)) as engine:
         assert engine.window == window
-        assert virtual_memory() - before < 4096
+        assert memory_of(engine) < 4096
 
 
 @pytest.mark.invariant
@@ -87,30 +93,76 @@ def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, w
         ("POST", "/tokenize"),
     ],
 )
-def test_a_client_without_the_key_is_refused(engine, method, page):
+def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine, method, page):
     for headers in ({}, {"Authorization": "Bearer guess"}, {"X-Api-Key": ""}):
-        connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
-        with closing(connection):
-            connection.request(method, page, "{}" if method == "POST" else None, headers)
-            assert connection.getresponse().status == 401
+        with closing(_Connection(engine._process.socket, PATIENCE)) as connection:
+            body, site = "{}" if method == "POST" else None, {"Origin": "https://example.org"}
+            connection.request(method, page, body, {**headers, **site})
+            response = connection.getresponse()
+            assert response.status == 401
+            assert not response.headers.get("Access-Control-Allow-Origin")
 
 
-def test_the_port_serves_no_page_and_allows_no_other_site(engine):
-    connection = http.client.HTTPConnection("127.0.0.1", engine._port, timeout=PATIENCE)
-    with closing(connection):
-        connection.request("GET", "/", headers={"Origin": "https://example.org"})
-        response = connection.getresponse()
-        assert response.status == 404
-        assert not response.headers.get("Access-Control-Allow-Origin")
+def test_without_the_key_there_is_no_page_and_only_a_sign_of_life(engine):
+    for page, status in (("/", 404), ("/health", 200)):
+        with closing(_Connection(engine._process.socket, PATIENCE)) as connection:
+            connection.request("GET", page, headers={"Origin": "https://example.org"})
+            response = connection.getresponse()
+            assert response.status == status
+            assert not response.headers.get("Access-Control-Allow-Origin")
+            assert status == 404 or json.loads(response.read()) == {"status": "ok"}
 
 
-def test_the_port_is_on_loopback_only(engine):
-    tables = [Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")]
-    listening = "".join(table.read_text() for table in tables if table.exists())
-    port = f":{engine._port:04X}"
-    rows = [line.split() for line in listening.splitlines()]
-    listeners = [row[1] for row in rows if row[1].endswith(port) and row[3] == "0A"]
-    assert listeners == [f"0100007F{port}"]
+def inodes_of(pid: int) -> set[str]:
+    links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    return {link[8:-1] for link in links if link.startswith("socket:[")}
+
+
+@pytest.mark.invariant
+def test_the_engine_listens_on_no_port_and_in_a_folder_of_its_user_alone(engine):
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        rows = Path(f"/proc/{pid_of(engine)}/net/{table}").read_text().splitlines()[1:]
+        assert not inodes_of(pid_of(engine)) & {row.split()[9] for row in rows}
+    folder = Path(engine._process.socket).parent.stat()
+    assert (folder.st_mode & 0o777, folder.st_uid) == (0o700, os.getuid())
+
+
+@pytest.mark.invariant
+def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with tempfile.TemporaryFile() as mine:
+        os.set_inheritable(mine.fileno(), True)
+        engine = Engine(path)
+    with closing(engine):
+        process = Path(f"/proc/{pid_of(engine)}")
+        environ = dict(
+            line.split("=", 1) for line in (process / "environ").read_text().split("\0") if line
+        )
+        assert environ["OMP_WAIT_POLICY"] == "active" and "OPENAI_API_KEY" not in environ
+        assert engine._headers["Authorization"][7:] not in (process / "cmdline").read_text()
+        assert not {"(deleted)"} & {os.readlink(fd)[-9:] for fd in (process / "fd").iterdir()}
+        limits = (process / "limits").read_text().splitlines()
+        soft = {line[:26].strip(): line[26:].split()[0] for line in limits}
+        assert soft["Max core file size"] == "0"
+        assert int(soft["Max data size"]) < 2 << 30
+
+
+AS_NOBODY = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+with socket.socket(socket.AF_UNIX) as mine:
+    sys.exit(mine.connect_ex(sys.argv[1]))
+"""
+
+
+@pytest.mark.invariant
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_another_user_can_t_connect_and_so_takes_no_connection_from_anybody(engine):
+    command = [sys.executable, "-I", "-S", "-c", AS_NOBODY, engine._process.socket]
+    assert subprocess.run(command).returncode == errno.EACCES
 
 
 @pytest.mark.parametrize("request_", [LONG, ENDLESS], ids=["reading", "answering"])
@@ -137,9 +189,10 @@ def test_a_refusal_carries_the_engine_s_words(engine):
         list(events(engine, {**SHORT, "temperature": "hot"}))
 
 
-def test_silence_and_deadline_end_a_turn(engine):
-    with pytest.raises(BackendTimeoutError, match="silent for 0.001 seconds"):
-        list(events(engine, LONG, silence=0.001))
+def test_silence_and_deadline_end_a_turn(engine, path):
+    with closing(Engine(path)) as other:
+        with pytest.raises(BackendTimeoutError, match="silent for 0.001 seconds"):
+            list(events(other, LONG, silence=0.001))
     with pytest.raises(BackendTimeoutError, match="deadline"):
         list(events(engine, ENDLESS, silence=30, end=time.monotonic() + 1.0))
 
@@ -180,7 +233,7 @@ def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
 AT_EXIT = """
 import sys
 from pathlib import Path
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Connection
 from ore.backends.http import Deadline
 engine = Engine(Path({path!r}))
 found = engine.events({request!r}, silence=None, deadline=Deadline(None))
@@ -215,7 +268,7 @@ INTERRUPTED = """
 import os, subprocess
 from pathlib import Path
 subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Connection
 Engine(Path({path!r}))
 import time
 time.sleep(30)

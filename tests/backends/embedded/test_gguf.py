@@ -10,18 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ore.backends.engine import Engine
-from ore.backends.weights import check_kind, context_length
+from ore.backends.gguf import check_kind, context_length
 from ore.errors import BackendError, FileAccessError
-
-
-def text(value: str) -> bytes:
-    data = value.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
-def key(name: str, kind: int, value: bytes) -> bytes:
-    return text(name) + struct.pack("<I", kind) + value
-
+from tests.support.gguf import head, key, text
 
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 LENGTH = key("llama.context_length", 4, struct.pack("<I", 8192))
@@ -33,11 +24,6 @@ NUMBERS = b"".join(
     )
     if layout
 )
-
-
-def head(*keys: bytes, version: int = 3, count: int | None = None) -> bytes:
-    total = len(keys) if count is None else count
-    return b"GGUF" + struct.pack("<IQQ", version, 0, total) + b"".join(keys)
 
 
 @pytest.mark.parametrize(

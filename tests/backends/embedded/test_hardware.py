@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ore.backends.engine import missing_features, physical_cores, quota_cores, thread_count
+from ore.backends.hardware import missing_features, physical_cores, quota_cores, thread_count
 
 MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
 TWO_CORES_FOUR_THREADS = "".join(

@@ -72,9 +72,34 @@ def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
 
 def test_a_user_s_models_are_named_by_their_files(folder):
     one, two = put(folder, "Qwen 2.5é.GGUF"), put(folder, "a.b.gguf")
-    put(folder, "notes.txt")
+    three = put(folder, "sha256-0a1b")  # as Ollama keeps them
+    put(folder, "notes.txt", b"notes")
+    put(folder, ".hidden")
     (folder / "folder.gguf").mkdir()
-    assert weights.installed() == {"Qwen 2.5é": one, "a.b": two}
+    assert weights.installed() == {"Qwen 2.5é": one, "a.b": two, "sha256-0a1b": three}
+
+
+def test_a_split_model_is_listed_once_and_its_digest_is_of_all_its_parts(folder):
+    parts = [put(folder, f"big-0000{n}-of-00003.gguf", GGUF + bytes([n])) for n in (1, 2, 3)]
+    whole, first = put(folder, "one.gguf"), put(folder, "one-00001-of-00002.gguf")
+    assert weights.installed() == {"big": parts[0], "one": whole}
+    assert weights.find("big") == weights.find(str(parts[0])) == parts[0]
+    digests = "".join(hashlib.sha256(part.read_bytes()).hexdigest() + "\n" for part in parts)
+    digest = weights.file_digest(parts[0])
+    assert digest == hashlib.sha256(digests.encode()).hexdigest()
+    put(folder, parts[2].name, GGUF + b"changed")
+    assert weights.file_digest(parts[0]) != digest
+    with pytest.raises(FileAccessError, match="one-00002-of-00002.gguf is not beside it"):
+        weights.find(str(first))
+    with pytest.raises(FileAccessError, match=f"name its first part, {parts[0]}"):
+        weights.find(str(parts[1]))
+
+
+def test_a_file_s_first_bytes_say_that_it_is_a_model_not_its_name(folder, tmp_path):
+    path = put(tmp_path, "model.bin")
+    assert weights.find(str(path)) == path
+    with pytest.raises(ModelNotFoundError, match="has no model"):
+        weights.find(str(put(tmp_path, "notes.txt", b"notes")))
 
 
 def test_a_pinned_name_is_never_given_to_other_bytes(folder):

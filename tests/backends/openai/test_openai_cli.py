@@ -18,6 +18,7 @@ from ore.errors import UsageError
 from tests.support import process
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import run_ore
+from tests.support.llama_server import KEY, WINDOW, llama_server
 
 pytest.importorskip("openai")
 
@@ -153,22 +154,17 @@ def test_an_interrupt_ends_the_request_at_once(scenario):
 
 @pytest.mark.embedded
 def test_a_real_server_of_the_protocol_answers(model_dir, monkeypatch):
-    """The embedded engine's own port is such a server; the small model behind it is real."""
-    from ore.backends.engine import Engine
-    from ore.backends.weights import find
-
-    engine = Engine(find("smollm2:135m"))
-    try:
-        url = f"http://127.0.0.1:{engine._port}/v1"
-        key = engine._headers["Authorization"].removeprefix("Bearer ")
-        monkeypatch.setenv("OPENAI_API_KEY", key)
+    """llama.cpp's own server is such a server; the small model behind it is real."""
+    with llama_server(next(model_dir.glob("*.gguf"))) as address:
+        url = f"{address}/v1"
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
         options = ("--host", url, "--no-system", "-o", "temperature=0", "-o", "num_predict=30")
         result = asked("What is the capital of France?", *options, "-j")
         assert result.code == 0 and result.json["content"].strip()
         metadata = result.json["metadata"]
         assert metadata["done_reason"] in ("stop", "length") and metadata["eval_duration"] > 0
         assert 0 < metadata["eval_count"] <= 30 < metadata["prompt_eval_count"]
-        assert metadata["context"]["window"] == engine.window
+        assert metadata["context"]["window"] == WINDOW
         assert metadata["context"]["status"] == "complete"
         streamed = asked("What is the capital of France?", *options, "-s")
         assert streamed.code == 0 and len(streamed.out) > 1
@@ -178,9 +174,7 @@ def test_a_real_server_of_the_protocol_answers(model_dir, monkeypatch):
         assert long.code == 3 and "does not fit the model's context window" in long.err
         monkeypatch.setenv("OPENAI_API_KEY", "wrong")
         assert "is not accepted" in asked("hi", *options, "--model", "x").err
-        _still_answers(url, key)
-    finally:
-        engine.close()
+        _still_answers(url, KEY)
 
 
 def _still_answers(url: str, key: str) -> None:

@@ -1,0 +1,119 @@
+"""The process that a model runs in: native code over a stranger's file, apart from ORE.
+
+It is run as a file, by itself, and imports nothing of ORE. What to load comes as a line of JSON on
+its standard input, what became of it goes as another to its standard output, and when its standard
+input ends, so does it: nothing is left where ORE was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+LOG_BYTES = 1 << 20
+"""The most that is written to any one file: it writes its log, and nothing else."""
+LOOK_SECONDS = 2.0
+"""How often it looks whether ORE is there: a process that ORE forked may hold the input open."""
+
+
+def run() -> None:
+    """Load what is asked for, say so, and stay until nobody wants it any more."""
+    asked = json.loads(_line())
+    _confine(asked["memory"])
+    _end_with(asked["parent"])
+    sys.path.append(asked["packages"])
+    try:
+        xllamacpp = import_module("xllamacpp")
+        server = xllamacpp.Server(_parameters(xllamacpp, asked))
+        became = {"ready": server.listening_address}
+    except Exception as exc:
+        became = {"failed": type(exc).__name__, "said": str(exc)}
+    os.write(1, json.dumps(became).encode() + b"\n")
+    _stop_ending()
+    while os.getppid() == asked["parent"]:
+        if select.select([0], [], [], LOOK_SECONDS)[0]:
+            break
+    for left in (asked["socket"], asked["log"]):  # where ORE was killed nobody else does
+        with suppress(OSError):
+            os.unlink(left)
+    with suppress(OSError):
+        os.rmdir(os.getcwd())
+    os._exit(0)  # unloading takes its time, and the system does it at once
+
+
+def _line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        read = os.read(0, 1 << 16)
+        if not read:
+            os._exit(1)
+        line += read
+    return line
+
+
+def _confine(memory: int) -> None:
+    """Take from this process what a damaged or hostile model could do harm with."""
+    for kind, limit in (
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_CORE, 0),  # it would hold the prompts
+        (resource.RLIMIT_FSIZE, LOG_BYTES),
+    ):
+        most = resource.getrlimit(kind)[1]
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        resource.setrlimit(kind, (limit, limit))
+    with suppress(OSError):  # where memory is short, this process goes first
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when its standard input ends, whatever native code does."""
+    with suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(0, fcntl.F_GETFL)
+        fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO, which ends a process
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _stop_ending() -> None:
+    """From now on the end of the standard input is read, so that files can be removed."""
+    with suppress(OSError):
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) & ~os.O_ASYNC)
+
+
+def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = asked["path"]
+    parameters.verbosity = 1  # errors only
+    parameters.offline = True
+    # No port: a socket in a private folder. A key all the same, no page, no foreign site.
+    parameters.hostnames = [asked["socket"]]
+    parameters.api_keys = [asked["key"]]
+    parameters.ui = parameters.cors_credentials = parameters.endpoint_slots = False
+    parameters.cors_origins = ""
+    parameters.sse_ping_interval = -1
+    parameters.n_threads_http = 8
+    parameters.n_ctx = asked["window"]
+    parameters.n_parallel = 1
+    parameters.cache_ram_mib = 0
+    parameters.n_batch = parameters.n_ubatch = asked["batch"]
+    parameters.ctx_shift = parameters.warmup = parameters.prefill_assistant = False
+    parameters.fit_params = False  # for graphics cards, and reads the model's head twice
+    parameters.cpuparams.n_threads = asked["threads"]
+    parameters.cpuparams_batch.n_threads = asked["batch_threads"]
+    return parameters
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,296 @@
+"""Loading a model into a process of its own: how it is started, bounded and ended.
+
+Native code reads the file there. Whatever it does (crash, loop, take memory), ORE has the last word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ore.backends import gguf, hardware
+from ore.backends.http import Deadline, shorten
+from ore.backends.load_failures import load_error
+from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
+from ore.files.extras import distribution, install_command
+from ore.files.signals import deferred_signals
+
+_PACKAGE = "xllamacpp"
+_CHILD = Path(__file__).with_name("engine_child.py")
+_SOCKET, _LOG = "engine.sock", "engine.log"
+_LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
+_INHERITED = ("OMP_", "GOMP_", "KMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_")
+_ALSO_INHERITED = {"LANG", "PATH", "TMPDIR"}
+
+_BATCH_TOKENS = 64
+"""How many are computed in one go. Nothing stops a batch, not even the end of the process, and half
+as many cost a tenth more processor time a prompt."""
+_LOAD_SECONDS, _LOAD_BYTES_A_SECOND = 60.0, 20 << 20
+"""The longest that loading may take: so many seconds, and more for a large file on a slow disk."""
+_SPARE_BYTES = 1 << 30
+"""The memory that a model gets beyond what its file and its window need."""
+_LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits
+_END_SECONDS = 5.0
+
+
+class EngineProcess:
+    """A process with one loaded model, which ends when this one does.
+
+    Args:
+        path: The model's file.
+        window: The context window that is wanted, in tokens.
+        key: What every request must carry.
+        deadline: When the turn that waits for it must be over.
+
+    Attributes:
+        memory: How many bytes of its own it may have.
+        socket: The path of the Unix socket that the engine listens on.
+
+    Raises:
+        ExtraNotInstalledError: The engine's package is missing or incomplete.
+        CapabilityError: The processor, or the model, can't do what is needed.
+        BackendError: The model can't be loaded; the sentence says why.
+        TimeoutError: The deadline has passed.
+    """
+
+    def __init__(self, path: Path, window: int, key: str, deadline: Deadline) -> None:
+        packages = _check_engine()
+        head = gguf.read_head(path)
+        window = min(window, longest_window(path, head))
+        _check_answers(path, head)
+        size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
+        self._path = path
+        self.memory = memory_limit(head, window, size)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+        self._folder = _private_folder()
+        self.socket = os.path.join(self._folder, _SOCKET)
+        threads = hardware.thread_count()
+        asked = {
+            "path": os.path.abspath(path),
+            "packages": packages,
+            "window": window,
+            "key": key,
+            "threads": threads,
+            "batch_threads": threads,
+            "batch": _BATCH_TOKENS,
+            "memory": self.memory,
+            "socket": _SOCKET,
+            "log": _LOG,
+            "parent": os.getpid(),
+        }
+        try:
+            self._start(asked)
+            self._wait(deadline, _LOAD_SECONDS + size / _LOAD_BYTES_A_SECOND)
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is there."""
+        return self._child is not None and self._child.poll() is None
+
+    def how_it_ended(self) -> str:
+        """Return how the process ended by itself, in a few words; empty where it did not."""
+        assert self._child is not None
+        with suppress(subprocess.TimeoutExpired):
+            code = self._child.wait(1.0)  # its sockets close a moment before it is gone
+            if self._is_ended and code == -signal.SIGKILL:
+                return ""
+            return _signal_name(code) if code < 0 else f"exit code {code}"
+        return ""
+
+    def log(self) -> str:
+        """Return what the engine has written about errors."""
+        with suppress(OSError):
+            return Path(self._folder, _LOG).read_text(encoding="utf-8", errors="replace")
+        return ""
+
+    def end(self) -> None:
+        """End the process and remove its folder; may be called twice, and from any thread."""
+        child, self._is_ended = self._child, True
+        if child is not None:
+            child.kill()
+            with suppress(
+                subprocess.TimeoutExpired
+            ):  # it hangs in a disk: the system ends it later
+                child.wait(_END_SECONDS)
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, asked: dict[str, Any]) -> None:
+        try:
+            line = json.dumps(asked).encode("ascii")
+            os.fsencode(asked["path"]).decode("utf-8")
+        except UnicodeError as exc:
+            raise BackendError(
+                f"The engine can't open a file named {os.fsencode(self._path)!r}: rename the file."
+            ) from exc
+        try:
+            # With an interrupt in the middle there would be a process that nobody knows of.
+            with deferred_signals(), open(os.path.join(self._folder, _LOG), "xb") as log:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(_CHILD)],
+                    cwd=self._folder,
+                    env=child_environment(os.environ),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                )
+            assert self._child.stdin is not None
+            self._child.stdin.write(line + b"\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended already: how is found out next
+        except OSError as exc:
+            raise BackendError(
+                f"The embedded engine can't be started ({exc.strerror or exc}): free what the "
+                f"system lacks, then try again."
+            ) from exc
+
+    def _wait(self, deadline: Deadline, longest: float) -> None:
+        """Wait until the model is loaded; raise what became of it, where it is not."""
+        assert self._child is not None and self._child.stdout is not None
+        pipe, said, limit = self._child.stdout.fileno(), b"", Deadline(longest)
+        while not said.endswith(b"\n"):
+            try:
+                left = limit.wait(None)
+            except TimeoutError as exc:
+                raise BackendError(
+                    f"{self._path} can't be loaded: the engine did not come to an end with it in "
+                    f"{longest:.0f} seconds. Its chat template may go round in circles: use "
+                    f"another model."
+                ) from exc
+            if select.select([pipe], [], [], deadline.wait(left))[0]:
+                read = os.read(pipe, 1 << 16)
+                if not read:
+                    raise load_error(self._path, self.log(), self.how_it_ended(), self.memory)
+                said += read
+        became = json.loads(said)
+        if not became.get("ready"):
+            raise self._failure(str(became.get("failed")), str(became.get("said")))
+
+    def _failure(self, kind: str, said: str) -> BackendError | ExtraNotInstalledError:
+        """Return the error for an exception that the engine's package raised."""
+        if kind in ("ImportError", "ModuleNotFoundError"):
+            step = install_command("embedded", again=True)
+            if "libgomp" in said:
+                step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
+            text = f"The embedded engine can't be loaded ({shorten(said)}): {step}"
+            return ExtraNotInstalledError(text, "embedded")
+        if kind in ("AttributeError", "TypeError"):
+            return BackendError(
+                f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}"
+            )
+        how = "out of memory" if kind == "MemoryError" else ""
+        return load_error(self._path, self.log() or said, how, self.memory)
+
+
+def check_installed() -> str:
+    """Return the folder of the engine's package; import nothing.
+
+    Raises:
+        ExtraNotInstalledError: It is missing.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        text = f"The embedded engine is not installed: {install_command('embedded')}"
+        raise ExtraNotInstalledError(text, "embedded")
+    parent = Path(spec.origin).parent
+    return str(parent.parent if spec.submodule_search_locations else parent)
+
+
+def engine_version() -> str | None:
+    """Return the engine's package and release, or None where it is not installed."""
+    installed = distribution(_PACKAGE)
+    return f"{_PACKAGE} {installed.version}" if installed else None
+
+
+def longest_window(path: Path, head: dict[str, Any]) -> int:
+    """Return the largest context window to load a model with, in tokens."""
+    length = gguf.architecture_value(head, "context_length")
+    if type(length) is not int or length <= 0:
+        return _BOUND
+    if not _LEAST <= length < _BOUND:  # the engine would end the process
+        raise BackendError(f"{path} can't be loaded: it claims a window of {length} tokens.")
+    return length
+
+
+def memory_limit(head: dict[str, Any], window: int, size: int) -> int:
+    """Return how many bytes of its own a model's process may have; its file is not among them.
+
+    Enough for a copy of the weights in another order, twice what the window's keys and values take,
+    and a GiB; never more than the machine has.
+    """
+    layers, width = (gguf.architecture_value(head, n) for n in ("block_count", "embedding_length"))
+    cells = layers * width * window if type(layers) is type(width) is int else 0
+    needed = _SPARE_BYTES + size * 3 // 2 + 8 * max(cells, 0)  # 2 bytes a key, 2 a value, twice
+    return min(needed, hardware.memory_bytes())
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the engine's process gets of the environment: nothing that is not its business."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(_INHERITED) or name in _ALSO_INHERITED
+    }
+    # Threads that spin while they wait bring a busy machine to a standstill; an aborting engine
+    # would start a debugger.
+    return {"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1", **kept}
+
+
+def _check_engine() -> str:
+    packages = check_installed()
+    if missing := hardware.lacking():  # said before native code ends its process over it
+        needed = ", ".join(sorted(missing)).upper()
+        raise CapabilityError(
+            f"The embedded engine needs {needed}, which this processor lacks: use Ollama."
+        )
+    return packages
+
+
+def _check_answers(path: Path, head: dict[str, Any]) -> None:
+    """Refuse a model that turns text into numbers and writes none."""
+    causal = gguf.architecture_value(head, "attention.causal")
+    pooling = gguf.architecture_value(head, "pooling_type")
+    if causal is False or (type(pooling) is int and pooling > 0):
+        raise CapabilityError(
+            f"{path} is a model for embeddings and writes no text: use another model."
+        )
+
+
+def _private_folder() -> str:
+    """Make a folder that nobody else can enter, with a path that is short enough for a socket."""
+    try:
+        folder = tempfile.mkdtemp(prefix="ore-")
+        if len(os.fsencode(folder)) + len(_SOCKET) >= _LONGEST_SOCKET_PATH:
+            os.rmdir(folder)
+            folder = tempfile.mkdtemp(prefix="ore-", dir="/tmp")
+    except OSError as exc:
+        raise BackendError(
+            f"The embedded engine needs a folder for its socket, and none can be made "
+            f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
+        ) from exc
+    return folder
+
+
+def _signal_name(code: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

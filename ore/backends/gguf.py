@@ -1,0 +1,129 @@
+"""What a GGUF file says of itself, read without trusting a byte of it, and the parts of a split one."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+from ore.errors import FileAccessError
+from ore.files import read_regular
+
+MAGIC = b"GGUF"
+_HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
+_STRING, _ARRAY = 8, 9
+_NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
+_PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
+_MOST_PARTS = 10_000
+
+
+def is_gguf(path: Path | str) -> bool:
+    """Return whether a regular file begins as a GGUF file does."""
+    try:
+        return read_regular(Path(path), sys.maxsize, head=len(MAGIC)) == MAGIC
+    except FileAccessError:
+        return False
+
+
+def check_kind(path: Path) -> None:
+    """Raise ``FileAccessError`` for a file that can't be read or is not GGUF."""
+    if read_regular(path, sys.maxsize, head=len(MAGIC)) != MAGIC:
+        raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
+
+
+def split_name(path: Path) -> tuple[str, int, int] | None:
+    """Return the name, the number and the count of a part of a split model; None for a whole one."""
+    found = _PART.fullmatch(path.name)
+    if not found:
+        return None
+    number, count = int(found["number"]), int(found["count"])
+    return (found["name"], number, count) if 1 <= number <= count <= _MOST_PARTS else None
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return all files of the model whose first file is ``path``.
+
+    Raises:
+        FileAccessError: It is another part than the first, or a part is not there.
+    """
+    part = split_name(path)
+    if part is None or part[2] == 1:
+        return [path]
+    name, number, count = part
+    paths = [
+        path.with_name(f"{name}-{n:05}-of-{count:05}{path.suffix}") for n in range(1, count + 1)
+    ]
+    if number != 1:
+        raise FileAccessError(
+            f"{path} is part {number} of {count} of a split model: name its first part, {paths[0]}.",
+            path,
+        )
+    missing = [part for part in paths if not os.path.isfile(part)]
+    if missing:
+        raise FileAccessError(
+            f"{path} is part 1 of {count} of a split model, and {missing[0].name} is not beside it: "
+            f"fetch all its parts into one folder.",
+            path,
+        )
+    return paths
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """Return the keys that stand before a model's list of tokens, with their values.
+
+    Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian). Reading
+    stops where the file is damaged, and after its first MiB. An array's value is None.
+    """
+    head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
+    found: dict[str, Any] = {}
+    try:
+        _, known, _, keys = _take(head, "4sIQQ")
+        for _ in range(keys if known in (2, 3) else 0):
+            name = _string(head)
+            if name.startswith("tokenizer.") and _context_length(found):
+                break
+            found[name] = _value(head, *_take(head, "I"))
+    except (struct.error, UnicodeDecodeError, KeyError, OverflowError):
+        pass  # damaged, or longer than what was read
+    return found
+
+
+def architecture_value(head: dict[str, Any], name: str) -> Any:
+    """Return the value of a key that is named after the model's architecture; None without it."""
+    return head.get(f"{head.get('general.architecture')}.{name}")
+
+
+def context_length(path: Path) -> int | None:
+    """Return the largest context window that a model was made for, in tokens; None if unsaid."""
+    return _context_length(read_head(path))
+
+
+def _context_length(head: dict[str, Any]) -> int | None:
+    length = architecture_value(head, "context_length")
+    return length if type(length) is int and length > 0 else None
+
+
+def _take(head: io.BytesIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{layout}", head.read(struct.calcsize(f"<{layout}")))
+
+
+def _string(head: io.BytesIO) -> str:
+    return str(head.read(*_take(head, "Q")), "utf-8")
+
+
+def _value(head: io.BytesIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(head)
+    if kind != _ARRAY:
+        return _take(head, _NUMBERS[kind])[0]
+    kind, count = _take(head, "IQ")
+    if kind != _STRING:
+        head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
+        return None
+    for _ in range(count):
+        _string(head)
+    return None

@@ -1,0 +1,58 @@
+"""What the embedded engine needs of a processor, and how many threads compute best on it."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
+_CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
+
+
+def lacking() -> set[str]:
+    """Return what the engine needs and this processor lacks."""
+    return missing_features(_text_of(_CPU_INFO))
+
+
+def missing_features(cpu_info: str) -> set[str]:
+    """Return what the engine needs and a processor lacks, from the text of ``/proc/cpuinfo``."""
+    flags = _values(cpu_info, "flags")  # there are none on other processors than x86-64
+    return _NEEDED - set(flags[0].split()) if flags else set()
+
+
+def thread_count() -> int:
+    """Return how many threads to compute with; a second one on a core slows the engine down."""
+    usable = len(os.sched_getaffinity(0))
+    physical = physical_cores(_text_of(_CPU_INFO)) or usable
+    return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
+
+
+def physical_cores(cpu_info: str) -> int:
+    """Return how many physical cores ``/proc/cpuinfo`` lists; 0 where it does not say."""
+    return len(set(zip(_values(cpu_info, "physical id"), _values(cpu_info, "core id"))))
+
+
+def _values(cpu_info: str, name: str) -> list[str]:
+    pairs = (line.partition(":") for line in cpu_info.splitlines())
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def quota_cores(cpu_max: str) -> int:
+    """Return a control group's limit in whole cores, from the text of ``cpu.max``; 0 without one."""
+    with suppress(ValueError, ZeroDivisionError):
+        quota, period = map(int, cpu_max.split())
+        return max(1, math.ceil(quota / period))
+    return 0
+
+
+def memory_bytes() -> int:
+    """Return how much memory this machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _text_of(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return ""

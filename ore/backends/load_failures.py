@@ -1,0 +1,77 @@
+"""Why a model could not be loaded: one sentence for each kind of failure, from the engine's log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ore.backends.http import shorten
+from ore.errors import BackendError
+
+_HEAD = re.compile(r"^[\d.]+ E +(?P<said>.*)$")
+_ORIGIN = re.compile(r"^(?:[a-z]+ +)?[\w~]+: +")  # who says it: two words at most, none of ours
+_ERROR = re.compile(r"^Error: (?:Jinja Exception: )?(?P<said>.+)$", re.M)
+_PREFIX = re.compile(r"^(?:error(?: loading model)?: |parser: )+")
+_NOISE = ("failed to load model", "exiting due to", "please consider", "for example:")
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    (
+        r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
+        "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "
+        "model, or a smaller window (-o num_ctx=N)",
+    ),
+    (
+        r"unknown model architecture: '(?P<why>[^'\n]*)'",
+        "the engine does not know its architecture, '{why}': use another model",
+    ),
+    (
+        r"error loading model vocabulary: (?P<why>[^\n]*)",
+        "the engine can't use its tokenizer ({why}): use another build of the model",
+    ),
+    (
+        r"chat template parsing error|failed to initialize chat template",
+        "its chat template can't be used ({why}): use another build of the model",
+    ),
+    (
+        r"not within the file bounds|unexpectedly reached end|failed to read key-value pairs",
+        "the file is cut off or damaged ({why}): fetch it again",
+    ),
+    (
+        r"illegal split|split\.|tensors? count mismatch",
+        "its parts do not fit together ({why}): fetch them again",
+    ),
+)
+
+
+def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
+    """Return the error for a model that was not loaded.
+
+    Args:
+        log: What the engine wrote.
+        ended: How its process ended, in a few words, where it did not say why.
+        memory: How many bytes it might have had.
+    """
+    for pattern, sentence in _KINDS:
+        if found := re.search(pattern, log):
+            why = found.groupdict().get("why") or _reason(log)
+            said = sentence.format(why=shorten(why), memory=f"{memory // 1_000_000:,}")
+            return BackendError(f"{path} can't be loaded: {said}.")
+    if ended:
+        return BackendError(
+            f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "
+            f"to do harm; use another model."
+        )
+    return BackendError(
+        f"{path} can't be loaded: it is damaged, or not as the engine expects it "
+        f"({_reason(log)}). Fetch it again, or use another model."
+    )
+
+
+def _reason(log: str) -> str:
+    """Return what the engine says went wrong, in its own words: an exception's, else the first."""
+    if errors := _ERROR.findall(log):
+        return shorten(errors[-1])
+    said = [found["said"] for line in log.splitlines() if (found := _HEAD.match(line))]
+    said = [_ORIGIN.sub("", line) for line in said if not any(noise in line for noise in _NOISE)]
+    last = log.strip().rpartition("\n")[2]
+    return shorten(_PREFIX.sub("", said[0]) if said else last) or "no reason"

@@ -1,0 +1,245 @@
+"""Models that do harm or are damaged: the engine's process bears it, and ORE has the last word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ore.backends import Settings, engine, engine_load
+from ore.backends.embedded import EmbeddedReasoner
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    CapabilityError,
+    FileAccessError,
+    IncompleteAnswerError,
+)
+from ore.types import Message
+from tests.support.gguf import CHATML, tiny_model, write_model
+from tests.support.process import run, start, until
+
+pytestmark = pytest.mark.skipif(
+    engine_load.engine_version() is None, reason="the engine is not installed"
+)
+FEW = {"num_predict": 4}
+ASK = [Message("user", "Hi.")]
+TRAP = [Message("user", "Trap.")]
+LOOP = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"
+DOUBLE = "{% for a in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}"
+LARGE = "{% set ns = namespace(x='" + "a" * 4096 + "') %}" + DOUBLE
+ITSELF = "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}"
+
+
+def trap(template: str) -> str:
+    """A template that is harmless until a message is the trap."""
+    start_, end_ = "{% if messages[-1]['content'] == 'Trap.' %}", "{% endif %}"
+    return f"{CHATML}{start_}{template}{end_}"
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that are there."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path, monkeypatch):
+    """Whatever a model does, no process and no folder outlive the reasoner."""
+    before = children()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    yield
+    until(lambda: children() <= before)
+    until(lambda: not list(scratch.iterdir()))
+
+
+def ask(path: Path, messages: list[Message] = ASK, **settings):
+    with closing(EmbeddedReasoner(str(path), Settings(options=FEW, **settings))) as reasoner:
+        return reasoner.reason(messages)
+
+
+def template(tmp_path: Path, text: str) -> Path:
+    return write_model(tmp_path / "m.gguf", tokenizer__chat_template=text)
+
+
+def test_a_model_that_is_written_for_a_test_answers(tmp_path):
+    assert ask(write_model(tmp_path / "m.gguf")).metadata["eval_count"] == 4
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
+def test_a_template_without_an_end_meets_the_deadline(tmp_path, text):
+    with pytest.raises(BackendTimeoutError, match="deadline"):
+        ask(template(tmp_path, text), TRAP, deadline=1.0)
+
+
+def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_load, "_LOAD_SECONDS", 0.5)
+    with pytest.raises(BackendError, match="template may go round in circles: use another model"):
+        ask(template(tmp_path, LOOP))
+
+
+def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_BEGIN_SECONDS", 0.5)
+    with pytest.raises(BackendError, match="did not begin with the prompt in 0.5 seconds"):
+        ask(template(tmp_path, trap(LOOP)), TRAP)
+
+
+@pytest.mark.parametrize("text", [LARGE, trap(LARGE)], ids=["at the load", "in a turn"])
+def test_a_template_that_makes_large_text_gets_no_more_memory(tmp_path, text, monkeypatch):
+    monkeypatch.setattr(engine_load, "_SPARE_BYTES", 200 << 20)
+    before = peak_of_children()
+    with pytest.raises(BackendError, match="needs more .*MB that ORE lets it have"):
+        ask(template(tmp_path, text), TRAP)
+    assert peak_of_children() - before < 1 << 30
+
+
+def peak_of_children() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+
+
+@pytest.mark.invariant
+def test_a_template_that_includes_itself_is_a_sentence_and_the_next_turn_works(tmp_path):
+    with pytest.raises(BackendError, match=r"the engine crashed over it \(SIGSEGV\)"):
+        ask(template(tmp_path, ITSELF))
+    path = template(tmp_path, trap(ITSELF))
+    with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
+        before = reasoner.reason(ASK).content
+        with pytest.raises(IncompleteAnswerError, match=r"\(SIGSEGV\): nothing was kept"):
+            reasoner.reason(TRAP)
+        assert reasoner.reason(ASK).content == before
+
+
+def test_an_engine_that_is_killed_between_two_turns_is_loaded_again(tmp_path):
+    path = write_model(tmp_path / "m.gguf")
+    with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
+        before = reasoner.reason(ASK).content
+        (child,) = children()
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        assert reasoner.reason(ASK).content == before
+
+
+def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
+    with pytest.raises(BackendError) as raised:
+        ask(template(tmp_path, trap("{{ raise_exception('Only one system message') }}")), TRAP)
+    assert str(raised.value) == (
+        "The embedded engine refused the turn: Only one system message. Change the prompt, or use "
+        "another model."
+    )
+
+
+WHOLE = tiny_model()
+QUERY = WHOLE.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight")
+
+
+def patched(at: int, data: bytes) -> bytes:
+    return WHOLE[:at] + data + WHOLE[at + len(data) :]
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (
+            tiny_model(tokenizer__chat_template="{% for m in %}"),
+            "its chat template can't be used (",
+        ),
+        (tiny_model(tokenizer__chat_template="{{ raise_exception('No.') }}"), "be used (No)"),
+        (tiny_model(general__architecture="martian"), "does not know its architecture, 'martian'"),
+        (
+            tiny_model(tokenizer__ggml__model="martian"),
+            "its tokenizer (unknown tokenizer: 'martian')",
+        ),
+        (tiny_model(tokenizer__ggml__tokens=None), "its tokenizer (cannot find tokenizer vocab"),
+        (WHOLE[:-5000], "cut off or damaged (tensor 'blk.0.ffn_down.weight' data is not within"),
+        (WHOLE[:600], "cut off or damaged (failed to read key-value pairs)"),
+        (b"GGUF" + bytes(1000), "damaged, or not as the engine expects it (bad GGUF version: 0)"),
+        (patched(4, b"\x09"), "not as the engine expects it (this GGUF file is version 9"),
+        (patched(8, b"\xff" * 8), "(number of tensors is -1"),
+        (patched(QUERY + 4, b"\xff" * 8), "has invalid number of elements"),
+        (patched(QUERY + 20, b"\x63"), "has invalid ggml type 99"),
+        (patched(QUERY + 24, b"\xff" * 7 + b"\x7f"), "has offset 9223372036854775807"),
+        (tiny_model(llama__block_count=None), "key not found in model: llama.block_count"),
+        (tiny_model(llama__block_count=2), "tensor 'blk.1.attn_norm.weight' not found"),
+        (tiny_model(llama__block_count=4_000_000_000), "crashed over it (SIGABRT)"),
+    ],
+    ids=(
+        "template,raises,architecture,tokenizer,tokens,cut,head,zeros,version,tensors,dims,type,"
+        "offset,layers,more layers,absurd layers"
+    ).split(","),
+)
+def test_each_kind_of_failure_to_load_has_its_sentence(tmp_path, data, said, capfd):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(data)
+    with pytest.raises(BackendError) as raised:
+        ask(path)
+    assert f"{path} can't be loaded: " in str(raised.value) and said in str(raised.value)
+    assert "\n" not in str(raised.value) and str(raised.value).endswith(".")
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name, value", [("pooling_type", 1), ("attention.causal", False)])
+def test_a_model_for_embeddings_is_refused(tmp_path, name, value):
+    path = write_model(tmp_path / "m.gguf", **{f"llama__{name.replace('.', '__')}": value})
+    with pytest.raises(CapabilityError, match="is a model for embeddings and writes no text"):
+        ask(path)
+
+
+@pytest.mark.parametrize(
+    "part, said", [(1, r"m-00002-of-00002.gguf is not beside it"), (2, "is part 2 of 2 of a split")]
+)
+def test_a_part_of_a_split_model_is_told_before_it_is_loaded(tmp_path, part, said):
+    path = write_model(tmp_path / f"m-0000{part}-of-00002.gguf")
+    with pytest.raises(FileAccessError, match=said):
+        ask(path)
+
+
+@pytest.mark.invariant
+def test_a_session_is_whole_after_a_turn_that_crashed_the_engine(tmp_path, home):
+    path = template(tmp_path, trap(ITSELF))
+    flags = ("--session", "s", "--model", str(path), "-o", "num_predict=4")
+    assert run(*flags, "Hi.").code == 0
+    file = home / ".ore/sessions/s.json"
+    kept = file.read_bytes()
+    done = run(*flags, "Trap.")
+    assert done.code == 1 and "SIGSEGV" in done.err and len(done.err.splitlines()) == 1
+    assert file.read_bytes() == kept
+    assert run(*flags, "Hi.").code == 0
+    assert len(json.loads(file.read_bytes())["messages"]) == 4
+
+
+@pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
+@pytest.mark.parametrize(
+    "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, 137)]
+)
+def test_a_signal_ends_a_loop_and_the_engine_goes_with_ore(tmp_path, text, sign, code):
+    process = start("--model", str(template(tmp_path, text)), "Trap.", stdin=subprocess.DEVNULL)
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: listed.read_text().split())
+    (child,) = listed.read_text().split()
+    until(lambda: ticks(child) > 30 if text == LOOP else ticks(child) > 60)
+    process.send_signal(sign)
+    out, err = process.communicate(timeout=60)
+    assert 128 - process.returncode == code or process.returncode == code
+    assert b"Traceback" not in err
+    until(lambda: not Path(f"/proc/{child}").exists())
+    if sign == signal.SIGKILL:  # nobody was left to remove it
+        for left in (tmp_path / "scratch").iterdir():
+            for file in left.iterdir():
+                file.unlink()
+            left.rmdir()
+
+
+def ticks(pid: str) -> int:
+    """How long a process has computed, in hundredths of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
