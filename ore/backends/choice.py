@@ -20,6 +20,7 @@ from ore.backends.address import (
 )
 from ore.errors import ModelNotFoundError, UsageError
 from ore.files.extras import install_command
+from ore.files.neutral import one_line
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
     from ore.backends.embedded import EmbeddedBackend
@@ -38,6 +39,7 @@ class Choice:
         host: The server that was named, or None.
         seconds: How long the choice of a model may take; None is as long as any question.
         pulls: Whether a model is to be fetched, not asked.
+        answers: Whether a model is asked; a list of models or a plan asks none.
     """
 
     backend: str | None = None
@@ -45,6 +47,7 @@ class Choice:
     host: str | None = None
     seconds: float | None = None
     pulls: bool = False
+    answers: bool = True
 
 
 def open_backend(
@@ -57,7 +60,7 @@ def open_backend(
     """Return the backend that the user and the environment ask for.
 
     ``auto`` is Ollama, but for one case: no host was named, nothing answers on the default
-    address, and the embedded model is installed (to fetch it, the engine is enough).
+    address, and the embedded engine has the model (to fetch it, the engine is enough).
 
     Args:
         env_files: The file that a variable of ``environ`` was read from, where it was.
@@ -65,7 +68,8 @@ def open_backend(
         warning: Told when ``auto`` went to the embedded model.
 
     Raises:
-        UsageError: ``ORE_BACKEND`` or the host is illegal, or they contradict ``--model``.
+        UsageError: ``ORE_BACKEND``, the host or the model's name is illegal, or they contradict each
+            other.
     """
 
     def with_file(host: Host) -> Host:
@@ -132,7 +136,18 @@ def _embedded(model: str | None) -> EmbeddedBackend:
 def _ollama(host: Host, model: str | None, wanted: Choice) -> OllamaBackend:
     from ore.backends.ollama import OllamaBackend
 
+    _check_name(wanted.model or "-")
     return OllamaBackend(host, model, seconds=wanted.seconds)
+
+
+def _check_name(model: str) -> None:
+    """Refuse what can't be a model of Ollama's, which would only say that one is required."""
+    parts = model.rpartition("://")[2].split("/")
+    if len(parts) > 3 or not all(parts):
+        raise UsageError(
+            f"'{one_line(model)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
+            f"HOST/NAMESPACE/NAME, each with :TAG or without."
+        )
 
 
 def _auto(
@@ -142,16 +157,24 @@ def _auto(
     notice: Callable[[str], None],
     warning: Callable[[str], None],
 ) -> Backend:
-    """Return Ollama where it answers, else the embedded model where it is installed, else Ollama."""
+    """Return Ollama where it answers, else the embedded engine where it has the model, else Ollama."""
     backend = _ollama(host, model, wanted)
     if backend.answers():
         return backend
     embedded = _embedded(model)
-    if embedded.has_engine() if wanted.pulls else embedded.is_installed():
-        warning(
-            f"Ollama does not answer on {host.url}: using the embedded model, a small one to "
-            f"try things with."
-        )
+    has_engine = embedded.has_engine()
+    if has_engine and wanted.pulls:
+        notice("Ollama does not answer: the model is fetched for the embedded engine.")
         return embedded
-    notice(f"To try ORE without Ollama: {install_command('embedded')}, then --pull smollm2:135m.")
+    if has_engine and embedded.is_installed():
+        chosen = wanted.model or embedded.default_model()
+        if not wanted.answers and wanted.model is None:
+            return embedded
+        if chosen in embedded.models():
+            if wanted.answers:
+                warning(f"Ollama does not answer: the embedded {chosen} does.")
+            return embedded
+        return backend  # says what became of the model that was asked for
+    first = "" if has_engine else f", after {install_command('embedded')}"
+    notice(f"To try ORE without Ollama: --pull smollm2:135m{first}")
     return backend

@@ -16,6 +16,7 @@ _LEAST, _MOST = -(2**31), 2**32 - 1
 _UNITS = r"(?:ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"-?(?:(?:\d+\.?\d*|\.\d+){_UNITS})+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
 _MOST_DIGITS = 40
 
 
@@ -109,6 +110,8 @@ def _parsed(key: str, text: str) -> Any:
     try:
         value = read(text)
     except (KeyError, ValueError):
+        if read is _whole and _DIGITS.fullmatch(text):
+            kind = f"from {_LEAST:,} to {_MOST:,}"
         raise UsageError(f"The option '{key}' must be {kind}, not '{text}'.") from None
     if value == "":
         raise UsageError(f"The option '{key}' needs a value.")

@@ -116,6 +116,7 @@ def _dispatch(
             host=chosen.host,
             seconds=min(bounds, default=None),
             pulls=chosen.pull is not None,
+            answers=not (chosen.list_models or chosen.dry_run),
         )
         make = open_backend or choice.open_backend
         return make(wanted, os.environ, env_files, console.notice, console.warning)

@@ -43,6 +43,10 @@ def embedded(monkeypatch):
     def there(*, engine: bool, model: bool) -> None:
         monkeypatch.setattr(EmbeddedBackend, "has_engine", lambda self: engine)
         monkeypatch.setattr(EmbeddedBackend, "is_installed", lambda self: engine and model)
+        monkeypatch.setattr(EmbeddedBackend, "models", lambda self: ["smollm2:135m"] * model)
+        monkeypatch.setattr(
+            EmbeddedBackend, "default_model", lambda self: self._model or "smollm2:135m"
+        )
 
     return there
 
@@ -64,19 +68,51 @@ def test_a_named_backend_is_used_whether_it_answers_or_not(wanted, environ, name
     assert (backend.name, notices) == (name, [])
 
 
-def test_auto_goes_to_the_embedded_model_and_warns(no_ollama, embedded):
+@pytest.mark.parametrize("wanted", [Choice(), Choice(model="smollm2:135m")])
+def test_auto_goes_to_the_embedded_model_and_names_it_in_a_short_line(wanted, no_ollama, embedded):
     embedded(engine=True, model=True)
-    backend, said = opened(Choice())
+    backend, said = opened(wanted)
     assert backend.name == "embedded"
-    assert len(said) == 1 and said[0].startswith("warning: ") and OLLAMA_URL in said[0]
+    assert said == ["warning: Ollama does not answer: the embedded smollm2:135m does."]
 
 
-def test_auto_without_an_embedded_model_is_ollama_with_a_hint(no_ollama, embedded):
-    embedded(engine=True, model=False)
+@pytest.mark.parametrize(
+    "wanted", [Choice(answers=False), Choice(answers=False, model="smollm2:135m")]
+)
+def test_auto_says_nothing_where_no_model_answers(wanted, no_ollama, embedded):
+    embedded(engine=True, model=True)
+    backend, said = opened(wanted)
+    assert (backend.name, said) == ("embedded", [])
+
+
+@pytest.mark.parametrize(
+    "wanted, environ",
+    [(Choice(model="llama3.2"), {}), (Choice(), {"ORE_MODEL": "llama3.2"})],
+)
+def test_a_model_that_only_ollama_can_have_is_asked_there(wanted, environ, no_ollama, embedded):
+    embedded(engine=True, model=True)
+    backend, said = opened(wanted, environ)
+    assert (backend.name, said) == ("ollama", [])
+
+
+@pytest.mark.parametrize("engine", [True, False])
+def test_auto_without_an_embedded_model_is_ollama_with_a_hint(engine, no_ollama, embedded):
+    embedded(engine=engine, model=False)
     backend, notices = opened(Choice())
     assert backend.name == "ollama"
-    assert len(notices) == 1 and "--pull smollm2:135m" in notices[0]
-    assert not notices[0].startswith("warning: ")
+    assert len(notices) == 1 and notices[0].startswith("To try ORE without Ollama: --pull smollm2")
+    assert ("install" in notices[0]) == (not engine)  # nothing that is there already
+
+
+@pytest.mark.parametrize("model", ["a/b/c/d", "/home/me/model", "a//b", "a/"])
+def test_what_can_t_be_a_name_of_ollama_s_is_refused(model):
+    with pytest.raises(UsageError, match="can't be a model's name"):
+        opened(Choice(model=model, host="127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("model", ["a", "a/b:c", "hf.co/U/R:X.gguf", "http://h:1/n/m", "x@y"])
+def test_what_may_be_a_name_of_ollama_s_is_asked_for(model):
+    assert opened(Choice(model=model, host="127.0.0.1:9"))[0].name == "ollama"
 
 
 def test_fetching_the_embedded_model_needs_the_engine_only(no_ollama, embedded):
