@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ore.backends.http import REPLY_LIMIT
-from ore.errors import ExtraNotInstalledError, FileAccessError, SchemaMismatchError, UsageError
+from ore.backends.schema_fields import parse_fields
+from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
 from ore.files import read_regular
 from ore.files.extras import install_command
 from ore.reasoner import Reasoner
@@ -20,21 +23,23 @@ _MOST_SHOWN = 400
 
 
 def read_schema(text: str) -> dict[str, Any]:
-    """Return the JSON Schema that ``text`` is, or that the file of that name holds.
+    """Return the JSON Schema that ``text`` is, in full or in short, or that the file of that name holds.
 
-    What begins with ``{`` is the schema itself. Nothing is fetched: every ``$ref`` must lead to a
+    What begins with ``{`` is the schema itself; what is no file may be its short form. Nothing is fetched: every ``$ref`` must lead to a
     place in the schema, or to a published meta-schema.
 
     Raises:
         ExtraNotInstalledError: The package ``jsonschema`` is missing.
         FileAccessError: The file can't be read.
-        UsageError: It is not a JSON object, not a schema, or can't be applied to anything.
+        UsageError: It is none of these, not a schema, or can't be applied to anything.
     """
     jsonschema = _import_jsonschema()
     if text.lstrip().startswith("{"):
         source, data = "--schema", text.encode("utf-8")
+    elif os.path.exists(text) or _is_path(text):
+        source, data = text, read_regular(text, MOST_SCHEMA_BYTES)
     else:
-        source, data = text, _read(text)
+        return _parse_fields(text)
     try:
         schema = strictjson.parse(data, limit=MOST_SCHEMA_BYTES)
         if not isinstance(schema, dict):
@@ -98,16 +103,18 @@ class SchemaReasoner(Reasoner):
         self.inner.close()
 
 
-def _read(path: str) -> bytes:
+def _is_path(text: str) -> bool:
+    """Whether a text can only be meant as a file, which is not there."""
+    return text.lower().endswith(".json") or ("/" in text and not re.search(r"[\s,:]", text))
+
+
+def _parse_fields(text: str) -> dict[str, Any]:
     try:
-        return read_regular(path, MOST_SCHEMA_BYTES)
-    except FileAccessError as exc:
-        try:
-            strictjson.parse(path.encode("utf-8"), limit=MOST_SCHEMA_BYTES)
-        except ValueError:
-            raise exc from None
+        return parse_fields(text)
+    except ValueError as exc:
         raise UsageError(
-            f"--schema takes a JSON object, or a file that holds one, and {_short(path)} is neither."
+            f"--schema takes a JSON object, a file that holds one, or fields as in 'name, age int', "
+            f"and {_short(text)} is none of them: {_short(str(exc))}."
         ) from exc
 
 

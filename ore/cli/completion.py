@@ -14,7 +14,7 @@ from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.tools import TOOL_REGISTRY, Permission
 
-_FILES = ("PATH", "FILE", "FILE|JSON")
+_FILES = ("PATH", "FILE", "SCHEMA")
 """The names of values that are completed as files."""
 
 _NAMES = """\

@@ -106,7 +106,7 @@ FLAGS = {
             "default: its own",
             choices=("on", "off", "low", "medium", "high"),
         ),
-        Flag("--schema FILE|JSON", "a JSON Schema that the answer must match", daily=True),
+        Flag("--schema SCHEMA", "the answer's shape: fields, JSON Schema, or a file", daily=True),
         Flag("-n, --no-stdin", "do not read stdin, as in a loop over lines of a file"),
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
     ),

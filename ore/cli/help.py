@@ -34,7 +34,7 @@ EXAMPLES = {
     "--list-personas": "ore --list-personas",
     "--option": 'ore -o temperature=0 -o seed=7 "Why is the sky blue?"',
     "--think": 'ore --think low "What is 17 times 23?"',
-    "--schema": 'ore --schema person.json "Invent a person"',
+    "--schema": 'ore --schema "name, age int" "Invent a person"',
     "--no-stdin": 'ore -n "Why is the sky blue?"',
     "--image": 'ore --image cat.png "What is in the picture?"',
     "--file": 'ore -f notes.txt -f plan.txt "What is missing in the plan?"',

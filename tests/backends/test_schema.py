@@ -110,9 +110,72 @@ def test_a_schema_file_that_is_not_an_object_or_is_missing_is_refused(ore, tmp_p
 def test_json_that_is_not_an_object_is_told_from_a_file_that_is_not_there(ore, text):
     result = ore("hi", "--schema", text)
     assert (result.code, result.calls) == (2, [])
-    assert result.err.endswith(
-        f"--schema takes a JSON object, or a file that holds one, and {text} is neither.\n"
-    )
+    assert f"fields as in 'name, age int', and {text} is none of them: " in result.err
+
+
+SHORT = [
+    ("name, age int", {"name": "string", "age": "integer"}),
+    (
+        "name str,tall bool , weight float",
+        {"name": "string", "tall": "boolean", "weight": "number"},
+    ),
+    ("name,", {"name": "string"}),
+    ("age int", {"age": "integer"}),
+    ("größe float, first-name", {"größe": "number", "first-name": "string"}),
+    ("name\n  age int,\n\n", {"name": "string", "age": "integer"}),
+]
+
+
+@pytest.mark.parametrize("text, types", SHORT)
+def test_a_schema_may_be_written_in_short(text, types):
+    assert read_schema(text) == {
+        "type": "object",
+        "properties": {name: {"type": kind} for name, kind in types.items()},
+        "required": list(types),
+    }
+
+
+def test_a_field_of_the_short_form_may_be_described():
+    schema = read_schema("bio: who, in short\nspeed int: in km/h")
+    assert schema["properties"] == {
+        "bio": {"type": "string", "description": "who, in short"},
+        "speed": {"type": "integer", "description": "in km/h"},
+    }
+
+
+def test_an_answer_has_to_fit_the_short_form(ore):
+    assert ore("hi", "--schema", "name, age int", replies=['{"name": "Ida", "age": 7}']).code == 0
+    assert ore("hi", "--schema", "name, age int", replies=['{"name": "Ida"}']).code == 3
+
+
+def test_a_file_wins_over_the_short_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "age int").write_text(TEXT)
+    assert read_schema("age int") == CITY
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("name, age integer", "'age integer' is not NAME, NAME TYPE or NAME TYPE: DESCRIPTION"),
+        ("name, 5", "'5' is not NAME"),
+        ("name, name int", "the field 'name' stands there twice"),
+        ("person", "one name may be anything"),
+        (",", "one name may be anything"),
+        ("Invent a person, please", "'Invent a person' is not NAME"),
+    ],
+)
+def test_a_text_that_is_no_schema_is_not_called_a_file(ore, text, why):
+    result = ore("hi", "--schema", text)
+    assert (result.code, result.calls) == (2, [])
+    assert why in result.err and "can't be read" not in result.err
+
+
+@pytest.mark.parametrize("path", ["none.json", "my city.JSON", "schemas/city", "./city"])
+def test_a_file_that_is_not_there_is_called_one(ore, path):
+    result = ore("hi", "--schema", path)
+    assert (result.code, result.calls) == (1, [])
+    assert f"{path} can't be read: no such file" in result.err
 
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
