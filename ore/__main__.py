@@ -8,6 +8,13 @@ import sys
 from io import StringIO
 
 from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
+from ore.files.trust import distrust_path
+
+SETTABLE = frozenset(
+    "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OPENAI_API_KEY OPENAI_BASE_URL ORE_BACKEND "
+    "ORE_HISTORY ORE_HOME ORE_MODEL ORE_MODEL_DIR ORE_NO_HISTORY ORE_STREAM".split()
+)
+"""What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 
 
 def start() -> None:
@@ -44,17 +51,23 @@ def load_env_files() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in filter(os.path.isfile, _env_files()):
         try:
-            values, bad = _read(path)
+            why = _distrust(path)
+            values, bad = ({}, []) if why else _read(path)
         except (ImportError, OSError, ValueError):
             found[path] = ""
             continue
+        if why:
+            found[f"{path} ({why})"] = ""
         found.update({f"line {line} of {path}": "" for line in bad})
         for name, value in values.items():
             if value is None or name in os.environ:
                 continue
+            if name not in SETTABLE:
+                found[f"the variable {name!r} of {path} (a file sets ORE's only)"] = ""
+                continue
             try:
                 os.environ[name] = value
-            except (OSError, ValueError):  # a NUL in it, or a "=" in its name
+            except (OSError, ValueError):  # a NUL in it
                 found[f"the variable {name!r} of {path}"] = ""
             else:
                 found[name] = path
@@ -76,6 +89,18 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
         text = file.read()
     bad = [each.original.line for each in parse_stream(StringIO(text)) if each.error]
     return dotenv_values(stream=StringIO(text), interpolate=True), bad
+
+
+def _distrust(path: str) -> str:
+    """Return why a file can't be trusted, or its folder; one beside the program is as good as it."""
+    folder = os.path.dirname(path)
+    program = os.path.join(folder, "main.py")
+    if os.path.isfile(program):
+        own, other = os.stat(program), os.stat(path)
+        if own.st_uid == other.st_uid and not other.st_mode & ~own.st_mode & 0o022:
+            return ""
+        return distrust_path(path)
+    return distrust_path(folder) or distrust_path(path)
 
 
 def _env_files() -> list[str]:

@@ -232,9 +232,9 @@ def test_a_missing_session_is_named(store, use, is_made):
 def test_a_folder_that_others_can_write_to_is_neither_read_nor_written(store):
     store.save(Session(), "talk")
     store.root.chmod(0o777)
-    with pytest.raises(FileAccessError, match="run chmod 700"):
+    with pytest.raises(FileAccessError, match="run chmod go-w"):
         store.load("talk")
-    with pytest.raises(SessionNotSavedError, match="run chmod 700"):
+    with pytest.raises(SessionNotSavedError, match="run chmod go-w"):
         store.save(Session(), "new")
     with pytest.raises(FileAccessError):
         store.list()

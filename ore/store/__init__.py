@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ore.errors import InvalidSessionError, SessionError, SessionExistsError, SessionNotFoundError
 from ore.files.folder import Folder
-from ore.files.home import ore_home
+from ore.files.trust import home_folder
 from ore.store.facts import Found, Salvaged, SessionDetails, describe, search
 from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
@@ -64,7 +64,7 @@ class FileSessionStore(SessionStore):
         wait: How long a save that does not hold the lock waits for another process, in seconds.
 
     Raises:
-        HomeError: No absolute home is known.
+        HomeError: No absolute home is known, or others can write to it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FileSessionStore(SessionStore):
         report: Callable[[str], None] | None = None,
         wait: float = 10.0,
     ) -> None:
-        self.root = ore_home() / "sessions" if root is None else Path(root).absolute()
+        self.root = home_folder("sessions") if root is None else Path(root).absolute()
         self._report = report or (lambda sentence: None)
         self._wait = wait
         self._files = SessionFiles(self.root)

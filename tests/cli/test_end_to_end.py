@@ -269,9 +269,10 @@ class TestEnvFiles:
     @pytest.mark.parametrize(
         "line, bad",
         [
-            ("ORE_X=a\0b", "the variable 'ORE_X'"),
-            ("'a=b'=c", "the variable 'a=b'"),
-            ("no assignment at all", "line 2"),
+            ("ORE_HOME=a\0b", "the variable 'ORE_HOME' of {}"),
+            ("'a=b'=c", "the variable 'a=b' of {} (a file sets ORE's only)"),
+            ("PYTHONPATH=/x", "the variable 'PYTHONPATH' of {} (a file sets ORE's only)"),
+            ("no assignment at all", "line 2 of {}"),
             ("ORE_X", None),
         ],
     )
@@ -280,7 +281,7 @@ class TestEnvFiles:
     ):
         env_file.write_text(f"OLLAMA_HOST={server.url}\n{line}\nORE_MODEL=mistral\n")
         result = run("Hi")
-        said = f"{bad} of {env_file} can't be used, so it was ignored.\n" if bad else ""
+        said = f"{bad.format(env_file)} can't be used, so it was ignored.\n" if bad else ""
         assert (result.out, result.err) == ("Paris.\n", said)
         assert server.chats[0].json["model"] == "mistral"
 
@@ -292,17 +293,17 @@ class TestEnvFiles:
     def test_each_variable_that_was_set_is_returned_with_its_file_and_no_other(
         self, env_file, monkeypatch
     ):
-        for name in ("ORE_MODEL", "ORE_X"):
+        for name in ("ORE_MODEL", "ORE_STREAM"):
             monkeypatch.setenv(name, "")
             monkeypatch.delenv(name)
         monkeypatch.setenv("ORE_BACKEND", "ollama")
-        env_file.write_text("ORE_MODEL=mistral\nORE_BACKEND=nothing\nORE_X=a\0b\n")
+        env_file.write_text("ORE_MODEL=mistral\nORE_BACKEND=nothing\nORE_STREAM=a\0b\n")
         assert load_env_files() == {
             "ORE_MODEL": str(env_file),
-            f"the variable 'ORE_X' of {env_file}": "",
+            f"the variable 'ORE_STREAM' of {env_file}": "",
         }
         assert (os.environ["ORE_MODEL"], os.environ["ORE_BACKEND"]) == ("mistral", "ollama")
-        assert "ORE_X" not in os.environ
+        assert "ORE_STREAM" not in os.environ
 
 
 ENDING = """

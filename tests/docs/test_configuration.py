@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.__main__ import SETTABLE
 from tests.support import configuration, process
 from tests.support.fake_ollama import FakeOllama
 from tests.support.generated import hold
@@ -56,3 +57,10 @@ def test_a_flag_wins_over_a_variable_over_a_file_over_the_default(
         env = process.environment(OLLAMA_HOST=fake.url, ORE_MODEL=variable)
         plan = process.run("hi", *flags, "--dry-run", env=env)
         assert json.loads(plan.out)["model_id"] == winner
+
+
+@pytest.mark.invariant
+def test_a_file_sets_what_ore_documents_but_no_program_library_certificate_or_home():
+    beyond = {"EDITOR", "VISUAL", "HOME", "OMP_WAIT_POLICY", "TERM"}
+    beyond |= {"SSL_CERT_DIR", "SSL_CERT_FILE"}
+    assert SETTABLE == set(configuration.VARIABLES) - beyond

@@ -53,12 +53,20 @@ def test_a_folder_is_made_also_where_the_file_system_syncs_files_only(tmp_path):
     make("refused", make("synced").index("fsync") + 1)
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+@pytest.mark.parametrize("mode", [0o702, 0o722, 0o777])
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
-    with pytest.raises(FileAccessError, match="Others can write to .*: run chmod 700 on it."):
+    with pytest.raises(FileAccessError, match="is used: others can write to it; run chmod go-w "):
         with Folder(tmp_path):
             pass
+
+
+def test_a_file_that_others_can_write_to_is_refused(tmp_path, folder):
+    folder.replace("file", ".tmp", [b"x"], 0o600)
+    assert folder.read("file", 10)[0] == b"x"
+    (tmp_path / "private/file").chmod(0o606)
+    with pytest.raises(UnfitFileError, match="others can write to it; run chmod go-w "):
+        folder.read("file", 10)
 
 
 def test_a_folder_is_closed_when_its_block_ends_and_when_it_is_refused(tmp_path):

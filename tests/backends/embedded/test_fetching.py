@@ -87,11 +87,14 @@ def test_the_file_is_placed_whole_and_nothing_else_is_left(pinned, target):
     assert [oct(folder.stat().st_mode)[-3:] for folder in target.parents[:2]] == ["700", "700"]
 
 
-def test_a_pip_that_lies_in_the_current_folder_is_not_run(pinned, target, tmp_path, monkeypatch):
+def test_a_pip_of_the_current_folder_or_of_pythonpath_is_not_run(
+    pinned, target, tmp_path, monkeypatch
+):
     (tmp_path / "pip.py").write_text("open('ran', 'w').close(); raise SystemExit(7)")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     fetch(pinned, target, nothing)
-    assert target.exists() and not (tmp_path / "ran").exists()
+    assert target.exists() and not list(tmp_path.rglob("ran"))
 
 
 @pytest.mark.parametrize(

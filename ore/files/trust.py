@@ -1,0 +1,81 @@
+"""Whom a file belongs to and who else can write to it, judged as ``ssh`` does.
+
+Whoever can write to a user's skills, sessions or variables would choose what a model is told, and
+where prompts go.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from importlib import import_module
+from pathlib import Path
+
+from ore.errors import HomeError
+from ore.files.home import ore_home
+from ore.files.neutral import one_line
+
+
+def distrust(status: os.stat_result, path: Path | str) -> str:
+    """Return why the file or folder ``path`` can't be trusted, and what to run; ``""`` if it can.
+
+    It belongs to this user, to root, or to whoever called ``sudo``; and nobody else can write to
+    it. Its group may, where the user is all of it: many systems give each user such a group.
+    """
+    shown = one_line(shlex.quote(str(path)))
+    if status.st_uid not in _owners():
+        return f"it belongs to another user; run chown {os.geteuid()} {shown}"
+    mode = status.st_mode
+    if mode & stat.S_IWOTH or mode & stat.S_IWGRP and not _is_private(status.st_gid):
+        return f"others can write to it; run chmod go-w {shown}"
+    return ""
+
+
+def distrust_path(path: Path | str) -> str:
+    """Return what ``distrust`` says of ``path``, or of the link there; nothing if it is not there.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    try:
+        link = os.lstat(path)
+        if stat.S_ISLNK(link.st_mode) and link.st_uid not in _owners():
+            return distrust(link, path)
+        return distrust(os.stat(path), path)
+    except FileNotFoundError:
+        return ""
+
+
+def home_folder(name: str) -> Path:
+    """Return the folder ``name`` of ORE's home; it need not exist.
+
+    Raises:
+        HomeError: No home is known; or it, or the folder, is not this user's alone.
+    """
+    home = ore_home()
+    for path in (home, home / name):
+        try:
+            why = distrust_path(path)
+        except OSError:  # what it is used for says so
+            continue
+        if why:
+            raise HomeError(f"Nothing in {one_line(str(path))} is used: {why}.")
+    return home / name
+
+
+def _owners() -> set[int]:
+    owners = {0, os.geteuid()}
+    caller = os.environ.get("SUDO_UID", "")
+    return owners | {int(caller)} if 0 == os.geteuid() and caller.isdecimal() else owners
+
+
+def _is_private(group: int) -> bool:
+    """Tell whether a group is this user's own: of the same name, and without other members."""
+    try:
+        user = import_module("pwd").getpwuid(os.geteuid())
+        found = import_module("grp").getgrgid(group)  # which no usual turn needs
+    except KeyError:
+        return False
+    is_own = found.gr_gid == user.pw_gid and found.gr_name == user.pw_name
+    return is_own and set(found.gr_mem) <= {user.pw_name}

@@ -1,0 +1,176 @@
+"""What others could have prepared is said and not used: ORE's home and all that is in it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+import pytest
+
+from ore.errors import HomeError
+from ore.files import read_confined
+from ore.files.trust import distrust, distrust_path, home_folder
+from tests.support.fake_ollama import FakeOllama
+from tests.support.process import environment, run
+from tests.support.skill_files import write_skill
+
+ME = os.geteuid()
+OTHER = 54_321  # no user and no group of any system
+MINE = pwd.getpwuid(ME).pw_gid
+
+
+def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
+    return os.stat_result((mode, 0, 0, 1, user, group, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFDIR, stat.S_IFREG])
+@pytest.mark.parametrize(
+    "mode, user, group, says",
+    [
+        (0o600, ME, OTHER, ""),
+        (0o755, ME, OTHER, ""),
+        (0o755, 0, 0, ""),
+        (0o775, ME, OTHER, "others can write to it; run chmod go-w /x/y"),
+        (0o702, ME, MINE, "others can write to it; run chmod go-w /x/y"),
+        (0o777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
+        (0o1777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
+        (0o600, OTHER, MINE, f"it belongs to another user; run chown {ME} /x/y"),
+    ],
+)
+def test_only_the_user_and_root_may_write(kind, mode, user, group, says):
+    assert distrust(status(kind | mode, user, group), "/x/y") == says
+
+
+def test_a_path_is_shown_so_that_it_can_be_pasted():
+    assert distrust(status(0o777), "/a b\n/c").endswith("run chmod go-w '/a b^J/c'")
+
+
+class Group:
+    def __init__(self, name: str, members: list[str], number: int = MINE):
+        self.gr_name, self.gr_mem, self.gr_gid = name, members, number
+
+
+NAME = pwd.getpwuid(ME).pw_name
+
+
+@pytest.mark.parametrize(
+    "group, trusted",
+    [
+        (Group(NAME, []), True),
+        (Group(NAME, [NAME]), True),
+        (Group(NAME, [NAME, "eve"]), False),
+        (Group("staff", []), False),
+        (Group(NAME, [], OTHER), False),
+    ],
+)
+def test_a_group_that_is_the_user_alone_may_write(group, trusted, monkeypatch):
+    """As umask 002 makes files on systems where each user has a group."""
+    monkeypatch.setattr("grp.getgrgid", lambda number: group)
+    assert (distrust(status(0o775, group=group.gr_gid), "/x") == "") is trusted
+
+
+@pytest.mark.parametrize("caller, trusted", [(str(OTHER), True), ("", False), ("x", False)])
+def test_root_trusts_who_called_sudo(caller, trusted, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setenv("SUDO_UID", caller)
+    assert (distrust(status(0o644, OTHER), "/x") == "") is trusted
+    monkeypatch.setattr("os.geteuid", lambda: 7)
+    assert distrust(status(0o644, OTHER), "/x") != ""
+
+
+def test_what_is_not_there_is_trusted(tmp_path):
+    assert distrust_path(tmp_path / "none") == ""
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    assert distrust_path(tmp_path / "nowhere") == ""
+
+
+def test_every_folder_on_the_way_to_a_file_is_judged(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").write_text("x")
+    judged: list[Path] = []
+    read_confined(tmp_path, "a/b/file", 10, judge=lambda _, path: judged.append(path) or "")
+    assert judged == [tmp_path, tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/file"]
+
+
+@pytest.fixture
+def full_home(home):
+    """A home with something of each kind in it, which only its user can write to."""
+    ore = home / ".ore"
+    for folder in (ore, ore / "skills", ore / "personas", ore / "sessions"):
+        folder.mkdir(mode=0o755)
+    write_skill(ore / "skills", "pdf", body="See [it](references/a.md).", references__a_md="A!")
+    (ore / "personas/terse.md").write_text("Be terse.")
+    (ore / "sessions/trip.json").write_text('{"id":"1","created_at":1.0,"messages":[]}')
+    (ore / ".env").write_text("ORE_MODEL=mistral\n")
+    for path in ore.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return ore
+
+
+USES = {
+    ".": [".env", "skills", "personas", "sessions"],
+    ".env": [".env"],
+    "skills": ["skills"],
+    "skills/pdf": ["skills"],
+    "skills/pdf/SKILL.md": ["skills"],
+    "skills/pdf/references": ["resource"],
+    "skills/pdf/references/a.md": ["resource"],
+    "personas": ["personas"],
+    "personas/terse.md": ["personas"],
+    "sessions": ["sessions"],
+    "sessions/trip.json": ["sessions"],
+}
+ASKS = {
+    "skills": ["--skill", "pdf"],
+    "resource": ["--skill", "pdf"],
+    "personas": ["--persona", "terse"],
+    "sessions": ["--resume-session", "trip"],
+}
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("path", USES)
+@pytest.mark.parametrize("how", ["mode", "owner"])
+def test_what_others_can_write_to_is_said_and_not_used(path, how, full_home):
+    changed = full_home / path
+    if how == "mode":
+        changed.chmod(changed.stat().st_mode | 0o002)
+    elif ME == 0:
+        os.chown(changed, OTHER, -1)
+    else:
+        pytest.skip("only root can give a file away")
+    step = "chmod go-w" if how == "mode" else "chown"
+    with FakeOllama(models=("llama3.2", "mistral")) as server:
+        env = environment(OLLAMA_HOST=server.url)
+        for use in USES[path]:
+            server.requests.clear()
+            done = run("Hi", *ASKS.get(use, ()), env=env)
+            assert f"{step} " in done.err and str(changed.parent) in done.err, (use, done)
+            if use == ".env":
+                assert (done.code, server.chats[0].json["model"]) == (0, "llama3.2")
+            elif use == "resource":
+                assert "A!" not in str(server.chats[0].json)
+            else:
+                assert (done.code, done.out, server.chats) == (1, "", [])
+
+
+def test_the_same_home_is_used_where_only_the_user_can_write(full_home):
+    with FakeOllama(models=("llama3.2", "mistral")) as server:
+        env = environment(OLLAMA_HOST=server.url)
+        flags = ["--skill", "pdf", "--persona", "terse", "--session", "trip"]
+        done = run("Hi", *flags, env=env)
+        assert (done.code, done.err) == (0, "")
+        sent = server.chats[0].json
+    assert sent["model"] == "mistral"
+    assert [each["content"] for each in sent["messages"]][0] == "Be terse."
+    assert "A!" in sent["messages"][1]["content"]
+
+
+def test_a_folder_of_home_names_itself_where_it_is_not_trusted(home):
+    (home / ".ore/models").mkdir(parents=True)
+    (home / ".ore/models").chmod(0o757)
+    with pytest.raises(HomeError, match=r"^Nothing in .*/\.ore/models is used: others can write"):
+        home_folder("models")
+    assert home_folder("skills") == home / ".ore/skills"
