@@ -171,7 +171,7 @@ def test_half_a_character_in_an_answer_becomes_a_replacement():
         (("",), {}, "No model was named"),
         (("  ",), {}, "No model was named"),
         ((None,), {}, "No model was named"),
-        (("m", "a b"), {}, "The server's address is 'a b'"),
+        (("m", "a b"), {}, "The server's address can't be used (it is not a host name)"),
         (("m",), {"timeout": 0}, "The timeout must be above 0 seconds"),
         (("m",), {"deadline": -1.5}, "The deadline must be above 0 seconds"),
         (("m",), {"deadline": float("nan")}, "The deadline must be above 0 seconds"),

@@ -217,6 +217,6 @@ def _bad(source: str, text: str, why: str) -> UsageError:
     found = _SHOWABLE.match(unquoted(text))
     begins = f", which begins with {found[0]}," if found else ""
     return UsageError(
-        f"{named}{begins} is not a server's address ({why}): write it like 127.0.0.1:11434 or "
+        f"{named}{begins} can't be used ({why}): write it like 127.0.0.1:11434 or "
         f"https://example.com."
     )

@@ -97,7 +97,7 @@ def test_a_bad_address_is_refused_with_the_reason(text, why):
     with pytest.raises(UsageError) as caught:
         normalise_ollama(text, "OLLAMA_HOST")
     said = str(caught.value)
-    assert re.fullmatch(r"OLLAMA_HOST(, which begins with \S+,)? is not a server's .*", said)
+    assert re.fullmatch(r"OLLAMA_HOST(, which begins with \S+,)? can't be used .*", said)
     assert said.endswith(f" ({why}): write it like 127.0.0.1:11434 or https://example.com.")
 
 
@@ -111,7 +111,7 @@ def test_a_bad_address_is_refused_with_the_reason(text, why):
     ],
 )
 def test_a_bad_address_is_shown_as_far_as_its_host(text, begins):
-    with pytest.raises(UsageError, match=f"^OLLAMA_HOST{begins} is not a server's address"):
+    with pytest.raises(UsageError, match=f"^OLLAMA_HOST{begins} can't be used"):
         normalise_ollama(text, "OLLAMA_HOST")
 
 
