@@ -12,7 +12,7 @@ from ore.files.trust import distrust_path
 
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OPENAI_API_KEY OPENAI_BASE_URL ORE_BACKEND "
-    "ORE_HISTORY ORE_HOME ORE_MODEL ORE_MODEL_DIR ORE_NO_HISTORY ORE_STREAM".split()
+    "ORE_HISTORY ORE_HOME ORE_MODEL ORE_MODEL_DIR ORE_NO_HISTORY ORE_RUNS ORE_STREAM".split()
 )
 """What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 

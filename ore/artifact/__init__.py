@@ -114,7 +114,11 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
         ArtifactError: Nothing was written to the file; what was there is as it was.
         ReaderGoneError: Nobody reads the pipe any more.
     """
-    data = encode_artifact(artifact).encode("ascii")
+    write_encoded(encode_artifact(artifact).encode("ascii"), path)
+
+
+def write_encoded(data: bytes, path: Path | str) -> None:
+    """Write what ``encode_artifact`` returned, in ASCII, as ``write_artifact`` does."""
     inherited = _descriptor(path)
     status = _judge(path) if inherited is None else None
     try:

@@ -164,7 +164,9 @@ def _link_problem(
         wanted = (f"artifact:{parent.execution_id}", text_digest(parent.as_text()))
         return None if wanted in sent else "it was not asked with the answer"
     if relation == "session":
-        kept = [sha256 for source, sha256 in sent if str(source).startswith("session:")]
+        kept = [
+            sha256 for source, sha256 in sent if str(source).startswith(("session:", "session#"))
+        ]
         turn = [text_digest(parent.input.prompt), text_digest(parent.output.content)]
         is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
         return None if is_kept else "its conversation does not hold the turn"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ore.cli.options import Options
-from ore.errors import SessionError, SessionNotFoundError
+from ore.errors import OreError, SessionError, SessionNotFoundError
+from ore.files import reason
 from ore.types import Session
 
 if TYPE_CHECKING:  # a turn without a session does not load it
@@ -27,6 +28,9 @@ class Conversation:
         source: The name its messages were loaded from; None where there were none.
         store: Where it is saved; None where there is no session to save.
         unsaved: Whether turns were taken that are not on disk.
+        recorded: The SHA-256 of the artifact of each turn that is recorded, by the id of its answer;
+            None as long as it was not needed.
+        is_noted: Whether that was noted beside the session in this run.
     """
 
     session: Session | None = None
@@ -34,6 +38,8 @@ class Conversation:
     source: str | None = None
     store: FileSessionStore | None = None
     unsaved: bool = False
+    recorded: dict[str, str] | None = None
+    is_noted: bool = False
 
     @property
     def length(self) -> int:
@@ -46,6 +52,39 @@ class Conversation:
         if self.name is None or self.store is None:
             return None
         return self.store.typed_file(self.name)
+
+    def parent(self) -> dict[str, str] | None:
+        """Return what an artifact says of the last turn here that is recorded, if there is one."""
+        for message in reversed(self.session.messages if self.session is not None else []):
+            if sha256 := self._runs().get(message.id):
+                return {"execution_id": message.id, "sha256": sha256, "relation": "session"}
+        return None
+
+    def note(self, execution_id: str, sha256: str) -> OreError | None:
+        """Note that the last turn is recorded; return what went wrong."""
+        if self.session is None:
+            return None
+        known, new = self._runs(), {execution_id: sha256}
+        known |= new
+        if self.name is None or self.store is None:
+            return None
+        is_first_of_fork = self.name != self.source and not self.is_noted
+        self.is_noted = True
+        try:
+            self.store.add_runs(self.name, known if is_first_of_fork else new)
+        except OSError as exc:
+            return SessionError(
+                f"The turn is recorded, but not noted beside the session '{self.name}' "
+                f"({reason(exc)}): its next artifact will name an earlier parent.",
+                self.name,
+            )
+        return None
+
+    def _runs(self) -> dict[str, str]:
+        if self.recorded is None:
+            store, source = self.store, self.source
+            self.recorded = store.runs(source) if store is not None and source else {}
+        return self.recorded
 
     def keep(self) -> SessionError | None:
         """Save the session where it has a name; return what went wrong: the answer comes first."""

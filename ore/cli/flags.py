@@ -50,6 +50,15 @@ class Flag(NamedTuple):
         return f"{self.help}; may be given again" if self.repeats else self.help
 
 
+LAST = "\0last"
+"""What ``--last`` is read as where a PATH is asked for; no argument of a process can be that."""
+
+MISPLACED = (
+    "stands for the PATH of an artifact: write it after --replay, --verify, --diff, --after or "
+    "--artifact-in."
+)
+"""Why ``--last`` can't stand where it does."""
+
 SECONDS = "a number of seconds above 0"
 SHELLS = ("bash", "zsh", "fish")
 
@@ -170,6 +179,8 @@ FLAGS = {
         Flag("--after PATH", "put the answer of an artifact before the prompt; - is stdin"),
         Flag("--continuation REASON", "declare in the artifact that more is to follow, and why"),
         Flag("--artifact-full", "put the messages into the artifact as well"),
+        Flag("--runs FOLDER", "write every turn into a log of runs; default: ORE_RUNS, else none"),
+        Flag("--last", "the newest run of the log, in the place of any PATH of an artifact"),
         Flag("--dry-run", "show what would be sent, as JSON, and send nothing"),
         Flag("--verify PATH ...", "check artifacts and their chain"),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),

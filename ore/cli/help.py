@@ -70,6 +70,8 @@ EXAMPLES = {
     "--artifact-in": "ore --artifact-in run.json --json",
     "--after": 'ore --after run.json "Shorten it" --artifact-out short.json',
     "--continuation": 'ore --artifact-out run.json --continuation draft "Draft a title"',
+    "--runs": 'ore --runs ~/runs "Draft a title"',
+    "--last": "ore --replay --last --model mistral",
     "--artifact-full": 'ore --artifact-out run.json --artifact-full "Draft a title"',
     "--dry-run": 'ore --dry-run -f notes.txt "What is open?"',
     "--verify": "ore --verify runs/*.json",

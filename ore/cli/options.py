@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from ore.cli.flags import LAST, MISPLACED
 from ore.errors import UsageError
 
 SESSION_VERBS = (
@@ -25,6 +26,8 @@ VERBS = (
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
 BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
 """What ``--replay`` takes besides: it calls a model."""
+ARTIFACT_PATHS = ("artifact_in", "after", "verify", "replay", "diff")
+"""The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
 
 NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 """How a field is written, where it is not its own name with dashes."""
@@ -48,7 +51,7 @@ NOT_WITH = {
     ),
     "--after": ("--artifact-in", REPL),
     "--continuation": (REPL,),
-    "--artifact-out": ("--stream", *SESSION_FLAGS, REPL),
+    "--artifact-out": ("--stream", REPL),
     STDOUT_ARTIFACT: ("--json",),
     "--render": ("--json", STDOUT_ARTIFACT),
     "--dry-run": ("--artifact-out", REPL),
@@ -120,6 +123,7 @@ class Options:
     artifact_full: bool = False
     after: str | None = None
     continuation: str | None = None
+    runs: str | None = None
     dry_run: bool = False
     verify: tuple[str, ...] = ()
     replay: tuple[str, ...] = ()
@@ -139,10 +143,15 @@ class Options:
             raise UsageError("--route-threshold needs --route: it says when to route.")
         if options.yes and options.delete_session is None:
             raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
-        if options.artifact_full and options.artifact_out is None:
-            raise UsageError("--artifact-full needs --artifact-out: say where the artifact goes.")
-        if options.continuation is not None and options.artifact_out is None:
-            raise UsageError("--continuation needs --artifact-out: say where the artifact goes.")
+        writes = options.artifact_out or options.runs or os.environ.get("ORE_RUNS")
+        if options.artifact_full and not writes:
+            raise UsageError(
+                "--artifact-full needs --artifact-out or --runs: say where the artifact goes."
+            )
+        if options.continuation is not None and not writes:
+            raise UsageError(
+                "--continuation needs --artifact-out or --runs: say where the artifact goes."
+            )
         if options.after not in (None, "-") and options.artifact_out not in (None, "-"):
             if os.path.realpath(str(options.after)) == os.path.realpath(str(options.artifact_out)):
                 raise UsageError(
@@ -167,6 +176,12 @@ class Options:
     def has_session(self) -> bool:
         """Whether turns share a session: mode precedence is session flags, then ``-c``."""
         return self.keeps_session or self.conversational
+
+    @property
+    def names_last(self) -> bool:
+        """Whether ``--last`` stands in the place of a path."""
+        paths = [getattr(self, name) for name in ARTIFACT_PATHS]
+        return any(LAST in (path if isinstance(path, tuple) else (path,)) for path in paths)
 
     @cached_property
     def verb(self) -> str | None:
@@ -193,6 +208,8 @@ class Options:
         for field in fields(self):
             value = getattr(self, field.name)
             texts = value if isinstance(value, tuple) else (value,)
+            if LAST in texts and field.name not in ARTIFACT_PATHS:
+                raise UsageError(f"--last {MISPLACED}")
             if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
                 raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
         if self.prompt is not None and not self.prompt.strip():
@@ -207,6 +224,7 @@ class Options:
     def _check_pairs(self) -> None:
         verb, given = self.verb, self.given
         beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
+        beside += ("--runs",) if verb in ARTIFACT_VERBS else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
         if pairs:

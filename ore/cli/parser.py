@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ore import __version__
-from ore.cli.flags import FLAGS, Flag
+from ore.cli.flags import FLAGS, LAST, MISPLACED, Flag
 from ore.errors import UsageError
 from ore.files.spelling import nearest
 
@@ -80,6 +80,8 @@ class Parser(argparse.ArgumentParser):
             UsageError: They are not UTF-8, or break the grammar; one sentence that says where.
         """
         given = [_decode_argument(each) for each in (sys.argv[1:] if args is None else args)]
+        end = given.index("--") if "--" in given else len(given)
+        given[:end] = [LAST if each == "--last" else each for each in given[:end]]
         found, rest = argparse.Namespace(text=None), list[str]()
         try:
             _, rest = self.parse_known_args(given, found)
@@ -92,6 +94,8 @@ class Parser(argparse.ArgumentParser):
         flags = [each.partition("=")[0] for each in rest if each[:1] == "-" and each not in words]
         if flags:
             raise UsageError(f"There is no flag {flags[0]}{self._meant(flags[0])}.")
+        if LAST in rest:
+            raise UsageError(f"--last {MISPLACED}")
         if rest:
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
@@ -119,6 +123,8 @@ class Parser(argparse.ArgumentParser):
         elif what.startswith("ignored explicit argument "):
             value = what.removeprefix("ignored explicit argument ")
             message = f"{named} takes no value: leave {value} out"
+        for spelling in (LAST, repr(LAST)[1:-1]):
+            message = message.replace(spelling, "--last")
         raise UsageError(f"{message}.")
 
     def _meant(self, flag: str) -> str:

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
+from ore.artifact.canonical import text_digest
 from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.personas import load_persona
-from ore.cli.record import PERSONA, SYSTEM, Sourced, sourced
+from ore.cli.record import PERSONA, SESSION, SYSTEM, Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
-from ore.errors import ArtifactError, UsageError
+from ore.errors import ArtifactError, FileAccessError, SessionError, UsageError
 from ore.skills import build_skill_registry, find_skill, skill_text
-from ore.types import ExecutionArtifact, strictjson
+from ore.store import FileSessionStore
+from ore.types import ExecutionArtifact, Session, strictjson
 
 _ROLES = ("system", "user", "assistant")
 _NOT_HELD = {
@@ -49,11 +51,38 @@ def recorded_messages(
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}
     texts = [skill_text(find_skill(registry, name), notice) for name in skills]
-    messages = build_messages(artifact.input.prompt, system_prompt=system, skill_context=texts)
     known = _sources(provenance)
+    earlier = [s for s in known if s.startswith((f"{SESSION}:", f"{SESSION}#"))]
+    messages = build_messages(
+        artifact.input.prompt,
+        system_prompt=system,
+        skill_context=texts,
+        session=_recorded_session(provenance, earlier) if earlier else None,
+    )
     sources = [PERSONA] if system else []
-    sources += [f"skill:{name}" for name in skills] + (known[-1:] or ["prompt"])
+    sources += [f"skill:{name}" for name in skills] + earlier + (known[-1:] or ["prompt"])
     return "rebuilt", sourced(messages, sources)
+
+
+def _recorded_session(provenance: dict[str, Any], sources: list[str]) -> Session:
+    """Return the messages of the session that a turn was asked with, as they were.
+
+    A session that holds others by now is not read: no artifact chooses what is sent of it.
+    """
+    name = sources[0].removeprefix(SESSION).removeprefix(":").rpartition("#")[0]
+    advice = "record such runs with --artifact-full"
+    if not name:
+        raise ArtifactError(f"its conversation was not saved, and is not in it: {advice}")
+    try:
+        messages = FileSessionStore().load(name).messages[: len(sources)]
+    except (SessionError, FileAccessError) as exc:
+        raise ArtifactError(f"its conversation is not in it, and {exc} Else {advice}") from exc
+    now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
+    kept = [each for each in provenance["sources"] if isinstance(each, dict)]
+    then = [(each.get("source"), each.get("sha256")) for each in kept]
+    if now != [pair for pair in then if pair[0] in sources]:
+        raise ArtifactError(f"the session '{name}' is not what it was any more: {advice}")
+    return Session(messages)
 
 
 def recorded_settings(

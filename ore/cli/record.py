@@ -21,12 +21,16 @@ from ore.backends.answer import encoded
 from ore.cli.context import Context
 from ore.cli.runs import Run
 from ore.core import build_messages
-from ore.types import ExecutionArtifact, Message, Response
+from ore.types import ExecutionArtifact, Message, Response, Session
+from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 
 PLAN_VERSION = "ore.plan.v1"
 
 PERSONA, SYSTEM = "persona", "system"
 """The two sources of a system prompt: a persona, Aya's too, or a text of the user's own."""
+
+SESSION = "session"
+"""The source of a message of the conversation: ``session:NAME#1``, ``session#1`` if it has no name."""
 
 _FILE = "file:"
 
@@ -46,13 +50,17 @@ def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced
     return [Sourced(message.role, message.content, source) for message, source in pairs]
 
 
-def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
-    """Return the messages that a turn sends, made as the turn makes them, with their sources."""
+def _messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
+    """Return the messages that a turn sends, made as the turn makes them, with their sources.
+
+    Of the session, they are the first ``earlier`` messages: it may hold the turn by now.
+    """
     conversation, prompt = run.conversation, run.engine.system_prompt
+    session = conversation.session
     messages = build_messages(
         context.prompt,
         system_prompt=prompt,
-        session=conversation.session,
+        session=Session(session.messages[:earlier]) if session is not None else None,
         tool_results=context.tool_results,
         skill_context=context.skill_context,
         after=run.asked.after,
@@ -61,8 +69,8 @@ def _messages_of_turn(run: Run, context: Context) -> list[Sourced]:
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
     sources += [f"artifact:{run.asked.after.execution_id}"] if run.asked.after else []
-    earlier = range(1, conversation.length + 1)
-    sources += [f"session:{conversation.source}#{number}" for number in earlier]
+    kept = SESSION if conversation.source is None else f"{SESSION}:{conversation.source}"
+    sources += [f"{kept}#{number}" for number in range(1, earlier + 1)]
     return sourced(messages, [*sources, run.asked.source])
 
 
@@ -106,9 +114,13 @@ def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str,
     }
 
 
-def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArtifact:
-    """Return the sealed artifact of a turn that was answered."""
-    messages = _messages_of_turn(run, context)
+def artifact_of(run: Run, context: Context, response: Response, earlier: int) -> ExecutionArtifact:
+    """Return the sealed artifact of a turn that was answered.
+
+    Args:
+        earlier: How many messages of the session were sent with the turn.
+    """
+    messages = _messages_of_turn(run, context, earlier)
     tools = _hashed(messages, "tool:")
     artifact = ExecutionArtifact.from_response(
         response,
@@ -119,6 +131,7 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
         skills=context.skills,
         continuation_requested=run.options.continuation is not None,
         continuation_reason=run.options.continuation,
+        mode=SINGLE_TURN if run.conversation.session is None else CONVERSATIONAL,
     )
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
@@ -131,7 +144,7 @@ def artifact_of(run: Run, context: Context, response: Response) -> ExecutionArti
         "messages_sha256": messages_digest(messages),
         **({} if full is None else {"messages": full}),
         "sources": _source_digests(messages),
-        "parent": run.asked.link.parent if run.asked.link is not None else None,
+        "parent": run.asked.link.parent if run.asked.link else run.conversation.parent(),
     }
     return _sealed(replace(artifact, provenance=provenance))
 
@@ -179,7 +192,7 @@ def plan_of(run: Run, context: Context) -> dict[str, Any]:
 
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
-    messages = _messages_of_turn(run, context)
+    messages = _messages_of_turn(run, context, run.conversation.length)
     shown = [asdict(message) for message in messages]
     if run.asked.images:
         shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.asked.images]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
 from ore.backends import Backend
@@ -19,6 +20,9 @@ from ore.core import ORE
 from ore.errors import ModelNotFoundError, OutputError
 from ore.reasoner import Reasoner
 
+if TYPE_CHECKING:  # a run that is not logged does not load it
+    from ore.artifact.log import RunLog
+
 
 @dataclass(frozen=True)
 class Run:
@@ -28,6 +32,7 @@ class Run:
         source: Makes the context of each turn.
         first: The context of the single turn; None in a REPL, which asks ``asked.prompt`` first.
         streams: Whether answers are shown as they are written.
+        log: Where an artifact of each turn is written, or None.
         backend: What made the engine's reasoner, for ``model_id`` and with ``asked.settings``.
     """
 
@@ -38,6 +43,7 @@ class Run:
     conversation: Conversation
     first: Context | None
     streams: bool
+    log: RunLog | None
     backend: Backend
     model_id: str
     engine: ORE
@@ -50,8 +56,13 @@ def open_run(
     """Check everything that needs no model, then open the backend, and yield the run."""
     on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     streams = _streams(options, console)
+    log = None
+    if options.runs is not None or options.names_last or os.environ.get("ORE_RUNS"):
+        from ore.cli.runlog import run_log, with_last
+
+        options, log = with_last(options, os.environ), run_log(options, os.environ)
     asked = read_asked(options, console)
-    _check_output(options, console)
+    _check_output(options, console, log)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
         first = None
@@ -73,6 +84,7 @@ def open_run(
                 conversation,
                 first,
                 streams,
+                log,
                 backend,
                 model_id,
                 engine,
@@ -91,7 +103,7 @@ def _streams(options: Options, console: Console) -> bool:
     return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
 
 
-def _check_output(options: Options, console: Console) -> None:
+def _check_output(options: Options, console: Console, log: RunLog | None) -> None:
     """Find out before anything is asked whether the answer can be shown and written."""
     if console.stdout is None:
         raise OutputError("The answer can't be written: stdout is closed.")
@@ -102,6 +114,8 @@ def _check_output(options: Options, console: Console) -> None:
         console.markdown = True
     if options.artifact_out is not None and options.artifact_out != "-":
         check_output(options.artifact_out)
+    if log is not None and not options.dry_run:
+        log.check()
 
 
 def _reasoner(backend: Backend, model_id: str, asked: Asked) -> Reasoner:

@@ -6,10 +6,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ore.artifact import encode_artifact, is_artifact_of, write_artifact
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.record import artifact_of, plan_of
+from ore.cli.keep import is_recorded, record
+from ore.cli.record import plan_of
 from ore.cli.runs import Run
 from ore.errors import ContextTruncatedError, OreError, OutputError, ReaderGoneError
 from ore.types import Response
@@ -57,7 +57,7 @@ def take_turn(run: Run, context: Context) -> Turn:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
         KeyboardInterrupt: It was interrupted; where its artifact is written, the text says so.
     """
-    console = run.console
+    console, earlier = run.console, run.conversation.length
     console.begin_waiting(run.backend.phase)
     try:
         response = _ask(run, context)
@@ -73,8 +73,8 @@ def take_turn(run: Run, context: Context) -> Turn:
         console.end_thinking()
     not_kept: OreError | None = None
     try:
-        not_kept = _keep(run, context, response)
-        _show(run, context, response)
+        document, not_kept = _keep(run, context, response, earlier)
+        _show(run, context, response, document)
         _tell(run, response)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
@@ -83,9 +83,9 @@ def take_turn(run: Run, context: Context) -> Turn:
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
     except KeyboardInterrupt:
-        if run.options.artifact_out in (None, "-"):
+        if run.conversation.name is not None:
             raise
-        raise KeyboardInterrupt(_outcome_of_artifact(run, response, not_kept)) from None
+        raise KeyboardInterrupt(_outcome_of_record(run, response, not_kept)) from None
     return Turn(response, not_kept)
 
 
@@ -111,25 +111,30 @@ def _ask(run: Run, context: Context) -> Response:
             raise
 
 
-def _keep(run: Run, context: Context, response: Response) -> OreError | None:
-    """Save the session or write the artifact; return, not raise, what went wrong.
+def _keep(
+    run: Run, context: Context, response: Response, earlier: int
+) -> tuple[str | None, OreError | None]:
+    """Save the session and write the artifact; return the artifact, and not raise what went wrong.
 
     An answer that can't be kept still has to be shown, and one that can't be shown to be kept.
     """
-    if run.options.artifact_out in (None, "-"):
-        return run.conversation.keep()
-    try:
-        write_artifact(artifact_of(run, context, response), run.options.artifact_out)
-    except OreError as exc:
-        return exc
-    return None
+    unsaved = run.conversation.keep()
+    if run.options.artifact_out is None and run.log is None:
+        return None, unsaved
+    document, errors = record(run, context, response, earlier)
+    if unsaved is not None and errors:
+        run.console.error(str(unsaved))
+    for error in errors[:-1]:
+        run.console.error(str(error))
+    return document, errors[-1] if errors else unsaved
 
 
-def _show(run: Run, context: Context, response: Response) -> None:
+def _show(run: Run, context: Context, response: Response, document: str | None) -> None:
     """Write the answer to stdout as text, JSON or an artifact; of a stream, only its end."""
     console, options = run.console, run.options
     if options.artifact_out == "-":
-        console.document(encode_artifact(artifact_of(run, context, response)))
+        if document is not None:
+            console.document(document)
     elif options.json:
         console.json(_document(run, response, context))
     else:
@@ -140,11 +145,10 @@ def _show(run: Run, context: Context, response: Response) -> None:
         console.end_answer()
 
 
-def _outcome_of_artifact(run: Run, response: Response, not_kept: OreError | None) -> str:
-    path = run.options.artifact_out
+def _outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -> str:
     if not_kept is not None:
         run.console.error(str(not_kept))
-    elif path is not None and is_artifact_of(response.id, path):
+    elif is_recorded(run, response):
         return "Stopped: the turn was answered already, and its artifact is written."
     return _DROPPED
 

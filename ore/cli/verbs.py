@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +13,8 @@ from ore.artifact.compare import differences, known_to_one, not_known, unified
 from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
 from ore.cli.personas import load_persona, persona_names
+from ore.cli.replay import replay
+from ore.cli.runlog import with_last
 from ore.cli.sessions import do_session_verb
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import brief
@@ -24,6 +27,7 @@ from ore.tools import TOOL_REGISTRY
 
 def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
     """Do what the one verb of the command line asks for."""
+    options = with_last(options, os.environ)
     if options.verb in SESSION_VERBS:
         do_session_verb(options, console)
     elif options.verify:
@@ -31,8 +35,6 @@ def do_verb(options: Options, console: Console, connect: Callable[[Options], Bac
     elif options.diff:
         diff(options.diff, console, options.json)
     elif options.replay:
-        from ore.cli.replay import replay
-
         replay(options, console, connect)
     elif options.list_tools:
         list_tools(console, options.json)

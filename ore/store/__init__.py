@@ -20,6 +20,7 @@ from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
 from ore.store.session_files import SessionFiles
 from ore.store.session_locks import SessionLocks, saving
+from ore.store.session_runs import add_runs, read_runs
 from ore.types import Session
 
 __all__ = [
@@ -31,8 +32,8 @@ __all__ = [
     "check_name",
 ]
 
-_TYPED = ".typed"
-_BESIDE = (_TYPED,)
+_TYPED, _RUNS = ".typed", ".runs"
+_BESIDE = (_TYPED, _RUNS)
 """What is kept beside ``NAME.json``, is renamed and deleted with it, and is not needed to read it."""
 
 
@@ -148,6 +149,14 @@ class FileSessionStore(SessionStore):
     def typed_file(self, name: str) -> Path:
         """Return where a REPL may keep what was typed into the session ``name``."""
         return self.root / (check_name(name) + _TYPED)
+
+    def runs(self, name: str) -> dict[str, str]:
+        """Return of each recorded turn of ``name`` its artifact's SHA-256, by the id of its answer."""
+        return read_runs(self.root / (check_name(name) + _RUNS))
+
+    def add_runs(self, name: str, runs: dict[str, str]) -> None:
+        """Note ``runs``, as ``runs()`` returns them, beside ``name``; raises ``OSError``."""
+        add_runs(self.root / (check_name(name) + _RUNS), runs)
 
     def details(self, name: str) -> SessionDetails:
         """Return what a list says of the session ``name``; raises what ``load`` raises."""

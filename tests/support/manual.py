@@ -20,6 +20,7 @@ FILES = {
     "~/.ore/personas/NAME.md": "A system prompt for --persona.",
     "~/.ore/models/": "The models of the embedded engine.",
     "~/.ore/sessions/NAME.typed": "What was typed into its REPL, without the answers.",
+    "~/.ore/sessions/NAME.runs": "Which turns of a saved conversation are recorded.",
     "~/.ore/history": "The same for all other REPLs, with ORE_HISTORY=on.",
 }
 _HEADER = '.\\" Made from the parser: UPDATE_DOCS=1 python -m pytest tests/docs/test_manual.py\n'

@@ -1,0 +1,89 @@
+"""The run log: a folder with an artifact of every turn, ``FOLDER/YYYY-MM-DD/HHMMSS-ID.json``.
+
+Days and times are in UTC, so that the order of the names is the order of the turns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from pathlib import Path
+
+from ore.errors import ArtifactError
+from ore.files import make_private, reason
+from ore.files.neutral import one_line
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_RUN = re.compile(r"\d{6}-.*\.json")
+_PLAIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+
+
+class RunLog:
+    """The run log in one folder, which need not exist yet.
+
+    Args:
+        root: The folder, as an absolute path.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def check(self) -> None:
+        """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
+        there = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
+        if not there.is_dir():
+            raise self._unwritable(there, "it is not a folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise self._unwritable(there, "it can't be written to")
+
+    def path_of(self, execution_id: str, timestamp: float) -> Path:
+        """Return where the artifact of a run is kept whose answer was complete at ``timestamp``.
+
+        An id that could not be a file's name is hashed.
+        """
+        is_plain = _PLAIN.fullmatch(execution_id)
+        digest = hashlib.sha256(execution_id.encode("utf-8", "surrogatepass")).hexdigest()
+        name = execution_id if is_plain else digest
+        day, moment = time.strftime("%Y-%m-%d %H%M%S", time.gmtime(timestamp)).split()
+        return self.root / day / f"{moment}-{name}.json"
+
+    def make_folder_of(self, path: str) -> None:
+        """Make the folder of a day, where ``path`` is in this log; raises ``ArtifactError``."""
+        day = Path(path).parent
+        if day.parent != self.root:
+            return
+        try:
+            make_private(day)
+        except OSError as exc:
+            raise self._unwritable(day, reason(exc)) from exc
+
+    def last(self) -> Path:
+        """Return the newest artifact; of several in one second, the one that was written last.
+
+        Raises:
+            ArtifactError: There is none, or the folder can't be read.
+        """
+        try:
+            days = sorted(filter(_DAY.fullmatch, os.listdir(self.root)), reverse=True)
+            for day in days:
+                runs = [run for run in os.listdir(self.root / day) if _RUN.fullmatch(run)]
+                if runs:
+                    newest = max(run[:6] for run in runs)
+                    same = [self.root / day / run for run in runs if run[:6] == newest]
+                    return max(same, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            shown = one_line(str(self.root))
+            raise ArtifactError(f"The run log in {shown} can't be read: {reason(exc)}.") from exc
+        raise ArtifactError(
+            f"There is no run in the log {one_line(str(self.root))} yet: ask something first."
+        )
+
+    def _unwritable(self, path: Path, why: str) -> ArtifactError:
+        return ArtifactError(
+            f"The run log can't be written to {one_line(str(path))}: {why}. See to it, or set "
+            f"ORE_RUNS to another folder."
+        )

@@ -1,0 +1,54 @@
+"""The record of a turn that was answered: its artifact, in the file and the log that were asked for."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from ore.artifact import encode_artifact, is_artifact_of, write_encoded
+from ore.cli.context import Context
+from ore.cli.record import artifact_of
+from ore.cli.runs import Run
+from ore.errors import OreError
+from ore.types import Response
+
+
+def record(
+    run: Run, context: Context, response: Response, earlier: int
+) -> tuple[str | None, list[OreError]]:
+    """Write the artifact of a turn wherever it is to be, and note it with its session.
+
+    Args:
+        earlier: How many messages of the session were sent with the turn.
+
+    Returns:
+        The artifact as a document, None where there can be none, and what went wrong.
+    """
+    try:
+        document = encode_artifact(artifact_of(run, context, response, earlier))
+    except OreError as exc:
+        return None, [exc]
+    data, paths = document.encode("ascii"), _paths(run, response)
+    errors: list[OreError] = []
+    for path in paths:
+        try:
+            if run.log is not None:
+                run.log.make_folder_of(path)
+            write_encoded(data, path)
+        except OreError as exc:
+            errors.append(exc)
+    if len(errors) < len(paths) or run.options.artifact_out == "-":
+        error = run.conversation.note(response.id, sha256(data).hexdigest())
+        errors += [error] if error is not None else []
+    return document, errors
+
+
+def is_recorded(run: Run, response: Response) -> bool:
+    """Return whether the artifact of a turn is in a file, where it was to be in one."""
+    return any(is_artifact_of(response.id, path) for path in _paths(run, response))
+
+
+def _paths(run: Run, response: Response) -> list[str]:
+    paths = [] if run.options.artifact_out in (None, "-") else [str(run.options.artifact_out)]
+    if run.log is not None:
+        paths.append(str(run.log.path_of(response.id, response.timestamp)))
+    return paths

@@ -1,0 +1,55 @@
+"""The run log that the user asked for, with ``--runs`` or ``ORE_RUNS``, and ``--last`` in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ore.artifact.log import RunLog
+from ore.cli.flags import LAST
+from ore.cli.options import ARTIFACT_PATHS, Options
+from ore.errors import UsageError
+
+
+def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
+    """Return the run log, or None where none is kept.
+
+    Raises:
+        UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own.
+    """
+    if options.runs is not None:
+        return RunLog(Path(os.path.abspath(os.path.expanduser(options.runs))))
+    folder = os.path.expanduser(environ.get("ORE_RUNS", ""))
+    if folder and not os.path.isabs(folder):
+        raise UsageError(
+            f"ORE_RUNS is '{folder}', which is not an absolute path: set it to the full path of a "
+            f"folder, as in ORE_RUNS=~/runs."
+        )
+    return RunLog(Path(folder)) if folder else None
+
+
+def with_last(options: Options, environ: Mapping[str, str]) -> Options:
+    """Return ``options`` with the path of the newest run in the log in the place of each ``--last``.
+
+    Raises:
+        UsageError: There is no log.
+        ArtifactError: There is nothing in it.
+    """
+    if not options.names_last:
+        return options
+    log = run_log(options, environ)
+    if log is None:
+        raise UsageError(
+            "--last needs a run log: set ORE_RUNS to its folder, or name it with --runs."
+        )
+    last = str(log.last())
+    changed: dict[str, Any] = {}
+    for name in ARTIFACT_PATHS:
+        value = getattr(options, name)
+        is_one = not isinstance(value, tuple)
+        paths = [last if path == LAST else path for path in ([value] if is_one else value)]
+        changed[name] = paths[0] if is_one else tuple(paths)
+    return replace(options, **changed)

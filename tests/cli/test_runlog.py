@@ -1,0 +1,291 @@
+"""The run log: an artifact of every turn where it was asked for, and ``--last``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+
+import pytest
+
+from ore.artifact.log import RunLog
+from ore.errors import ArtifactError
+from tests.support.runs import record, rows, sha256
+
+
+@pytest.fixture
+def log(folder, monkeypatch):
+    """The folder that ``ORE_RUNS`` names; it is not there yet."""
+    monkeypatch.setenv("ORE_RUNS", str(folder / "runs"))
+    return folder / "runs"
+
+
+def runs_in(log) -> list[dict]:
+    """The artifacts in the log, the oldest first."""
+    paths = sorted(log.glob("*/*"), key=lambda path: path.stat().st_mtime_ns)
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def test_a_turn_is_one_private_file_of_its_day(ore, log):
+    os.umask(0o022)
+    assert ore("hi").out == "Paris.\n"
+    (path,) = log.glob("*/*")
+    found = json.loads(path.read_text())
+    day, moment = time.strftime("%Y-%m-%d %H%M%S", time.gmtime(found["timestamp"])).split()
+    assert str(path.relative_to(log)) == f"{day}/{moment}-{found['execution_id']}.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == stat.S_IMODE(log.stat().st_mode) == 0o700
+    assert (found["input"]["prompt"], found["output"]["content"]) == ("hi", "Paris.")
+    assert ore("--verify", str(path)).code == 0
+
+
+MODES = {
+    "single": (["Q1"], None, ["single_turn"]),
+    "stdin": ([], "Q1", ["single_turn"]),
+    "streamed": (["Q1", "-s"], None, ["single_turn"]),
+    "json": (["Q1", "--json"], None, ["single_turn"]),
+    "interactive": (["-i"], "Q1\nQ2\n", ["single_turn"] * 2),
+    "conversation": (["-c"], "Q1\nQ2\n", ["conversational"] * 2),
+    "session": (["--session", "talk"], "Q1\nQ2\n", ["conversational"] * 2),
+    "turn of a session": (["Q1", "--session", "talk"], None, ["conversational"]),
+}
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ["flag", "variable"])
+def test_every_turn_of_every_mode_is_recorded(ore, folder, monkeypatch, mode, way):
+    args, stdin, modes = MODES[mode]
+    if way == "variable":
+        monkeypatch.setenv("ORE_RUNS", str(folder / "runs"))
+    else:
+        args = [*args, "--runs", "runs"]
+    result = ore(*args, stdin=stdin, replies=["A1", "A2"])
+    assert result.code == 0, result.err
+    found = runs_in(folder / "runs")
+    assert [each["input"]["mode"] for each in found] == modes
+    assert [each["input"]["prompt"] for each in found] == ["Q1", "Q2"][: len(modes)]
+    assert [each["output"]["content"] for each in found] == ["A1", "A2"][: len(modes)]
+
+
+@pytest.mark.parametrize("flags", [["-c"], ["--session", "talk"]], ids=str)
+def test_the_turns_of_a_conversation_are_a_chain(ore, log, flags):
+    ore(*flags, stdin="Q1\nQ2\nQ3\n", replies=["A1", "A2", "A3"])
+    result = ore("--verify", *map(str, log.glob("*/*")))
+    assert result.code == 0 and result.out.count("child of") == 2
+    third = runs_in(log)[2]
+    name = "session" if flags == ["-c"] else "session:talk"
+    sources = [each["source"] for each in third["provenance"]["sources"]]
+    assert sources == ["persona", *(f"{name}#{n}" for n in (1, 2, 3, 4)), "prompt"]
+
+
+def test_a_file_and_the_log_hold_the_same_bytes(ore, log, folder):
+    record(folder / "run.json", "hi")
+    (path,) = log.glob("*/*")
+    assert path.read_bytes() == (folder / "run.json").read_bytes()
+
+
+def test_nothing_is_recorded_that_was_no_turn(ore, log):
+    ore("hi", "--dry-run")
+    ore("--list-tools")
+    ore("hi", models=[])
+    assert not log.exists()
+
+
+def test_without_it_nothing_is_recorded(ore, folder, monkeypatch):
+    monkeypatch.setenv("ORE_RUNS", "")
+    ore("hi")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_flag_wins_over_the_variable(ore, log, folder):
+    ore("hi", "--runs", "mine")
+    assert not log.exists() and len(runs_in(folder / "mine")) == 1
+
+
+def test_a_home_is_expanded(ore, home, monkeypatch):
+    monkeypatch.setenv("ORE_RUNS", "~/runs")
+    ore("hi")
+    assert len(runs_in(home / "runs")) == 1
+
+
+# What can't be written
+
+
+def test_a_relative_variable_is_asked_wrongly(ore, folder, monkeypatch):
+    monkeypatch.setenv("ORE_RUNS", "runs")
+    result = ore("hi")
+    assert (result.code, result.calls) == (2, []) and "ORE_RUNS" in result.err
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "dangling link", "read-only"])
+@pytest.mark.parametrize("flags", [["hi"], ["-c"]], ids=str)
+def test_a_log_that_can_t_be_written_is_found_before_anything_is_sent(
+    ore, log, folder, monkeypatch, kind, flags
+):
+    if kind == "dangling link":
+        log.symlink_to(folder / "nowhere")
+    elif kind == "read-only":
+        log.mkdir()
+        real = os.access
+        monkeypatch.setattr(os, "access", lambda path, how: path != log and real(path, how))
+    else:
+        log.write_text("mine")
+        if kind == "below a file":
+            monkeypatch.setenv("ORE_RUNS", str(log / "runs"))
+    result = ore(*flags, stdin="one\n" if flags == ["-c"] else None)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "run log can't be written" in result.err and len(result.err.splitlines()) == 1
+    assert kind not in ("file", "below a file") or log.read_text() == "mine"
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--session", "talk"]], ids=str)
+def test_an_answer_that_can_t_be_recorded_is_shown_and_that_is_said(ore, log, home, flags):
+    def fill(_):
+        log.write_text("no folder any more")
+        return "Paris."
+
+    result = ore("hi", *flags, replies=[fill])
+    assert result.code == 1 and "Paris." in result.out
+    assert "run log can't be written" in result.err and "Traceback" not in result.err
+    assert not flags or flags == ["--json"] or (home / ".ore/sessions/talk.json").exists()
+
+
+def test_a_repl_goes_on_when_a_turn_can_t_be_recorded(ore, log):
+    def fill(_):
+        log.write_text("no folder any more")
+        return "1"
+
+    def mend(_):
+        log.unlink()
+        return "2"
+
+    result = ore("-c", stdin="one\ntwo\n", replies=[fill, mend])
+    assert (result.code, result.out) == (1, "1\n2\n")
+    assert [each["input"]["prompt"] for each in runs_in(log)] == ["two"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_said(ore, log, monkeypatch):
+    import errno
+
+    from ore import files
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "_write", full)
+    result = ore("hi")
+    assert (result.code, result.out) == (1, "Paris.\n") and "no space left" in result.err
+    assert not list(log.glob("*/*")) and not list(log.glob("*/.*"))
+
+
+# --last
+
+
+@pytest.fixture
+def two(ore, log):
+    """Two runs in the log, of different seconds."""
+    for number, timestamp in ((1, 1_000_000_000), (2, 1_000_000_001)):
+        ore(f"Q{number}", replies=[f"A{number}"])
+        (path,) = [path for path in log.glob("*/*") if not path.parent.name.startswith("2001")]
+        found = path.read_bytes()
+        new = RunLog(log).path_of(json.loads(found)["execution_id"], timestamp)
+        new.parent.mkdir(exist_ok=True)
+        path.rename(new)
+    return log
+
+
+def test_last_is_the_newest_run_wherever_a_path_is_asked_for(ore, two, folder):
+    old, new = sorted(two.glob("*/*"))
+    assert rows(ore("--verify", "--last").out) == {new.name: ["holds"]}
+    result = ore("--replay", "--last", "--json", replies=["A2"])
+    assert result.code == 0 and result.json[0]["path"] == str(new)
+    for order in (["--last", str(old)], [str(old), "--last"]):
+        assert f"{new} answer" in ore("--diff", *order).out
+    assert ore("--artifact-in", "--last").prompts == ["Q2"]
+
+
+def test_last_goes_on_from_the_newest_answer(ore, two):
+    _, new = sorted(two.glob("*/*"))
+    found = json.loads(new.read_text())
+    result = ore("Shorten it", "--after", "--last")
+    assert result.calls[0][1].content == f"[Artifact:{found['execution_id']}]\nA2"
+    result = ore("And now?", "--after", "--last", "--artifact-out")
+    child = json.loads(result.out)["provenance"]["parent"]
+    assert child["execution_id"] == result_id(two, "Shorten it")
+
+
+def result_id(log, prompt: str) -> str:
+    return next(e["execution_id"] for e in runs_in(log) if e["input"]["prompt"] == prompt)
+
+
+def test_last_looks_into_the_folder_of_the_flag(ore, two, folder, monkeypatch):
+    monkeypatch.delenv("ORE_RUNS")
+    assert ore("--verify", "--last", "--runs", "runs").code == 0
+    assert ore("--verify", "--last", "--runs", "~/none").code == 1
+
+
+def test_last_without_a_log_is_asked_wrongly(ore, folder):
+    result = ore("--replay", "--last")
+    assert result.code == 2 and "ORE_RUNS" in result.err and "--runs" in result.err
+
+
+def test_last_in_an_empty_log_says_so(ore, log):
+    result = ore("--replay", "--last")
+    assert result.code == 1 and "There is no run in the log" in result.err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--last"],
+        ["hi", "--last"],
+        ["hi", "--artifact-out", "--last"],
+        ["--model", "--last", "hi"],
+        ["-f", "--last", "hi"],
+        ["--backend", "--last", "hi"],
+        ["hi", "--last=3"],
+        ["--runs", "--last", "hi"],
+    ],
+    ids=" ".join,
+)
+def test_last_stands_for_nothing_but_the_path_of_an_artifact(ore, log, args):
+    result = ore(*args)
+    assert (result.code, result.calls) == (2, []) and "--last" in result.err
+    assert "\0" not in result.err and not log.exists()
+
+
+def test_after_two_dashes_it_is_a_prompt(ore, log):
+    assert ore("--", "--last").prompts == ["--last"]
+
+
+def test_other_files_in_the_log_are_left_alone(tmp_path):
+    log = RunLog(tmp_path)
+    for name in ("notes.txt", "2001-01-01/x.json", "2002-01-01/.1.tmp", "9999/120000-a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    with pytest.raises(ArtifactError, match="no run in the log"):
+        log.last()
+    (tmp_path / "2001-01-01/235959-a.json").write_text("")
+    assert log.last() == tmp_path / "2001-01-01/235959-a.json"
+
+
+def test_of_one_second_the_one_that_was_written_last_is_the_newest(tmp_path):
+    log = RunLog(tmp_path)
+    for age, name in ((0, "b"), (1, "a"), (2, "c")):
+        path = log.path_of(name, 0)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+        os.utime(path, ns=(10**18 - age, 10**18 - age))
+    assert log.last().name == "000000-b.json"
+
+
+def test_an_id_that_is_no_name_of_a_file_is_hashed(tmp_path):
+    for name in ("../x", "", "a" * 300, "\ud83d", "a b"):
+        path = RunLog(tmp_path).path_of(name, 0)
+        assert re.fullmatch(r"000000-[0-9a-f]{64}\.json", path.name)
+    assert sha256("../x") in RunLog(tmp_path).path_of("../x", 0).name
