@@ -114,7 +114,7 @@ def _parse_fields(text: str) -> dict[str, Any]:
     except ValueError as exc:
         raise UsageError(
             f"--schema takes a JSON object, a file that holds one, or fields as in 'name, age int', "
-            f"and {_short(text)} is none of them: {_short(str(exc))}."
+            f"and '{_short(text)}' is none of them: {_short(str(exc))}."
         ) from exc
 
 

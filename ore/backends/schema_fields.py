@@ -25,7 +25,9 @@ def parse_fields(text: str) -> dict[str, Any]:
     for part in filter(None, map(str.strip, text.split("\n" if "\n" in text else ","))):
         found = _FIELD.fullmatch(part.removesuffix(",").rstrip())
         if found is None:
-            raise ValueError(f"'{part}' is not NAME, NAME TYPE or NAME TYPE: DESCRIPTION")
+            raise ValueError(
+                f"'{part}' is not NAME, NAME TYPE ({', '.join(_TYPES)}) or NAME TYPE: DESCRIPTION"
+            )
         name, kind, about = found.groups()
         if name in properties:
             raise ValueError(f"the field '{name}' stands there twice")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ore.cli.named_files import read_named
 from ore.cli.options import Options
 from ore.errors import ToolFailedError, UsageError
-from ore.files import decode_text, read_regular
-from ore.files.neutral import one_line
 from ore.gate import Gate
 from ore.skills import (
     build_skill_registry,
@@ -21,9 +20,6 @@ from ore.skills import (
 )
 from ore.tools import TOOL_REGISTRY, Tool, find_tool, parse_permission
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
-
-LARGEST_FILE = 1 << 20
-"""The most bytes of a file that ``--file`` names."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,7 @@ class ContextSource:
         self._options = options
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
+        self._told: set[str] = set()
         self._files = self._read_files()
         if options.grant:
             self._gate()  # refuses what is not a permission
@@ -93,7 +90,15 @@ class ContextSource:
         )
 
     def _read_files(self) -> list[ToolResult]:
-        return [read_named(path) for path in self._options.file]
+        if not self._options.file:
+            return []
+        return read_named(self._options.file, self._tell)
+
+    def _tell(self, text: str) -> None:
+        """Say once what a folder had, however often a REPL reads it."""
+        if text not in self._told:
+            self._told.add(text)
+            self._notice(text)
 
     def _gate(self) -> Gate:
         return Gate(parse_permission(text) for text in self._options.grant)
@@ -142,16 +147,6 @@ class ContextSource:
         self._gate().check(tool)
         if not lacking:
             results.append(self._run(tool, decision.args))
-
-
-def read_named(path: str) -> ToolResult:
-    """Return the text of a regular UTF-8 file as the result of ``file:PATH``.
-
-    Naming a file grants reading it, a link too. A byte order mark is left out.
-    """
-    data = read_regular(path, LARGEST_FILE)
-    shown = one_line(path)
-    return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")
 
 
 def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:

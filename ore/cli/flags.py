@@ -120,7 +120,12 @@ FLAGS = {
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
     ),
     "context": (
-        Flag("-f, --file PATH", "a text file that the model reads first", daily=True, repeats=True),
+        Flag(
+            "-f, --file PATH",
+            "a text file, or a folder's, for the model to read",
+            daily=True,
+            repeats=True,
+        ),
         Flag("--tool NAME", "run a tool first; the model reads its result", daily=True),
         Flag("--tool-arg KEY=VALUE", "an argument for the tool", repeats=True),
         Flag("--list-tools", "list the tools and what they need"),

@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from ore.cli.context import LARGEST_FILE, ContextSource
+from ore.cli import named_files
+from ore.cli.context import ContextSource
+from ore.cli.named_files import LARGEST_FILE
 from ore.cli.options import Options
 from tests.support.runs import record, rewrite, sha256
 
@@ -107,7 +109,7 @@ def test_a_link_is_followed_because_the_user_named_it(ore, notes, tmp_path):
     "kind, why",
     [
         ("missing", "no such file"),
-        ("folder", "not a regular file"),
+        ("folder", "no text file to read"),
         ("fifo", "not a regular file"),
         ("large", "larger than 1,048,576 bytes"),
         ("bytes", "not UTF-8 at byte 1"),
@@ -133,6 +135,83 @@ def test_what_is_not_a_text_file_stops_the_turn_before_anything_is_opened(ore, t
         assert (result.code, result.calls, result.out) == (1, [], "")
         assert why.lower() in result.err.lower()
         assert len(result.err.splitlines()) == 1
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with four texts, and one of everything that is left out."""
+    root = tmp_path / "docs"
+    (root / "b").mkdir(parents=True)
+    (root / ".git").mkdir()
+    for name in ("c.md", "a.txt", "b/z.txt", "b/a.txt", ".secret", ".git/config"):
+        (root / name).write_text(f"text of {name}")
+    (root / "d.bin").write_bytes(b"a\0b")
+    (root / "e.txt").write_bytes(b"a\xff")
+    (root / "f.log").write_bytes(b"x" * (LARGEST_FILE + 1))
+    (root / "g").write_bytes(b"\n")
+    (root / "h").symlink_to(root / "a.txt")
+    (root / "i").symlink_to(tmp_path)
+    os.mkfifo(root / "j")
+    return root
+
+
+def test_a_folder_is_its_text_files_in_order_of_name_and_says_what_it_left_out(ore, folder):
+    result = ore("Hi", "-f", str(folder))
+    names = ("a.txt", "b/a.txt", "b/z.txt", "c.md")
+    assert [message.content for message in result.calls[0][1:-1]] == [
+        f"[Tool:file:{folder}/{name}]\ntext of {name}" for name in names
+    ]
+    assert result.err == (
+        f"{folder}: 4 files are read; left out: empty (g); hidden (.git, .secret); link (h, i); "
+        f"not UTF-8 text (d.bin, e.txt); not a file (j); too large (f.log).\n"
+    )
+    assert ore("Hi", "-f", str(folder), "-q").err == ""
+    assert ore("Hi", "-f", f"{folder}/").err == result.err
+
+
+def test_a_repl_says_once_what_a_folder_has_and_again_where_that_changed(ore, folder):
+    def add(messages):
+        (folder / "k.txt").write_text("more")
+        return "1"
+
+    result = ore("-i", "-f", str(folder), stdin="one\ntwo\nthree\n", replies=["0", add, "2"])
+    assert [line.partition("; ")[0] for line in result.err.splitlines() if "read;" in line] == [
+        f"{folder}: 4 files are read",
+        f"{folder}: 5 files are read",
+    ]
+    assert [len(call) for call in result.calls] == [6, 6, 7]
+
+
+def test_many_names_that_are_left_out_are_counted(ore, tmp_path):
+    for number in range(2000):
+        (tmp_path / f"{number:04}.bin").write_bytes(b"\0")
+    (tmp_path / "a.txt").write_text("a")
+    said = ore("Hi", "-f", str(tmp_path)).err
+    assert said.count(".bin") == 3 and " and 1,997 more)" in said and "1 file is read" in said
+
+
+@pytest.mark.parametrize(
+    "limit, value", [("MOST_FILES", 3), ("MOST_CHARACTERS", 30), ("_MOST_LOOKED_AT", 5)]
+)
+def test_a_folder_with_too_much_in_it_stops_the_turn(ore, folder, monkeypatch, limit, value):
+    monkeypatch.setattr(named_files, limit, value)
+    result = ore("Hi", "-f", str(folder))
+    assert (result.code, result.calls) == (1, [])
+    assert " has more " in result.err and result.err.count("\n") == 1
+
+
+def test_a_folder_without_a_text_stops_the_turn_and_says_what_is_in_it(ore, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\0")
+    result = ore("Hi", "-f", str(tmp_path))
+    assert (result.code, result.calls) == (1, [])
+    assert result.err.endswith("has no text file to read: not UTF-8 text (a.png). Name another.\n")
+
+
+@pytest.mark.parametrize("address", ["https://example.com/a.txt", "http://[", "file:///etc/hosts"])
+def test_an_address_is_refused_with_the_reason(ore, address):
+    result = ore("Hi", "-f", address)
+    assert (result.code, result.calls) == (2, [])
+    assert "the network is no part of a turn" in result.err and address in result.err
 
 
 def test_a_file_and_an_artifact_to_run_do_not_go_together(ore, notes):

@@ -1,0 +1,132 @@
+"""The files that ``--file`` names: their text, or that of a folder's files, as context of a turn.
+
+Naming a file grants reading it, a link too; naming a folder grants what is in it, and no link out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+
+from ore.errors import FileAccessError, UsageError
+from ore.files import decode_text, read_confined, read_regular, reason
+from ore.files.neutral import one_line
+from ore.types import ToolResult
+
+LARGEST_FILE = 1 << 20
+"""The most bytes of a file."""
+
+MOST_FILES, MOST_CHARACTERS = 1000, 16_000_000
+"""How many text files of a folder are read at most, and their characters together."""
+
+_MOST_LOOKED_AT = 20_000  # files and folders of a folder, of whatever kind
+_MOST_NAMED = 3
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def read_named(paths: Sequence[str], notice: Callable[[str], None]) -> list[ToolResult]:
+    """Return the texts of files, and of the files of folders in order of name, each as ``file:PATH``.
+
+    Args:
+        paths: Files and folders, in the order in which they are read.
+        notice: Told of each folder what was read of it, and what was left out.
+
+    Raises:
+        UsageError: An address: the network is no part of a turn.
+        FileAccessError: A file is not text, can't be read or is larger than ``LARGEST_FILE``; a
+            folder has no text file, or too many.
+    """
+    found: list[ToolResult] = []
+    for path in paths:
+        if _ADDRESS.match(path) and not os.path.lexists(path):
+            raise UsageError(
+                f"{one_line(path)} is an address, and the network is no part of a turn: fetch it first "
+                f"(curl -o page.txt ADDRESS), then -f page.txt."
+            )
+        if os.path.isdir(path):
+            found += _read_folder(path, notice)
+        else:
+            found.append(_result(path, read_regular(path, LARGEST_FILE)))
+    return found
+
+
+def _read_folder(folder: str, notice: Callable[[str], None]) -> list[ToolResult]:
+    shown, read, size = one_line(folder.rstrip("/") or "/"), list[ToolResult](), 0
+    left_out: dict[str, list[str]] = {}
+    for name, why in _names(folder):
+        result = None if why else _read_below(folder, name)
+        if isinstance(result, ToolResult):
+            read.append(result)
+            size += len(result.output)
+        else:
+            left_out.setdefault(result or why, []).append(one_line(name))
+        if len(read) > MOST_FILES or size > MOST_CHARACTERS:
+            raise FileAccessError(
+                f"{shown} has more text than {MOST_FILES:,} files or {MOST_CHARACTERS:,} characters: "
+                f"name files, or a folder with less in it.",
+                folder,
+            )
+    said = "; ".join(f"{why} ({_listed(left_out[why])})" for why in sorted(left_out))
+    if not read:
+        why = f": {said}" if said else ""
+        raise FileAccessError(f"{shown} has no text file to read{why}. Name another.", folder)
+    files = "1 file is" if len(read) == 1 else f"{len(read):,} files are"
+    notice(f"{shown}: {files} read{f'; left out: {said}' if said else ''}.")
+    return read
+
+
+def _read_below(folder: str, name: str) -> ToolResult | str:
+    """Return the text of a file below a folder, or why it is left out."""
+    try:
+        data = read_confined(folder, name, LARGEST_FILE)
+    except (FileAccessError, OSError):
+        return "unreadable"
+    try:
+        return _result(os.path.join(folder, name), data) if data.strip() else "empty"
+    except FileAccessError:
+        return "not UTF-8 text"
+
+
+def _names(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield what is in a folder and below it, in order of name, and why it is left out, if it is."""
+    waiting, seen = [""], 0
+    while waiting:
+        name = waiting.pop()
+        path = os.path.join(folder, name)
+        seen += 1
+        if seen > _MOST_LOOKED_AT:
+            raise FileAccessError(
+                f"{one_line(folder)} has more than {_MOST_LOOKED_AT:,} files: name one with fewer.",
+                folder,
+            )
+        try:
+            status = os.lstat(path) if name else os.stat(path)
+            if name and os.path.basename(name).startswith("."):
+                yield name, "hidden"
+            elif stat.S_ISDIR(status.st_mode):
+                below = sorted(os.listdir(path), reverse=True)
+                waiting += [os.path.join(name, each) for each in below]
+            elif stat.S_ISLNK(status.st_mode):
+                yield name, "link"
+            elif not stat.S_ISREG(status.st_mode):
+                yield name, "not a file"
+            else:
+                yield name, "too large" if status.st_size > LARGEST_FILE else ""
+        except OSError as exc:
+            if not name:
+                raise FileAccessError(
+                    f"{one_line(folder)} can't be read: {reason(exc)}.", folder
+                ) from exc
+            yield name, "unreadable"
+
+
+def _result(path: str, data: bytes) -> ToolResult:
+    shown = one_line(path)
+    return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
