@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from io import StringIO
 
 from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
@@ -20,6 +21,7 @@ SETTABLE = frozenset(
 def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
     try:
+        hold_standard_streams()
         from ore.cli import run
 
         if {"--version", "--help", "-h"} & set(sys.argv[1:]):
@@ -36,6 +38,18 @@ def start() -> None:
         # The process ends: looking through all its objects for unused ones would take longer than
         # most of what ORE does (https://docs.python.org/3/library/gc.html#gc.freeze).
         gc.freeze()
+
+
+def hold_standard_streams() -> None:
+    """Open nothing in the place of a standard stream that is closed.
+
+    The next file or socket would get its number, and a library that writes to stderr would write
+    into it. For Python the stream stays closed.
+    """
+    with suppress(OSError):  # without a null device nothing can be done about it
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(number, True)
+        os.close(number)
 
 
 def load_env_files() -> dict[str, str]:
