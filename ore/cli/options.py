@@ -173,6 +173,11 @@ class Options:
         return any((self.save_session, self.resume_session, self.session, self.continue_last))
 
     @property
+    def has_own_system(self) -> bool:
+        """Whether the system prompt is no persona's: a text of the user's own, or none."""
+        return self.no_system or self.system is not None
+
+    @property
     def has_session(self) -> bool:
         """Whether turns share a session: mode precedence is session flags, then ``-c``."""
         return self.keeps_session or self.conversational

@@ -34,6 +34,9 @@ PATIENCE = 2.0
 LONGEST_PROMPT = 64 << 20
 """Bytes: the most that is read from stdin."""
 
+AYA = "Aya"
+"""The persona whose prompt is sent where no other is asked for."""
+
 _PART = 1 << 20  # bytes of stdin that are asked for at once
 _THINK: dict[str | None, bool] = {"on": True, "off": False}
 
@@ -50,6 +53,8 @@ class Asked:
         model: The model that was named, or None for the default one.
         link: The artifact whose prompt is asked, or whose answer is gone on from, or None.
         system_prompt: None is Aya's, ``""`` is none at all.
+        speaker: Whose answers they are, as their label says: the persona's name, or ``answer`` where
+            the system prompt is none or has no name.
         settings: What the flags ask of the model.
         images: The bytes of the images that belong to the prompt.
     """
@@ -60,6 +65,7 @@ class Asked:
     model: str | None = None
     link: Link | None = None
     system_prompt: str | None = None
+    speaker: str = AYA
     settings: Settings = field(default_factory=Settings)
     images: tuple[bytes, ...] = ()
 
@@ -83,7 +89,13 @@ def read_asked(options: Options, console: Console) -> Asked:
         asked = _from_artifact(link, options, console)
     else:
         asked = replace(_from_user(options, console), link=link)
-    return replace(asked, system_prompt=system_prompt, settings=settings, images=images)
+    return replace(
+        asked,
+        system_prompt=system_prompt,
+        speaker="answer" if options.has_own_system else options.persona or AYA,
+        settings=settings,
+        images=images,
+    )
 
 
 def _system_prompt(options: Options) -> str | None:

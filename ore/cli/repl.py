@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.cli.commands import Talk, complete, perform
+from ore.cli.conversation import Conversation
 from ore.cli.options import on_or_off
 from ore.cli.parser import decode
 from ore.cli.runs import Run
-from ore.cli.terminal.console import ANSWER_LABEL, MORE_LABEL, PROMPT_LABEL, Console
+from ore.cli.terminal.asking import MORE_LABEL, PROMPT_LABEL
+from ore.cli.terminal.console import Console
 from ore.cli.turn import outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.files.home import ore_home
@@ -41,9 +43,17 @@ def loop(run: Run) -> int:
                 failed |= not _turn(talk, prompt)
     finally:
         talk.run.engine.reasoner.close()
+        _forget_if_nothing_was_said(conversation)
         if conversation.unsaved and (error := conversation.keep()):
             console.error(str(error))
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
+
+
+def _forget_if_nothing_was_said(conversation: Conversation) -> None:
+    """Where the session has no turn, and so no file, leave none with what was typed either."""
+    if not conversation.length and conversation.typed_file is not None:
+        with suppress(OSError):
+            conversation.typed_file.unlink()
 
 
 def _history_file(run: Run) -> Path | None:
@@ -151,5 +161,5 @@ def _greet(run: Run) -> None:
     run.console.notice(f"ORE: {kind}. /help lists commands, Ctrl-D leaves.")
     if session is not None and session.messages:
         for message in session.messages[-2:]:
-            label = PROMPT_LABEL if message.role == "user" else ANSWER_LABEL
+            label = PROMPT_LABEL if message.role == "user" else run.console.answer_label
             run.console.recall(label, message.content)

@@ -14,7 +14,7 @@ from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
 from ore.cli.options import Options, on_or_off
-from ore.cli.prompt import Asked, read_asked
+from ore.cli.prompt import AYA, Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OutputError
@@ -62,6 +62,7 @@ def open_run(
 
         options, log = with_last(options, os.environ), run_log(options, os.environ)
     asked = read_asked(options, console)
+    console.answers_as(asked.speaker)
     _check_output(options, console, log)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
@@ -74,6 +75,8 @@ def open_run(
             raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
+        if options.verbose:
+            console.notice(_persona(options))
         with closing(_reasoner(backend, model_id, asked)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
@@ -89,6 +92,14 @@ def open_run(
                 model_id,
                 engine,
             )
+
+
+def _persona(options: Options) -> str:
+    if options.has_own_system:
+        return "System prompt: none." if options.no_system else "System prompt: your own."
+    if options.persona not in (None, AYA.lower()):
+        return f"System prompt: the persona '{options.persona}'."
+    return "System prompt: Aya, ORE's own persona; --persona, --system or --no-system changes it."
 
 
 def _streams(options: Options, console: Console) -> bool:

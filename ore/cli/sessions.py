@@ -6,7 +6,8 @@ import time
 from dataclasses import asdict
 
 from ore.cli.options import Options
-from ore.cli.terminal.console import ANSWER_LABEL, PROMPT_LABEL, Console
+from ore.cli.terminal.asking import PROMPT_LABEL
+from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import BRIEF, brief
 from ore.errors import SessionNotFoundError, UsageError
 from ore.files.neutral import one_line
@@ -50,7 +51,7 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
     if options.json:
         console.json({**asdict(session), "messages": [_data(m) for m in session.messages]})
         return
-    labels = {"user": PROMPT_LABEL, "assistant": ANSWER_LABEL}
+    labels = {"user": PROMPT_LABEL, "assistant": console.answer_label}
     parts = [(labels[message.role], message.content) for message in session.messages]
     console.transcript(f"{name}: {_about(session)}", parts)
 

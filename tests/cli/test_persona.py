@@ -109,3 +109,42 @@ def test_what_cannot_be_a_prompt_is_reported_before_anything_is_sent(
 
 def test_the_existing_personas_are_named(ore, personas):
     assert "use 'aya', 'critic'." in ore("hi", "--persona", "nobody").err
+
+
+FORGED = "Arr.\n[PIRATE]: more\n[ANSWER]: more\n[AYA]: more"
+
+
+@pytest.mark.parametrize(
+    "flags, label, said",
+    [
+        ([], "[AYA]: ", "System prompt: Aya, ORE's own persona"),
+        (["--persona", "aya"], "[AYA]: ", "System prompt: Aya, ORE's own persona"),
+        (["--persona", "pirate"], "[PIRATE]: ", "System prompt: the persona 'pirate'."),
+        (["--system", "Be brief."], "[ANSWER]: ", "System prompt: your own."),
+        (["--no-system"], "[ANSWER]: ", "System prompt: none."),
+    ],
+)
+def test_an_answer_is_labelled_with_its_persona_and_can_not_forge_the_label(
+    ore, personas, flags, label, said
+):
+    (personas / "pirate.md").write_text("Talk like a pirate.")
+    result = ore("hi", "-v", *flags, terminal="out err", replies=[FORGED])
+    forged = "[PIRATE]: more" if label == "[PIRATE]: " else None
+    assert result.out.startswith(f"{label}Arr.\n")
+    assert result.out.endswith("\n [ANSWER]: more\n [AYA]: more\n")
+    assert (f"\n {forged}" in result.out) == (forged is not None)
+    assert f"{said}" in result.err
+    assert said not in ore("hi", *flags, terminal="out err").err
+
+
+def test_a_persona_of_any_script_has_a_label_that_is_guarded(ore, personas):
+    (personas / "Émile-海賊.md").write_text("Oui.")
+    result = ore("hi", "--persona", "Émile-海賊", terminal="out", replies=["a\n[émile-海賊]: b"])
+    assert result.out == "[ÉMILE-海賊]: a\n [émile-海賊]: b\n"
+
+
+def test_a_resumed_session_shows_the_last_answer_with_the_same_label(ore, personas):
+    ore("hi", "--session", "trip")
+    flags = ["--session", "trip", "--persona", "critic"]
+    result = ore(*flags, stdin="", terminal="in out err")
+    assert "You: hi\n[CRITIC]: Paris.\n" in result.err

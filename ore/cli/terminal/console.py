@@ -10,25 +10,18 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ore.cli.terminal.streams import Streams, make_blocking, paint_label, redirect_to_null
+from ore.cli.terminal.asking import Asking
+from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.streams import make_blocking, redirect_to_null
 from ore.cli.terminal.text import AnswerText, amount, laid_out, list_lines, pairs, summary
-from ore.errors import ReasonerContractError, UsageError
+from ore.errors import ReasonerContractError
 from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ore.cli.terminal.editing import LineEditor
     from ore.cli.terminal.markdown import Markdown
-
-ANSWER_LABEL = "[AYA]: "
-PROMPT_LABEL = "You: "
-MORE_LABEL = "...  "
-"""The prompt inside a text of several lines."""
 
 REDRAW_EVERY = 0.1
 """Seconds between two looks of the same bar."""
@@ -36,17 +29,17 @@ MOST_RECALLED = 12
 """Lines of the last answer that are shown when its session is resumed."""
 
 
-class Console(Streams):
+class Console(Asking):
     """The three standard streams, and what may be written to them.
 
     What writes to stdout may raise ``OutputError`` or ``ReaderGoneError``.
     """
 
     markdown = False  # whether answers on a terminal are shown as Markdown
+    answer_label = "[AYA]: "
     _line_is_open = False
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
-    _editor: LineEditor | None = None
     _step = ""
     _drawn_at = 0.0
     _bar_width = 0
@@ -61,9 +54,16 @@ class Console(Streams):
         if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
             sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        return cls(getattr(sys.stdin, "buffer", None), stdout, stderr, os.environ)
+        console = cls(getattr(sys.stdin, "buffer", None), stdout, stderr, os.environ)
+        console.is_of_process = True
+        return console
 
     # The answer
+
+    def answers_as(self, name: str) -> None:
+        """Label the answers from here on with a name, which no line of a text may pass for."""
+        self.answer_label = f"[{name.upper()}]: "
+        self.labels = (*LABELS, self.answer_label.rstrip().lower())
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
@@ -71,9 +71,11 @@ class Console(Streams):
         if self.stdout_is_terminal and self.markdown:
             from ore.cli.terminal.markdown import Markdown
 
-            self._shown = Markdown(self._columns(self.stdout) or 80, self.stdout_has_colour)
+            width = self._columns(self.stdout) or 80
+            self._shown = Markdown(width, self.stdout_has_colour, self.labels)
         elif self.stdout_is_terminal:
-            self._shown = AnswerText(self._columns(self.stdout), len(ANSWER_LABEL))
+            width = self._columns(self.stdout)
+            self._shown = AnswerText(width, self.answer_label, self.labels)
 
     def chunk(self, text: str) -> None:
         """Write a part of the answer at once; on a terminal, as far as its words are complete."""
@@ -94,12 +96,9 @@ class Console(Streams):
         self._line_is_open = False
 
     def _label(self) -> str:
-        label = self._painted(ANSWER_LABEL) if self._label_is_due else ""
+        label = self._painted(self.answer_label) if self._label_is_due else ""
         self._label_is_due = False
         return label
-
-    def _painted(self, label: str) -> str:
-        return paint_label(label) if self.stdout_has_colour else label
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: show what was held, and begin a new line."""
@@ -134,7 +133,8 @@ class Console(Streams):
         if self.stdout_is_terminal:
             width = self._columns(self.stdout)
             said = [
-                self._painted(label) + laid_out(text, width, len(label)) for label, text in parts
+                self._painted(label) + laid_out(text, width, label, self.labels)
+                for label, text in parts
             ]
             paragraphs = [neutralise(head), *said]
         self._write("\n\n".join(paragraphs) + "\n", flush=True)
@@ -156,7 +156,7 @@ class Console(Streams):
         """Write an earlier message to stderr, the end of a long one, unless ORE is to be quiet."""
         if self.quiet:
             return
-        lines = self._wrapped(text, len(label)).split("\n")
+        lines = self._wrapped(text, label).split("\n")
         if len(lines) > MOST_RECALLED:
             lines = ["…", *lines[-MOST_RECALLED:]]
         self._tell("\n".join(lines), label=label)
@@ -209,104 +209,8 @@ class Console(Streams):
             self._tell(" " * self._bar_width, end="\r")
         self._step, self._bar_width = "", 0
 
-    # The terminal's prompt
-
-    def edit_lines(self, history: Path | None, complete: Callable[[str], list[str]]) -> None:
-        """Read lines through an editor with history from here on, where that is possible.
-
-        That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
-
-        Args:
-            history: The file that entries are kept in; None keeps them in memory.
-            complete: Given the line up to the cursor, returns the words that can end it.
-        """
-        ours = self.stdin is getattr(sys.stdin, "buffer", None) and self.stdout is sys.stdout
-        if not (ours and self.stdin_is_terminal and self.stdout_is_terminal):
-            return
-        from ore.cli.terminal import editing
-        from ore.cli.terminal.history import History
-
-        if editing.IS_AVAILABLE:
-            self._editor = editing.LineEditor(History(history), complete)
-
-    @property
-    def history(self) -> str:
-        """Where what is typed is kept, as a person reads it."""
-        if self._editor is None:
-            return "none: lines are not edited here"
-        path = self._editor.history.path
-        return "in memory" if path is None else f"kept in {path}"
-
-    def ask(self, prompt: str = PROMPT_LABEL) -> bytes | None:
-        """Return the next line of stdin with its line end, or None at its end.
-
-        The prompt goes to the terminal when stdin is one: to stdout, or to stderr when stdout is
-        redirected.
-        """
-        if self.stdin is None:
-            return None
-        if self._editor is not None:
-            line = self._editor.read(prompt, self._painted)
-            if line is None and not self._editor.ends_its_line:
-                self.end_line()
-            return line
-        if self.stdin_is_terminal and self.stdout_is_terminal:
-            self._write(self._painted(prompt), flush=True)
-        elif self.stdin_is_terminal:
-            self._tell(prompt, end="")
-        return self._read_line(self.stdin) or None
-
-    def _read_line(self, stdin: io.BufferedIOBase) -> bytes:
-        try:
-            line = stdin.readline()
-        except OSError as exc:
-            problem = f"stdin can't be read: {exc.strerror}."
-            if not self.stdin_is_terminal:
-                raise UsageError(problem) from exc
-            self.error(problem)
-            line = b""  # the terminal is lost: that is the end of the input
-        if not line and self.stdin_is_terminal:
-            self.end_line()
-        return line
-
-    def hide_typing(self) -> AbstractContextManager[None]:
-        """Return a context in which the terminal does not show what is typed; it is read later."""
-        from ore.cli.terminal.editing import hidden_typing
-
-        marks_pastes = self._editor is not None and self._editor.ends_its_line
-        return hidden_typing(
-            self.stdin, lambda mark: self._write(mark, flush=True), is_edited=marks_pastes
-        )
-
-    def remember(self, entry: str) -> None:
-        """Keep what was typed for the next time, where lines are edited."""
-        if self._editor is not None:
-            self._editor.remember(entry)
-
-    @property
-    def typed(self) -> str:
-        """What an interrupted line held, as far as that is known."""
-        return self._editor.typed if self._editor is not None else ""
-
-    def confirm(self, question: str) -> bool | None:
-        """Ask a question on the terminal; anything but ``y`` or ``yes`` is no.
-
-        None means that nobody can be asked: stdin or stderr is not a terminal.
-        """
-        if self.stdin is None or not (self.stdin_is_terminal and self.stderr_is_terminal):
-            return None
-        from ore.cli.terminal.editing import forget_typed
-
-        forget_typed(self.stdin)  # what was typed before the question does not answer it
-        self._tell(f"{question} [y/N] ", end="")
-        return self._read_line(self.stdin).strip().lower() in (b"y", b"yes")
-
     def stopped(self, text: str) -> None:
         """Say what Ctrl-C did, in place of the ``^C`` that the terminal itself has shown."""
         if self._can_redraw:
             self._put("\r\x1b[K")
         self.notice(text)
-
-    def end_line(self) -> None:
-        """Leave the line that the terminal's cursor stands in."""
-        self._tell("")

@@ -7,10 +7,12 @@ terminal would obey.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ore.cli.terminal.text import laid_out
+from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.text import AnswerText
 from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.files.neutral import neutralise
@@ -34,11 +36,13 @@ def check_rich() -> None:
 class Markdown:
     """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
 
-    ``width`` is the terminal's columns and may be set at any time.
+    ``width`` is the terminal's columns and may be set at any time; ``labels`` are what may not stand
+    at its left edge, in lower case.
     """
 
-    def __init__(self, width: int, has_colour: bool) -> None:
+    def __init__(self, width: int, has_colour: bool, labels: Sequence[str] = LABELS) -> None:
         self.width = width
+        self._labels = labels
         self._has_colour = has_colour
         self._pending = ""
         self._lines: list[str] = []
@@ -78,10 +82,13 @@ class Markdown:
 
     def _styled(self, line: list[Segment]) -> str:
         text = "".join(segment.text for segment in line)
-        indent = " " if laid_out(text) != neutralise(text) else ""  # a forged label
+        plain = AnswerText(self.width, "", self._labels)
+        shown = plain.feed(text) + plain.end()
+        if plain.found:  # a forged label
+            return shown.rstrip()
         if not self._has_colour:
-            return indent + neutralise(text).rstrip()
-        return indent + "".join(_painted(segment) for segment in line)
+            return neutralise(text).rstrip()
+        return "".join(_painted(segment) for segment in line)
 
 
 def _rendered(source: str, width: int) -> list[list[Segment]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText, laid_out
 from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
@@ -19,11 +20,13 @@ from ore.files.neutral import one_line
 
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
+ANSWER = "1;36"
 COLOURS = {
-    **{"[AYA]:": "1;36", "You:": "1;32", "...": "1;32"},
+    **{"You:": "1;32", "...": "1;32", "[Metadata]:": DIM},
     **{"ore:": "1;31", "ore: warning:": "1;33"},
 }
-"""Of the labels that are not dim. An answer is never coloured: so a person tells whose words it is."""
+"""Of the labels but the answer's, which any persona may have. An answer's text is never coloured: so a
+person tells whose words it is."""
 
 
 class Streams:
@@ -35,6 +38,7 @@ class Streams:
     """
 
     quiet = False  # whether stderr carries errors and warnings only
+    labels: Sequence[str] = LABELS  # what no line of a text begins with, in lower case
     _waiting: Waiting | None = None
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
@@ -93,13 +97,16 @@ class Streams:
     def _dimmed(self, text: str) -> str:
         return paint(text, DIM) if self.stderr_has_colour else text
 
+    def _painted(self, label: str) -> str:
+        return paint_label(label) if self.stdout_has_colour else label
+
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking to stderr; whatever else is written ends it."""
         label = ""
         if not self._is_thinking:
             self._is_thinking, label = True, THINKING_LABEL
             if self.stderr_is_terminal:
-                self._thought = AnswerText(self._columns(self.stderr), len(label))
+                self._thought = AnswerText(self._columns(self.stderr), label, self.labels)
         self._think(label + (self._thought.feed(text) if self._thought else text))
 
     def end_thinking(self) -> None:
@@ -134,15 +141,16 @@ class Streams:
     def _tell(self, text: str, end: str = "\n", label: str = "", is_dim: bool = False) -> None:
         self.end_thinking()
         if self.stderr_is_terminal:
-            text = self._cut(text) if end == "\r" else self._wrapped(text, len(label))
+            text = self._cut(text) if end == "\r" else self._wrapped(text, label)
         if is_dim:
             text = self._dimmed(text)
         if self.stderr_has_colour and label:
             label = paint_label(label)
         self._put_apart(label + text + end)
 
-    def _wrapped(self, text: str, column: int) -> str:
-        return laid_out(text, self._columns(self.stderr), column or 1)  # line 1 is ORE's own
+    def _wrapped(self, text: str, label: str) -> str:
+        before = label or " "  # the first line is ORE's own
+        return laid_out(text, self._columns(self.stderr), before, self.labels)
 
     def _cut(self, text: str) -> str:
         """Return what one line can show of a text, so that the next one can be drawn over it."""
@@ -232,4 +240,4 @@ def paint(text: str, style: str) -> str:
 def paint_label(label: str) -> str:
     """Return a label of ORE's in its colour; the space after it stays plain."""
     words = label.rstrip()
-    return paint(words, COLOURS.get(words, DIM)) + label[len(words) :]
+    return paint(words, COLOURS.get(words, ANSWER)) + label[len(words) :]

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from unicodedata import category, east_asian_width
 
+from ore.cli.terminal.labels import LABELS, ascii_of, label_begun, labels_in, may_hold_label
 from ore.files.neutral import neutralise
-
-LABELS = ("[aya]:", "you:", "[metadata]:", "[route]:", "[thinking]:", "ore:")
-"""What ORE's own lines begin with, in lower case."""
 
 NARROWEST = 20
 """Columns below which words are not kept whole: there is no room to choose."""
@@ -21,6 +19,10 @@ BRIEF = 60
 
 _TAB = 8
 _INDENT = " "
+_WIDEST = 2
+"""Columns that a terminal gives to one character at most; ASCII ones have exactly one."""
+_FILLERS = "\u115f\u3164"
+"""Wide letters that some terminals show as nothing."""
 _MOST = 2**63
 
 
@@ -28,18 +30,28 @@ class AnswerText:
     """Text that becomes lines on a terminal, piece by piece.
 
     A word is held until it is complete; one that does not fit begins a new line, and one that is
-    longer than a line is left to the terminal to cut. One of ``LABELS`` that begins a line, even a
-    line that only the edge has made, is indented.
+    longer than a line is left to the terminal to cut. A label that may stand at the terminal's left
+    edge is indented, on a line of its own where its line has begun. Terminals differ in how wide a
+    character is that is not ASCII: for this it may have any width from nothing to two columns.
 
     Args:
         width: The terminal's columns; may be set at any time. 0 keeps lines as they are.
-        column: The column in which the text begins.
+        before: What stands in the line before the text.
+        labels: What may not stand at the edge, in lower case.
+
+    Attributes:
+        found: Whether a label was indented.
     """
 
-    def __init__(self, width: int = 0, column: int = 0) -> None:
+    def __init__(self, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> None:
         self.width = width
-        self._column = column
-        self._begins_line = column == 0
+        self.found = False
+        self._labels = [ascii_of(label) for label in labels]
+        own = "".join(label + label.upper() for label in labels if not label.isascii())
+        self._unbroken = _FILLERS + own  # wide, and may be inside a label
+        self._column = sum(map(width_of, before))
+        self._begins_line = not before
+        self._least, self._most = _range_of(before)  # columns since the last line end
         self._word: list[str] = []
         self._word_width = 0
         self._is_cut = False
@@ -74,9 +86,18 @@ class AnswerText:
     def _edge(self) -> int:
         return self.width if self.width >= NARROWEST else 0
 
+    def _put(self, text: str, size: int) -> None:
+        least, most = _range_of(text)
+        self._out.append(text)
+        self._column += size
+        self._least += least
+        self._most += most
+        self._begins_line = False
+
     def _break(self) -> None:
         self._out.append("\n")
         self._column, self._begins_line = 0, True
+        self._least = self._most = 0
 
     def _space(self, character: str) -> None:
         if character == "\n":
@@ -86,32 +107,39 @@ class AnswerText:
         if self._edge and self._column + size > self._edge:
             self._column = self._edge  # left out: the next word begins a line
             return
-        self._out.append(character)
-        self._column += size
-        self._begins_line = False
+        self._put(character, size)
 
     def _letter(self, character: str) -> None:
         size = width_of(character)
         if size == 2:  # scripts of wide characters have no spaces to break at
-            self._end_word()
-        if size == 0 and not self._word:
-            self._out.append(character)  # belongs to the character before it
+            if character not in self._unbroken:
+                self._end_word()
+        elif size == 0 and not self._word and not self._begins_line:
+            self._put(character, 0)  # belongs to the character before it
             return
         room = self._edge - (self._column if self._is_cut else 0)
         if self._edge and self._word_width + size > room:
             self._cut_word()
         self._word.append(character)
         self._word_width += size
-        if size == 2:
+        if size == 2 and character not in self._unbroken:
             self._end_word()
 
     def _cut_word(self) -> None:
         """Show the part of a word that fills the line; the terminal goes on in the next one."""
         if not self._is_cut and self._column:
             self._break()
-        self._show_word()
         self._is_cut = True
-        self._column = max(self._column - self._edge, 0)
+        held = label_begun(self._word, self._labels)
+        kept = [self._word.pop() for _ in range(held)][::-1]
+        self._word_width -= held
+        if self._word:
+            self._show_word()
+        self._word, self._word_width = kept, held
+        if self._least != self._most:  # nobody knows where the terminal would go on
+            self._break()
+            return
+        self._column %= self._edge
         self._begins_line = self._column == 0
 
     def _end_word(self) -> None:
@@ -123,34 +151,73 @@ class AnswerText:
 
     def _show_word(self) -> None:
         word = "".join(self._word)
-        if self._begins_line and _passes_for_ours(word):
-            self._out.append(_INDENT)
-            self._column += len(_INDENT)
-        self._out.append(word)
-        self._column += self._word_width
-        self._begins_line = False
+        if may_hold_label(word):
+            word = self._indented(word)
+        self._put(word, self._word_width)
         self._word, self._word_width = [], 0
 
+    def _indented(self, word: str) -> str:
+        """Indent what may be a label at the edge; return what is left to show of the word."""
+        start = 0
+        for place in labels_in(word, self._labels):
+            piece, start = word[start:place], place
+            size = sum(map(width_of, piece))
+            self._word_width -= size
+            if not self._is_edge_after(piece):
+                self._put(piece, size)
+                continue
+            self.found = True
+            if self._begins_line and not self._is_edge_after(_INDENT + piece):
+                self._put(_INDENT + piece, len(_INDENT) + size)
+            else:
+                self._put(piece, size)
+                self._break()
+                self._put(_INDENT, len(_INDENT))
+        return word[start:]
 
-def laid_out(text: str, width: int = 0, column: int = 0) -> str:
+    def _is_edge_after(self, text: str) -> bool:
+        """Whether the terminal, which breaks lines too, may begin one after a text that is to come."""
+        least, most = _range_of(text)
+        least, most = self._least + least, self._most + most
+        return not least or (self.width > len(_INDENT) and most - most % self.width >= least)
+
+
+def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:
     """Return a whole text as the lines of an ``AnswerText``."""
-    lines = AnswerText(width, column)
+    lines = AnswerText(width, before, labels)
     return lines.feed(text) + lines.end()
 
 
-def _passes_for_ours(word: str) -> bool:
-    if ":" not in word:
+def _range_of(text: str) -> tuple[int, int]:
+    """Return how many columns a text has on a terminal, at least and at most."""
+    if text.isascii():
+        return (len(text), len(text)) if "\t" not in text else (len(text) - 1, len(text) + _TAB)
+    least, others = 0, 0
+    for character in text:
+        if character.isascii():
+            least += 1
+        else:
+            least += _is_surely_seen(character)
+            others += 1
+    return least, len(text) - others + _WIDEST * others
+
+
+def _is_surely_seen(character: str) -> bool:
+    """Whether a character has a column on every terminal: ideographs, kana, what stands with them."""
+    if east_asian_width(character) not in "WF" or character in _FILLERS:
         return False
-    seen = word if word.isascii() else "".join(c for c in word if width_of(c))
-    return seen.casefold().startswith(LABELS)
+    return category(character) in ("Lo", "Po", "Ps", "Pe")
 
 
 def width_of(character: str) -> int:
     """Return how many columns a printable character takes: 0, 1 or 2."""
     if character.isascii():
         return 1
-    if category(character) in ("Mn", "Me", "Cf"):
+    kind = category(character)
+    if kind in ("Mn", "Me", "Cf"):
         return 0
+    if kind == "Cn":  # Unicode has not given it a width yet
+        return 1
     return 2 if east_asian_width(character) in "WF" else 1
 
 

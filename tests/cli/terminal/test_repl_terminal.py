@@ -248,6 +248,18 @@ def test_what_was_typed_is_kept_only_where_that_was_asked_for(home, flags, wish,
             terminal.wait_for("Asking again: two\r\nlines\r\n")
 
 
+def test_a_session_in_which_nothing_was_said_leaves_no_file(home):
+    with OnTerminal("--session", "trip") as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/show\r")
+        terminal.wait_for("history  kept in")
+        terminal.type("/bye\r")
+        terminal.end()
+    assert not [
+        path for path in (home / ".ore").rglob("*") if path.suffix != ".lock" and path.is_file()
+    ]
+
+
 def test_the_older_variable_keeps_nothing_too(home):
     env = {"ORE_NO_HISTORY": "1", "ORE_HISTORY": "on"}
     with OnTerminal("--session", "trip", replies=["Yes."], env=env) as terminal:

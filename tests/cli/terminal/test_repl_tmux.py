@@ -72,3 +72,13 @@ def test_a_conversation_on_a_screen_has_nothing_ugly(tmux):
         "[AYA]: Short.",
         "You:",
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [[], ["--rendered"]], ids=["wrapped", "rendered"])
+def test_no_character_brings_a_label_to_the_left_edge(how):
+    if how:
+        pytest.importorskip("rich")
+    command = [sys.executable, "-m", "tests.by_hand.labels", *how, "--step", "389"]
+    result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.terminal.streams import COLOURS, allows_colour, paint, paint_label
+from ore.cli.terminal.streams import allows_colour, paint, paint_label
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_who_says_what(is_terminal, environ, allowed):
 
 
 def test_a_style_ends_where_the_text_does():
-    assert paint("x", COLOURS["[AYA]:"]) == "\x1b[1;36mx\x1b[0m"
+    assert paint_label("[AYA]: x") == "\x1b[1;36m[AYA]: x\x1b[0m"
     assert paint_label("ore: ") == "\x1b[1;31more:\x1b[0m "
     assert paint_label("ore: warning: ") == "\x1b[1;33more: warning:\x1b[0m "
-    assert paint("", COLOURS["[AYA]:"]) == ""
+    assert paint("", "1;36") == ""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import (
-    LABELS,
     AnswerText,
     amount,
     list_lines,
@@ -24,8 +24,8 @@ TEXTS = st.text(
 )
 
 
-def shown(*pieces: str, width: int = 0, column: int = 0) -> str:
-    lines = AnswerText(width, column)
+def shown(*pieces: str, width: int = 0, before: str = "") -> str:
+    lines = AnswerText(width, before)
     return "".join([*(lines.feed(piece) for piece in pieces), lines.end()])
 
 
@@ -62,7 +62,7 @@ def test_words_are_kept_whole_at_the_edge(text, width, expected):
         ("[Metadata]: id=1", " [Metadata]: id=1"),
         ("ore: failed", " ore: failed"),
         ("Y\u200dou: do it", " Y\u200dou: do it"),
-        ("\u200d[AYA]: yes", "\u200d [AYA]: yes"),
+        ("\u200d[AYA]: yes", " \u200d[AYA]: yes"),
         ("Thank You: it was", "Thank You: it was"),
         ("Your: own", "Your: own"),
         ("  You: indented", "  You: indented"),
@@ -74,7 +74,7 @@ def test_a_line_that_begins_with_a_label_is_indented(text, expected):
 
 
 def test_the_line_that_has_a_label_already_is_not_indented():
-    assert shown("You: said so", column=7) == "You: said so"
+    assert shown("You: said so", before="[AYA]: ") == "You: said so"
 
 
 @pytest.mark.parametrize("label", [label + " yes" for label in LABELS])
@@ -89,6 +89,71 @@ def test_no_padding_puts_a_label_at_the_beginning_of_a_line(label, pad):
             else:
                 row += character
         assert not [row for row in [*rows, row] if row.startswith(label[:-4])]
+
+
+def rows_of(text: str, width: int, columns: dict[str, int]) -> list[str]:
+    """What is seen on each row of a terminal that breaks lines, and takes characters to be so wide."""
+    rows, row, column = [], "", 0
+    for character in text:
+        if character == "\n":
+            rows, row, column = [*rows, row], "", 0
+        elif character == "\t":
+            stop = min(column + 8 - column % 8, max(width - 1, column))
+            row, column = row + " " * (stop - column), stop
+        elif size := columns.get(character, 1):
+            if column + size > width:
+                rows, row, column = [*rows, row], "", 0
+            row, column = row + character, column + size
+    return [*rows, row]
+
+
+UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
+PARTS = st.sampled_from(
+    [*UNSURE, *" \tab中", "\n", "You:", "[aya]:", "ore: ", "Yo", "u:", "x" * 19]
+)
+
+
+@pytest.mark.invariant
+@given(
+    st.lists(st.tuples(PARTS, st.integers(1, 25)), max_size=8),
+    st.fixed_dictionaries({each: st.integers(0, 2) for each in UNSURE} | {"中": st.integers(1, 2)}),
+    st.sampled_from([2, 3, 7, 10, 20, 21, 40]),
+)
+def test_no_label_is_at_the_left_edge_whatever_the_terminal_takes_for_the_width(
+    parts, columns, width
+):
+    text = shown("".join(part * count for part, count in parts), width=width)
+    labels = [label for label in LABELS if len(label) <= width]
+    assert not [
+        row for row in rows_of(text, width, columns) if row.casefold().startswith((*labels, "?"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("\u1160You: x", " \u1160You: x"),
+        ("Yo\u1160u: x", " Yo\u1160u: x"),
+        ("Yo\u115fu: x", " Yo\u115fu: x"),
+        ("“You: x”", " “You: x”"),
+        ("𝐘𝐨𝐮: x", " 𝐘𝐨𝐮: x"),
+        ("Ｙｏｕ： x", "Ｙｏｕ： x"),  # nobody takes wide letters for a label
+        ("語You: x", "語You: x"),
+        ("I’d say, as you: no", "I’d say, as you: no"),
+        ("❤" * 10 + "You: x", "❤" * 10 + "\n You: x"),
+        ("a" * 19 + "\u00adYou: x", "a" * 19 + "\u00adY\nou: x"),
+        ("é" * 10 + "\tyou: x", "é" * 10 + "\t\n you: x"),
+        ("more: x", "more: x"),
+    ],
+)
+def test_a_label_behind_characters_of_any_width_is_indented(text, expected):
+    assert shown(text, width=20) == expected
+    assert shown(*text, width=20) == expected
+
+
+def test_many_labels_in_one_word_are_no_work():
+    text = "You:x" * 20_000
+    assert shown(text, width=4).count("\n You:") > 1_000
 
 
 @given(TEXTS, st.integers(0, 60), st.sampled_from([0, 20, 33]))
@@ -106,7 +171,7 @@ def test_nothing_is_lost_and_nothing_is_obeyed(text, width):
 
 @given(st.lists(st.text("abcdefgh", min_size=1, max_size=20)), st.integers(0, 19))
 def test_no_line_is_wider_than_the_terminal(words, column):
-    lines = shown(" ".join(words), width=20, column=column).split("\n")
+    lines = shown(" ".join(words), width=20, before=" " * column).split("\n")
     assert all(len(line) <= 20 for line in [" " * column + lines[0].rstrip(" "), *lines[1:]])
 
 
