@@ -34,7 +34,8 @@ _ROLES = ("system", "user", "assistant")
 _SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
 _LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
 _RENAMED = {"num_keep": "n_keep", "num_predict": "max_tokens"}
-_OPTIONS = {_LOADED_WITH, *_RENAMED} | set(
+_REUSES = "cache_prompt"
+_OPTIONS = {_LOADED_WITH, _REUSES, *_RENAMED} | set(
     "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
     "top_k top_p typical_p".split()
 )
@@ -101,7 +102,8 @@ class EmbeddedReasoner(StreamingReasoner):
 
     The same messages get the same answer on the same machine, for the temperature is 0 unless
     asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
-    computed; then an answer may differ from one that is computed afresh.
+    computed, and ``metadata["cached_tokens"]`` says how much of a prompt it took from there; then an
+    answer may differ from one that is computed afresh. The option ``cache_prompt=False`` turns it off.
 
     Args:
         model_id: A model's name, or the path of a GGUF file.
@@ -239,7 +241,7 @@ def _request(messages: list[Message], settings: Settings, longest: int) -> dict[
     options.pop(_LOADED_WITH, None)
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request["messages"] = _checked(messages)
-    request["cache_prompt"] = settings.conversation
+    request[_REUSES] = settings.conversation and options.get(_REUSES, True)
     request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
     if settings.format is not None:
         schema = {"name": "answer", "schema": settings.format}
@@ -294,7 +296,7 @@ def _metadata(last: dict[str, Any], window: int) -> dict[str, Any]:
         "prompt_eval_count": read + cached,
         "eval_duration": int(writing * 1_000_000),
         "prompt_eval_duration": int(reading * 1_000_000),
-        "prompt_cached_count": cached,
+        "cached_tokens": cached,
         "done_reason": last["finish_reason"],
         "context": {"status": "complete", "window": window, "prompt_tokens": read + cached},
     }

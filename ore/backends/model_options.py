@@ -1,4 +1,4 @@
-"""The options of a model, as Ollama names them: which there are, and what values they take."""
+"""The options of a model, mostly as Ollama names them: which there are, and what values they take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ore.errors import UsageError
+from ore.errors import CapabilityError, UsageError
 from ore.files.spelling import nearest
 
 _LEAST, _MOST = -(2**31), 2**32 - 1
@@ -42,6 +42,7 @@ _TRUE_OR_FALSE = ("true or false", _boolean)
 _TEXTS = ("a text", str)
 
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "cache_prompt": _TRUE_OR_FALSE,
     "draft_num_predict": _WHOLE,
     "frequency_penalty": _FLOAT,
     "main_gpu": _WHOLE,
@@ -88,6 +89,15 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
         else:
             options[key] = value
     return options
+
+
+def check_ollama(options: Iterable[str]) -> None:
+    """Raise ``CapabilityError`` for an option that Ollama does not have; it would be passed over."""
+    if "cache_prompt" in options:
+        raise CapabilityError(
+            "Ollama has no option 'cache_prompt', and decides for itself what it computes anew: leave "
+            "it out, or use --backend embedded."
+        )
 
 
 def parse_keep_alive(text: str) -> float | str:

@@ -11,6 +11,7 @@ from ore.backends import Backend, Progress, Settings, choose_default, failures, 
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes, sent
 from ore.backends.http import TooLarge
+from ore.backends.model_options import check_ollama
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
@@ -87,6 +88,7 @@ class OllamaBackend(Backend):
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
+        check_ollama(settings.options)
         made = AyaReasoner(
             model_id,
             self.address,

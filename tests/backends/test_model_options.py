@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends.model_options import OPTIONS, parse_keep_alive, parse_options
-from ore.errors import UsageError
+from ore.backends.model_options import OPTIONS, check_ollama, parse_keep_alive, parse_options
+from ore.errors import CapabilityError, UsageError
 from tests.support.fake_ollama.rules import OPTION_TYPES
 
 READ = [
@@ -32,7 +32,7 @@ REFUSED = [
     ("temprature=1", "There is no option 'temprature'; the nearest is 'temperature'."),
     ("Top_K=1", "the nearest is 'top_k'"),
     ("numctx=1", "the nearest is 'num_ctx'"),
-    ("xyzzy=1", "there are draft_num_predict, "),
+    ("xyzzy=1", "there are cache_prompt, draft_num_predict, "),
     ("seed=1.5", "The option 'seed' must be a whole number, not '1.5'."),
     ("seed=", "must be a whole number"),
     ("seed=99999999999", "'seed' must be from -2,147,483,648 to 4,294,967,295, not '99999999999'."),
@@ -64,10 +64,16 @@ def test_an_option_given_twice_is_refused():
         parse_options(["seed=1", "seed=1"])
 
 
-def test_the_table_is_that_of_the_server():
+def test_the_table_is_that_of_the_server_but_for_what_it_does_not_have():
     kinds = {"float32": "a number", "integer": "a whole number", "boolean": "true or false"}
     expected = {name: kinds[kind] for name, kind in OPTION_TYPES.items()} | {"stop": "a text"}
-    assert {name: kind for name, (kind, _) in OPTIONS.items()} == expected
+    kinds = {name: kind for name, (kind, _) in OPTIONS.items()}
+    for name in set(OPTIONS) - set(expected):
+        with pytest.raises(CapabilityError, match=f"Ollama has no option '{name}'"):
+            check_ollama([name])
+        del kinds[name]
+    assert kinds == expected
+    check_ollama(expected)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from ore.backends import Settings, embedded, openai_request
-from ore.backends.model_options import OPTIONS
+from ore.backends.model_options import OPTIONS, check_ollama
 from ore.cli.flags import FLAGS
 from ore.errors import OreError
 
@@ -79,18 +80,25 @@ def variables() -> str:
     return _table(("variable", "what it does"), [(f"`{n}`", text) for n, text in VARIABLES.items()])
 
 
+CHECKS = (
+    lambda settings: check_ollama(settings.options),
+    embedded.check_settings,
+    openai_request.check_settings,
+)
+
+
 def options() -> str:
     """Every option of ``--option``, and which backend has it."""
     rows = []
     for name, (kind, _) in OPTIONS.items():
-        has = [_has(check, name) for check in (embedded, openai_request)]
-        rows.append((f"`{name}`", kind, "yes", *has))
+        has = [_has(check, name) for check in CHECKS]
+        rows.append((f"`{name}`", kind, *has))
     return _table(("option", "value", "ollama", "embedded", "openai"), rows)
 
 
-def _has(backend, name: str) -> str:
+def _has(check: Callable[[Settings], None], name: str) -> str:
     try:
-        backend.check_settings(Settings(options={name: 512}))
+        check(Settings(options={name: 512}))
     except OreError:
         return "refused"
     return "yes"

@@ -137,7 +137,7 @@ def test_an_answer_is_the_same_whole_or_in_chunks_and_each_time(kept):
     chunks, streamed = drained(kept.stream_reason(HI))
     assert whole.content == streamed.content == "".join(chunks) == kept.reason(HI).content
     assert "Paris" in whole.content and len(chunks) > 3
-    assert streamed.metadata["prompt_cached_count"] == 0
+    assert streamed.metadata["cached_tokens"] == 0
 
 
 @pytest.mark.embedded
@@ -237,9 +237,9 @@ def test_a_conversation_costs_its_new_tokens_only(model_dir):
         engine = ORE(reasoner, "You are brief. " * 20)
         first = engine.execute("Name the capital of France.", session).metadata
         second = engine.execute("And of Italy?", session).metadata
-    assert first["prompt_cached_count"] == 0
+    assert first["cached_tokens"] == 0
     assert second["prompt_eval_count"] > first["prompt_eval_count"]
-    new = second["prompt_eval_count"] - second["prompt_cached_count"]
+    new = second["prompt_eval_count"] - second["cached_tokens"]
     assert new < first["prompt_eval_count"] / 2
 
 

@@ -51,7 +51,7 @@ def test_a_repl_reuses_what_it_has_computed():
     result = run("-c", "--verbose", stdin=f"{CAPITAL}\nAnd of Italy?\n".encode())
     first, second = (line for line in result.err.splitlines() if line.startswith("[Metadata]"))
     assert result.code == 0
-    assert "prompt_cached_count=0 " in first and "prompt_cached_count=0 " not in second
+    assert "cached_tokens=0 " in first and "cached_tokens=0 " not in second
 
 
 def test_three_runs_are_chained_by_artifacts():
