@@ -17,6 +17,9 @@ NARROWEST = 20
 BRIEF = 60
 """How many characters of a text a list shows."""
 
+WIDEST_COLUMN, LONGEST_CELL = 60, 500
+"""How wide a list's columns are made, and how many characters of one of their cells are shown."""
+
 _TAB = 8
 _INDENT = " "
 _WIDEST = 2
@@ -228,17 +231,23 @@ def brief(text: str) -> str:
 
 
 def list_lines(rows: Sequence[Sequence[str]], is_terminal: bool) -> list[str]:
-    """Return a list's rows as lines: aligned columns on a terminal, tab-separated ones elsewhere."""
+    """Return a list's rows as lines: aligned columns on a terminal, tab-separated ones elsewhere.
+
+    On a terminal, columns but the last are bounded: what is longer is cut, and ends with ``…``.
+    """
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not is_terminal:
         return ["\t".join(row).rstrip() for row in rows]
-    columns = [_aligned([neutralise(cell) for cell in column]) for column in zip(*rows)]
-    return ["  ".join(row).rstrip() for row in zip(*columns)]
+    columns = [[neutralise(cell) for cell in column] for column in zip(*rows)]
+    shown = [*map(_aligned, columns[:-1]), *columns[-1:]]
+    return ["  ".join(row).rstrip() for row in zip(*shown)]
 
 
 def _aligned(cells: list[str]) -> list[str]:
+    cells = [cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL - 1]}…" for cell in cells]
     sizes = [sum(map(width_of, cell)) for cell in cells]
-    return [cell + " " * (max(sizes) - size) for cell, size in zip(cells, sizes)]
+    width = min(max(sizes), WIDEST_COLUMN)
+    return [cell + " " * (width - size) for cell, size in zip(cells, sizes)]
 
 
 def summary(response_id: str, model_id: str, values: Mapping[str, object]) -> str:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import (
+    LONGEST_CELL,
+    WIDEST_COLUMN,
     AnswerText,
     amount,
     list_lines,
@@ -179,6 +181,20 @@ def test_rows_stand_below_each_other_in_any_script():
     rows = [("日本", "first"), ("longer", "second")]
     assert list_lines(rows, True) == ["日本    first", "longer  second"]
     assert list_lines([], True) == []
+
+
+def test_a_name_of_a_megabyte_among_many_is_cut_and_widens_no_column_but_its_own_line():
+    long, wide = "x" * 1_000_000, "y" * (WIDEST_COLUMN + 9)
+    rows = [(f"model{number}", "") for number in range(20_000)]
+    lines = list_lines([*rows, ("a", "default"), (wide, "default"), (long, "default")], True)
+    assert lines[0] == "model0"
+    assert lines[-3:-1] == ["a".ljust(WIDEST_COLUMN) + "  default", f"{wide}  default"]
+    assert lines[-1] == "x" * (LONGEST_CELL - 1) + "…  default"
+    assert list_lines([(long, "default")], False) == [f"{long}\tdefault"]
+
+
+def test_the_last_column_of_a_list_is_shown_whole():
+    assert list_lines([("a", "x" * 1000)], True) == ["a  " + "x" * 1000]
 
 
 @pytest.mark.parametrize(
