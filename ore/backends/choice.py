@@ -19,6 +19,7 @@ from ore.backends.address import (
     resolve_openai,
 )
 from ore.errors import ModelNotFoundError, UsageError
+from ore.files import begins_with
 from ore.files.extras import install_command
 from ore.files.neutral import one_line
 
@@ -112,9 +113,15 @@ def open_backend(
 
 
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
-    """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``)."""
-    if model is None or not model.lower().endswith(".gguf"):
+    """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
+
+    A path without the ending is one by its first bytes; a bare name is none, so that no file of the
+    current folder answers in a model's place.
+    """
+    if model is None:
         return False
+    if not model.lower().endswith(".gguf"):
+        return os.sep in model and begins_with(model, b"GGUF")
     if os.path.isfile(model):
         return True
     if backend == "ollama" or host is not None or ":" in os.path.basename(model):

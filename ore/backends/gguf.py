@@ -21,14 +21,6 @@ _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffi
 _MOST_PARTS = 10_000
 
 
-def is_gguf(path: Path | str) -> bool:
-    """Return whether a regular file begins as a GGUF file does."""
-    try:
-        return read_regular(Path(path), sys.maxsize, head=len(MAGIC)) == MAGIC
-    except FileAccessError:
-        return False
-
-
 def check_kind(path: Path) -> None:
     """Raise ``FileAccessError`` for a file that can't be read or is not GGUF."""
     if read_regular(path, sys.maxsize, head=len(MAGIC)) != MAGIC:

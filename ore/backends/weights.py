@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ore.backends.gguf import check_kind, is_gguf, parts_of, split_name
+from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
-from ore.files import read_regular, reason, replace_file
+from ore.files import begins_with, read_regular, reason, replace_file
 from ore.files.trust import home_folder
 from ore.types import strictjson
 
@@ -92,7 +92,7 @@ def _is_model(path: Path) -> bool:
         return False
     if path.suffix.lower() == _SUFFIX:
         return os.path.isfile(path)
-    return not path.name.startswith(".") and is_gguf(path)
+    return not path.name.startswith(".") and begins_with(path, MAGIC)
 
 
 def _name_of(path: Path) -> str:
@@ -113,7 +113,7 @@ def find(model_id: str) -> Path:
     path = models.get(model_id)
     if path is None:
         path = Path(model_id)
-        if not model_id.lower().endswith(_SUFFIX) and not is_gguf(path):
+        if not model_id.lower().endswith(_SUFFIX) and not begins_with(path, MAGIC):
             raise _not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
             raise ModelNotFoundError(f"There is no file {path}.", model=model_id)

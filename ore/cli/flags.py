@@ -75,7 +75,7 @@ TOPICS = {
 
 FLAGS = {
     "models": (
-        Flag("-m, --model NAME", "a model's name, or a path to a .gguf file", daily=True),
+        Flag("-m, --model NAME", "a model's name, or a path to a GGUF file", daily=True),
         Flag(
             "--backend NAME",
             "where models run: auto, ollama, embedded or openai; default: ORE_BACKEND, else auto",

@@ -59,6 +59,14 @@ def read_regular(
         raise _unreadable(path, exc) from exc
 
 
+def begins_with(path: Path | str, start: bytes) -> bool:
+    """Return whether a regular file that can be read begins with some bytes; raises nothing."""
+    try:
+        return read_regular(path, sys.maxsize, head=len(start)) == start
+    except FileAccessError:
+        return False
+
+
 def read_confined(
     root: Path | str,
     relative: str,

@@ -169,6 +169,21 @@ def test_a_gguf_file_means_the_embedded_backend(tmp_path):
             opened(wanted, environ)
 
 
+def test_a_path_without_the_ending_is_a_gguf_file_by_its_first_bytes(tmp_path, monkeypatch):
+    (tmp_path / "sha256-0a1b").write_bytes(b"GGUF")
+    (tmp_path / "notes").write_bytes(b"notes")
+    monkeypatch.chdir(tmp_path)
+    for model, name in (
+        (str(tmp_path / "sha256-0a1b"), "embedded"),
+        ("./sha256-0a1b", "embedded"),
+        ("sha256-0a1b", "ollama"),  # a name: no file of this folder takes a model's place
+        ("a/b", "ollama"),
+    ):
+        assert opened(Choice(model=model), {"OLLAMA_HOST": "127.0.0.1:9"})[0].name == name
+    with pytest.raises(UsageError, match="use --backend embedded, and no --host"):
+        opened(Choice(model="./sha256-0a1b", backend="ollama"))
+
+
 def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tmp_path):
     path = tmp_path / "mine.gguf"
     path.write_bytes(b"GGUF")
