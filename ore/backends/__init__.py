@@ -105,6 +105,10 @@ class Backend(ABC):
             OreError: It is not installed, or can't be used.
         """
 
+    def name_of(self, model_id: str) -> str:
+        """Return what an artifact calls ``model_id``: never a path of this machine."""
+        return model_id
+
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return ``server_version``, and ``model_digest``, the SHA-256 of ``model_id``.
 

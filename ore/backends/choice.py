@@ -40,6 +40,7 @@ class Choice:
         host: The server that was named, or None.
         seconds: How long the choice of a model may take; None is as long as any question.
         pulls: Whether a model is to be fetched, not asked.
+        is_name: Whether ``model`` is a name whatever it looks like: it is never taken for a file.
         answers: Whether a model is asked; a list of models or a plan asks none.
     """
 
@@ -48,6 +49,7 @@ class Choice:
     host: str | None = None
     seconds: float | None = None
     pulls: bool = False
+    is_name: bool = False
     answers: bool = True
 
 
@@ -92,8 +94,8 @@ def open_backend(
         host = with_file(resolve_openai(wanted.host, environ))
         key = openai_key(host.url, environ)
         return OpenAIBackend(host, key, named, seconds=wanted.seconds)
-    model = wanted.model
-    if name == "auto" and wanted.host is None:
+    model = None if wanted.is_name else wanted.model
+    if name == "auto" and wanted.host is None and not wanted.is_name:
         model = model or named
     if _is_gguf_file(model, name, wanted.host):
         if name == "ollama" or wanted.host is not None:

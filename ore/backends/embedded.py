@@ -5,6 +5,7 @@ Nothing is loaded before the first turn.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -81,6 +82,10 @@ class EmbeddedBackend(Backend):
         from ore.backends import fetching
 
         fetching.pull(name, progress)
+
+    def name_of(self, model_id: str) -> str:
+        """Return a model's name, of a file that was named the base name."""
+        return os.path.basename(model_id)
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return the engine's release and the SHA-256 of the model's file."""

@@ -106,7 +106,7 @@ def _dispatch(
     for bad in (bad for bad, source in env_files.items() if not source):
         console.notice(f"{bad} can't be used, so it was ignored.")
 
-    def connect(chosen: Options) -> Backend:
+    def connect(chosen: Options, is_name: bool = False) -> Backend:
         from ore.backends import choice
 
         bounds = [each for each in (chosen.timeout, chosen.deadline) if each is not None]
@@ -116,6 +116,7 @@ def _dispatch(
             host=chosen.host,
             seconds=min(bounds, default=None),
             pulls=chosen.pull is not None,
+            is_name=is_name,
             answers=not (chosen.list_models or chosen.dry_run),
         )
         make = open_backend or choice.open_backend

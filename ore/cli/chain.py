@@ -10,6 +10,8 @@ from hashlib import sha256
 
 from ore.artifact import parse_artifact, read_bytes
 from ore.artifact.verify import HOLDS, check
+from ore.cli.options import Options
+from ore.cli.rerun import Rerun, find_model, not_repeated
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
@@ -27,10 +29,12 @@ class Link:
         artifact: What was read.
         parent: ``execution_id``, ``sha256`` of the bytes that were read, and ``relation``, which is
             ``PROMPT`` or ``ANSWER``.
+        rerun: The model that its prompt is asked of; None where its answer is gone on from.
     """
 
     artifact: ExecutionArtifact
     parent: dict[str, str]
+    rerun: Rerun | None = None
 
     @property
     def after(self) -> ExecutionArtifact | None:
@@ -38,18 +42,18 @@ class Link:
         return self.artifact if self.parent["relation"] == ANSWER else None
 
 
-def read_link(artifact_in: str | None, after: str | None, console: Console) -> Link:
-    """Read the artifact that one of the two paths names; say where it declares a continuation.
+def read_link(options: Options, console: Console) -> Link:
+    """Read the artifact of ``--artifact-in``, whose prompt is asked anew, or of ``--after``.
 
-    Args:
-        artifact_in: Where the artifact is whose prompt is asked anew; ``-`` is stdin.
-        after: Where the artifact is whose answer is gone on from.
+    What a user should know of it is said: a continuation, what of its run is not repeated.
 
     Raises:
-        ArtifactError: It can't be read, or is none.
+        ArtifactError: It can't be read, is none, or its prompt can't be asked.
         CheckFailedError: Its answer is to be sent, and it does not verify.
     """
-    relation, path = (PROMPT, artifact_in) if artifact_in is not None else (ANSWER, after or "")
+    is_prompt = options.artifact_in is not None
+    relation, path = (PROMPT, options.artifact_in) if is_prompt else (ANSWER, options.after)
+    path = path or ""
     data = read_bytes(path, console.stdin)
     source = "stdin" if path == "-" else one_line(path)
     if path == "-" and not data:
@@ -65,7 +69,18 @@ def read_link(artifact_in: str | None, after: str | None, console: Console) -> L
         console.notice(f"{one_line(artifact.execution_id)} declares a continuation: {why}")
     digest = sha256(data).hexdigest()
     parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
-    return Link(artifact, parent)
+    return Link(artifact, parent, _rerun(artifact, source, options, console) if is_prompt else None)
+
+
+def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: Console) -> Rerun:
+    if not artifact.input.prompt.strip():
+        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
+    rerun = find_model(artifact, f"The artifact {source}", options)
+    run, left = one_line(artifact.execution_id), not_repeated(artifact, options)
+    console.notice(f"Running the prompt of {run} with the model {one_line(rerun.model)}.")
+    if left:
+        console.notice(f"Not repeated of that run: {', '.join(left)}.")
+    return rerun
 
 
 def _require_whole(data: bytes, source: str) -> None:

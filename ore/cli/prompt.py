@@ -20,9 +20,8 @@ from ore.backends.schema import read_schema
 from ore.cli.options import Options
 from ore.cli.parser import decode
 from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, UsageError
+from ore.errors import UsageError
 from ore.files import reason
-from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
 if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
@@ -84,9 +83,10 @@ def read_asked(options: Options, console: Console) -> Asked:
     if options.artifact_in is not None or options.after is not None:
         from ore.cli.chain import read_link
 
-        link = read_link(options.artifact_in, options.after, console)
-    if link is not None and link.after is None:
-        asked = _from_artifact(link, options, console)
+        link = read_link(options, console)
+    if link is not None and link.rerun is not None:
+        prompt = link.artifact.input.prompt
+        asked = Asked(prompt, prompt, model=link.rerun.model, link=link)
     else:
         asked = replace(_from_user(options, console), link=link)
     return replace(
@@ -214,32 +214,3 @@ def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
             f"a part of it. Nothing was sent."
         )
     return decode(b"".join(parts), "stdin")
-
-
-def _from_artifact(link: Link, options: Options, console: Console) -> Asked:
-    artifact = link.artifact
-    source = "stdin" if options.artifact_in == "-" else options.artifact_in
-    prompt = artifact.input.prompt
-    if not prompt.strip():
-        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
-    model = model_of(artifact, f"The artifact {source}", options.model)
-    run = one_line(artifact.execution_id)
-    console.notice(f"Running the prompt of {run} with the model {one_line(model)}.")
-    return Asked(prompt, prompt, model=model, link=link)
-
-
-def model_of(artifact: ExecutionArtifact, source: str, named: str | None) -> str:
-    """Return the model to run an artifact with: the one that the user named, else its own.
-
-    Raises:
-        ArtifactError: It names no model, or a file, which only the user may choose.
-    """
-    model = named or artifact.input.model_id
-    if not model.strip():
-        raise ArtifactError(f"{source} does not name a model: name one with --model.")
-    if named is None and model.lower().endswith(".gguf"):
-        raise ArtifactError(
-            f"{source} names a file as its model: if you trust that file, name it yourself with "
-            f"--model."
-        )
-    return model

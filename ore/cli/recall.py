@@ -15,6 +15,7 @@ from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.personas import load_persona
 from ore.cli.record import PERSONA, SESSION, SYSTEM, Sourced, sourced
+from ore.cli.rerun import sources_of
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, SessionError, UsageError
 from ore.skills import build_skill_registry, find_skill, skill_text
@@ -43,15 +44,15 @@ def recorded_messages(
     provenance = artifact.provenance or {}
     if provenance.get("messages") is not None:
         return "embedded", _embedded(provenance["messages"])
-    sources = _sources(provenance) + [f"tool:{name}" for name in artifact.input.tools or ()]
+    sources = sources_of(artifact) + [f"tool:{name}" for name in artifact.input.tools or ()]
     for kind, what in _NOT_HELD.items():
         if any(source.startswith(kind) for source in sources):
             raise ArtifactError(f"{what} not in it: record such runs with --artifact-full")
-    system = _recorded_system_prompt(provenance)
+    system = _recorded_system_prompt(artifact)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}
     texts = [skill_text(find_skill(registry, name), notice) for name in skills]
-    known = _sources(provenance)
+    known = sources_of(artifact)
     earlier = [s for s in known if s.startswith((f"{SESSION}:", f"{SESSION}#"))]
     messages = build_messages(
         artifact.input.prompt,
@@ -128,22 +129,15 @@ def _embedded(messages: Any) -> list[Sourced]:
     return [Sourced(each["role"], each["content"], "?") for each in messages]
 
 
-def _recorded_system_prompt(provenance: dict[str, Any]) -> str:
+def _recorded_system_prompt(artifact: ExecutionArtifact) -> str:
     """Return the system prompt as it is now, ``""`` where none was sent."""
-    sources = _sources(provenance)
+    sources = sources_of(artifact)
     if SYSTEM in sources:
         raise ArtifactError("its system prompt is not in it: record such runs with --artifact-full")
     if sources and PERSONA not in sources:
         return ""
-    persona = provenance.get("persona")
+    persona = (artifact.provenance or {}).get("persona")
     return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
-
-
-def _sources(provenance: dict[str, Any]) -> list[str]:
-    sources = provenance.get("sources")
-    entries = sources if isinstance(sources, list) else []
-    found = [each.get("source") for each in entries if isinstance(each, dict)]
-    return [source for source in found if isinstance(source, str)]
 
 
 def _pairs(options: dict[str, Any]) -> list[str]:

@@ -122,10 +122,13 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
     """
     messages = _messages_of_turn(run, context, earlier)
     tools = _hashed(messages, "tool:")
+    model = run.backend.name_of(run.model_id)
+    if response.model_id == run.model_id:
+        response = replace(response, model_id=model)
     artifact = ExecutionArtifact.from_response(
         response,
         context.prompt,
-        run.model_id,
+        model,
         routing=context.decision,
         tools=[each["name"] for each in tools],
         skills=context.skills,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
@@ -12,9 +11,9 @@ from ore.artifact.compare import Difference, differences, known_to_one, unified
 from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
-from ore.cli.prompt import model_of
 from ore.cli.recall import recorded_messages, recorded_settings
 from ore.cli.record import Sourced, facts
+from ore.cli.rerun import Rerun, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
     CapabilityError,
@@ -30,9 +29,6 @@ from ore.types import ExecutionArtifact, Message
 
 COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
 """Of what ``ore.artifact.compare`` compares, what a replay does."""
-
-RECORDED_BACKENDS = ("ollama", "embedded")
-"""Backends that an artifact may choose, where the user named none: they are on this machine."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Outcome:
     reason: str | None = None
 
 
-def replay(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
+def replay(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Run the artifacts that ``options.replay`` names again, and write what differs.
 
     Where the backend fails, what was done until then is written.
@@ -85,7 +81,7 @@ class _Replay:
         self,
         options: Options,
         console: Console,
-        connect: Callable[[Options], Backend],
+        connect: Callable[..., Backend],
         stack: ExitStack,
     ) -> None:
         self._options = options
@@ -100,7 +96,7 @@ class _Replay:
         """Run one artifact again; raises what is not the fault of the artifact."""
         try:
             old = read_artifact(path, self._console.stdin)
-            model = model_of(old, "It", self._options.model)
+            rerun = find_model(old, "It", self._options, follows=True)
             settings = recorded_settings(
                 old,
                 self._changed,
@@ -111,9 +107,10 @@ class _Replay:
             how, messages = recorded_messages(old, self._console.notice)
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
-        backend = self._backend(old, model)
+        backend = self._backend(rerun)
         try:
-            new = self._answered(old, backend, model, settings, messages)
+            rerun.check(backend)
+            new = self._answered(old, backend, rerun.model, settings, messages)
         except (CapabilityError, ModelNotFoundError) as exc:
             if self._options.model is not None:
                 raise
@@ -122,17 +119,11 @@ class _Replay:
             return Outcome(path, "not run", reason=str(exc))
         return self._compared(path, how, old, new)
 
-    def _backend(self, old: ExecutionArtifact, model: str) -> Backend:
+    def _backend(self, rerun: Rerun) -> Backend:
         """Return the backend that the user chose, else the one that the artifact was made with."""
-        options = replace(self._options, model=model)
-        recorded = (old.provenance or {}).get("backend")
-        given = self._options
-        is_chosen = given.backend or given.host or given.model or os.environ.get("ORE_BACKEND")
-        if not is_chosen and recorded in RECORDED_BACKENDS:
-            options = replace(options, backend=recorded)
-        if options.backend not in self._backends:
-            self._backends[options.backend] = self._connect(options)
-        return self._backends[options.backend]
+        if rerun.backend not in self._backends:
+            self._backends[rerun.backend] = rerun.connect(self._options, self._connect)
+        return self._backends[rerun.backend]
 
     def _answered(
         self,
@@ -149,8 +140,11 @@ class _Replay:
             response = reasoner.reason([Message(each.role, each.content) for each in messages])
         finally:
             self._console.end_waiting()
-        new = ExecutionArtifact.from_response(response, old.input.prompt, model)
         known = facts(backend, settings, model, messages)
+        digest = known["model_digest"]
+        is_same = digest is not None and digest == (old.provenance or {}).get("model_digest")
+        name = old.input.model_id if is_same else backend.name_of(model)
+        new = ExecutionArtifact.from_response(response, old.input.prompt, name)
         return replace(new, provenance=known | {"messages": [asdict(each) for each in messages]})
 
     def _reasoner(self, backend: Backend, model: str, settings: Settings) -> Reasoner:
@@ -167,8 +161,8 @@ class _Replay:
         self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact
     ) -> Outcome:
         changed: dict[str, str] = {}
-        if self._options.model not in (None, old.input.model_id):
-            model = f"model {old.input.model_id} -> {self._options.model}"
+        if self._options.model is not None and new.input.model_id != old.input.model_id:
+            model = f"model {old.input.model_id} -> {new.input.model_id}"
             changed = {"model_id": model, "model_digest": ""}
         if self._changed:
             changed["options"] = "options " + " ".join(self._options.option)

@@ -50,9 +50,7 @@ class Run:
 
 
 @contextmanager
-def open_run(
-    options: Options, console: Console, connect: Callable[[Options], Backend]
-) -> Iterator[Run]:
+def open_run(options: Options, console: Console, connect: Callable[..., Backend]) -> Iterator[Run]:
     """Check everything that needs no model, then open the backend, and yield the run."""
     on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     streams = _streams(options, console)
@@ -69,7 +67,7 @@ def open_run(
         first = None
         if asked.prompt is not None and not options.is_repl:
             first = source.gather(asked.prompt, asked.typed)
-        backend = connect(replace(options, model=asked.model))
+        backend = _backend(asked, options, connect)
         model_id = asked.model or backend.default_model()
         if model_id is None:
             raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
@@ -100,6 +98,15 @@ def _persona(options: Options) -> str:
     if options.persona not in (None, AYA.lower()):
         return f"System prompt: the persona '{options.persona}'."
     return "System prompt: Aya, ORE's own persona; --persona, --system or --no-system changes it."
+
+
+def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) -> Backend:
+    rerun = asked.link.rerun if asked.link is not None else None
+    if rerun is None:
+        return connect(replace(options, model=asked.model))
+    backend = rerun.connect(options, connect)
+    rerun.check(backend)
+    return backend
 
 
 def _streams(options: Options, console: Console) -> bool:

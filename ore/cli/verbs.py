@@ -25,7 +25,7 @@ from ore.skills import build_skill_registry, shown_folder
 from ore.tools import TOOL_REGISTRY
 
 
-def do_verb(options: Options, console: Console, connect: Callable[[Options], Backend]) -> None:
+def do_verb(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Do what the one verb of the command line asks for."""
     options = with_last(options, os.environ)
     if options.verb in SESSION_VERBS:

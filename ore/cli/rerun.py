@@ -1,0 +1,149 @@
+"""Which model a recorded run is asked of again, and where that model is.
+
+What an artifact calls its model is a name. Only the user may name a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from ore.backends import Backend, weights
+from ore.cli.options import Options
+from ore.errors import ArtifactError, ModelNotFoundError, OreError
+from ore.files.neutral import one_line
+from ore.types import ExecutionArtifact
+
+RECORDED_BACKENDS = ("ollama", "embedded")
+"""Backends that an artifact may choose, where the user named none: they are on this machine."""
+
+_EMBEDDED = "embedded"
+_SERVERS = ("ollama", "openai")
+_DIGEST_SHOWN = 12
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """The model that a run is asked of again.
+
+    Attributes:
+        model: Its name, or the file that the user named.
+        backend: Where it is, by the name of the backend; None is where the flags say.
+        is_recorded: Whether the artifact named it, and not the user.
+    """
+
+    model: str
+    backend: str | None
+    is_recorded: bool = True
+
+    def connect(self, options: Options, connect: Callable[..., Backend]) -> Backend:
+        """Open the backend; what an artifact named is never taken for a file."""
+        chosen = replace(options, model=self.model, backend=self.backend)
+        return connect(chosen, is_name=self.is_recorded)
+
+    def check(self, backend: Backend) -> None:
+        """Raise ``ModelNotFoundError`` where the engine would take a recorded name for a file."""
+        if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
+            raise ModelNotFoundError(
+                f"The embedded engine has no model '{one_line(self.model)}': name one with --model.",
+                model=self.model,
+            )
+
+
+def find_model(
+    artifact: ExecutionArtifact, source: str, options: Options, follows: bool = False
+) -> Rerun:
+    """Return the model to run an artifact with: the one that the user named, else its own.
+
+    A model of the embedded engine is found among those that are installed by its digest, whatever
+    it is called here.
+
+    Args:
+        source: What the artifact is called in an error.
+        follows: Whether a run goes where it was made, unless the user says where.
+
+    Raises:
+        ArtifactError: It names no model, or a file that is not installed.
+    """
+    if options.model is not None:
+        return Rerun(options.model, options.backend, is_recorded=False)
+    name, provenance = artifact.input.model_id, artifact.provenance or {}
+    if not name.strip():
+        raise ArtifactError(f"{source} does not name a model: name one with --model.")
+    recorded, digest = provenance.get("backend"), provenance.get("model_digest")
+    chosen = options.backend or os.environ.get("ORE_BACKEND")
+    if options.host or chosen in _SERVERS:
+        return Rerun(name, options.backend)
+    if _EMBEDDED in (chosen, recorded):
+        here = _installed_as(name, digest)
+        if here is not None:
+            return Rerun(here, _EMBEDDED)
+    if _is_file(name):
+        raise ArtifactError(f"{source} {_file_problem(name, recorded, digest)}")
+    goes_back = follows and not chosen and recorded in RECORDED_BACKENDS
+    return Rerun(name, recorded if goes_back else options.backend)
+
+
+def not_repeated(artifact: ExecutionArtifact, options: Options) -> list[str]:
+    """Return what a run was given and its prompt alone does not bring, in a few words each.
+
+    Tools, skills, files and images; the system prompt where the user gave none for this turn.
+    """
+    kinds = {re.split("[:#]", source)[0] for source in sources_of(artifact)}
+    found = [f"tool {name}" for name in artifact.input.tools or () if not name.startswith("file:")]
+    found += [f"skill {name}" for name in artifact.input.skills or ()]
+    files = (*(artifact.input.tools or ()), *sources_of(artifact))
+    paths = dict.fromkeys(each for each in files if each.startswith("file:"))
+    found += [f"file {path.removeprefix('file:')}" for path in paths]
+    found += ["its images"] if artifact.output.metadata.get("images") else []
+    found += ["its conversation"] if "session" in kinds else []
+    found += ["the answer that it went on from"] if "artifact" in kinds else []
+    if not (options.persona or options.system or options.no_system):
+        persona = (artifact.provenance or {}).get("persona")
+        found += [f"persona {persona}"] if isinstance(persona, str) else []
+        found += ["its system prompt"] if "system" in kinds else []
+    more = len(found) - _MOST_NAMED
+    shown = [one_line(each) for each in found[:_MOST_NAMED]]
+    return [*shown, f"and {more} more"] if more > 0 else shown
+
+
+def sources_of(artifact: ExecutionArtifact) -> list[str]:
+    """Return where each message of a run came from, as far as its artifact says so."""
+    sources = (artifact.provenance or {}).get("sources")
+    entries = sources if isinstance(sources, list) else []
+    found = [each.get("source") for each in entries if isinstance(each, dict)]
+    return [source for source in found if isinstance(source, str)]
+
+
+def _installed_as(name: str, digest: object) -> str | None:
+    """Return what a model is called here: by its digest, else by its name; None if it is not here."""
+    models = weights.installed()
+    ordered = [name] if name in models else []
+    ordered += [each for each in models if each != name]
+    for each in ordered if isinstance(digest, str) else ():
+        with suppress(OreError):  # a file that can't be read is not the one
+            if weights.file_digest(models[each]) == digest:
+                return each
+    return name if name in models else None
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name is that of a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``)."""
+    return name.lower().endswith(".gguf") and ":" not in os.path.basename(name)
+
+
+def _file_problem(name: str, recorded: object, digest: object) -> str:
+    if recorded == "openai":
+        return (
+            f"was made with a server's model {one_line(name)}: ask that server with --backend "
+            f"openai, or name a model with --model."
+        )
+    known = f" (SHA-256 {one_line(digest[:_DIGEST_SHOWN])}…)" if isinstance(digest, str) else ""
+    return (
+        f"names a file as its model, {one_line(name)}{known}, and no installed model is the same: "
+        f"if you have that file and trust it, name it with --model PATH."
+    )
