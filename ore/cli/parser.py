@@ -83,13 +83,18 @@ class Parser(argparse.ArgumentParser):
         end = given.index("--") if "--" in given else len(given)
         given[:end] = [LAST if each == "--last" else each for each in given[:end]]
         found, rest = argparse.Namespace(text=None), list[str]()
+        long = self._option_string_actions
+        names = [each.partition("=")[0] for each in given[:end] if each[:1] == "-"]
+        short = [each for each in names if f"-{each}" in long]
         try:
             _, rest = self.parse_known_args(given, found)
         except UsageError:
-            if found.text is None:
+            if found.text is None and not short:
                 raise
         if found.text is not None:  # what follows --help does not matter
             return found
+        if short:  # -model, which would be -m with the value odel
+            raise UsageError(f"There is no flag {short[0]}; the nearest is -{short[0]}.")
         words = given[given.index("--") :] if "--" in given else []  # what follows it is not a flag
         flags = [each.partition("=")[0] for each in rest if each[:1] == "-" and each not in words]
         if flags:
