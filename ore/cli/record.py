@@ -161,7 +161,7 @@ def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
         ArtifactError: It can't be sealed; without a seal it is not kept.
     """
     try:
-        document = json.loads(json.dumps(artifact.to_dict()))
+        document = json.loads(json.dumps(artifact.to_dict(), allow_nan=False))
         metadata = exact(document["output"]["metadata"])
         document["output"]["metadata"] = metadata
         document["provenance"]["context"] = exact(document["provenance"]["context"])

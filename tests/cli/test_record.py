@@ -143,8 +143,6 @@ def test_no_secret_and_no_home_is_in_an_artifact(
         ([-(2**70)], ["-1180591620717411303424"]),
         ("half \ud83d", '"half \\ud83d"'),
         ({"\ud83d": 1}, {'"\\ud83d"': 1}),
-        (float("nan"), "NaN"),
-        (float("-inf"), "-Infinity"),
         (2**53 - 1, 2**53 - 1),
         ("whole", "whole"),
     ],
