@@ -52,7 +52,7 @@ class RunLog:
     def make_folder_of(self, path: str) -> None:
         """Make the folder of a day, where ``path`` is in this log; raises ``ArtifactError``."""
         day = Path(path).parent
-        if day.parent != self.root:
+        if day.parent != self.root or day.is_dir():
             return
         try:
             make_private(day)

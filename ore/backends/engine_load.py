@@ -216,7 +216,15 @@ def check_installed() -> str:
 
 
 def engine_version() -> str | None:
-    """Return the engine's package and release, or None where it is not installed."""
+    """Return the engine's package and release, or None where it is not installed.
+
+    A folder beside the package says it by its name; to import what reads metadata takes longer.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is not None and spec.origin is not None:
+        beside = list(Path(spec.origin).parents[1].glob(f"{_PACKAGE}-*.dist-info"))
+        if len(beside) == 1:
+            return beside[0].stem.replace("-", " ")
     installed = distribution(_PACKAGE)
     return f"{_PACKAGE} {installed.version}" if installed else None
 

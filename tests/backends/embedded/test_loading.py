@@ -120,3 +120,15 @@ def test_waiting_threads_sleep_unless_the_user_wants_them_to_spin(tmp_path, name
 def test_the_release_is_known_without_an_import():
     check_installed()
     assert engine_version().startswith("xllamacpp 20")
+
+
+@pytest.mark.embedded
+def test_the_release_is_told_without_what_reads_metadata():
+    program = (
+        "import sys; from ore.backends.engine_load import engine_version; print(engine_version()); "
+        "sys.exit('importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0 and done.stdout.startswith("xllamacpp 20")
