@@ -61,7 +61,7 @@ def test_a_turn_is_one_chat_with_the_messages_as_they_are(streams):
                 {"role": "system", "content": "You are Aya."},
                 {"role": "user", "content": "Capital of France?"},
             ],
-            "stream": streams,
+            "stream": True,
             "tools": [],
         }
         assert [(seen.method, seen.path) for seen in server.requests] == [

@@ -6,6 +6,7 @@ What a server's own words mean is in ``ore.backends.refusals``. No key is part o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.http import in_words, shorten
@@ -121,14 +122,34 @@ def too_large_error(host: Host, what: str, limit: int) -> BackendError:
     )
 
 
-def truncated_error(host: Host, window: int | None, partial: str) -> ContextTruncatedError:
-    """With strict context: prompt and answer did not fit a window of so many tokens."""
-    return ContextTruncatedError(
-        f"The prompt and its answer did not fit the context window of {window} tokens, and a part "
-        f"was left out: shorten the prompt, or give the model a larger window.",
-        host=host.url,
-        partial=partial,
-    )
+def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
+    """Raise what strict context asks for: the prompt was cut, or nobody knows whether it was.
+
+    Args:
+        context: What ``ore.backends.window.outcome`` found.
+        partial: The answer.
+    """
+    status, window = context["status"], context["window"]
+    if status == "truncated":
+        size = f"of {window} tokens" if window else "of the model"
+        raise ContextTruncatedError(
+            f"The prompt and its answer did not fit the context window {size}, and a part was left "
+            f"out: shorten the prompt, or give the model a larger window.",
+            host=host.url,
+            partial=partial,
+        )
+    if status == "unknown":
+        why = f"the prompt may have more than the {window} tokens of the window"
+        if not context["prompt_tokens"]:
+            why = "the server did not say how many tokens it read"
+        elif not window:
+            why = "the server does not say how large the context window is"
+        raise ContextTruncatedError(
+            f"Nobody knows whether all of the prompt was read: {why}. Shorten the prompt, use a "
+            f"server that says it, or leave --strict-context out.",
+            host=host.url,
+            partial=partial,
+        )
 
 
 def protocol_error(host: Host, why: str, protocol: Protocol) -> BackendError:

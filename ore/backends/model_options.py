@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ore.errors import CapabilityError, UsageError
@@ -18,6 +18,7 @@ _DURATION = re.compile(rf"-?(?:(?:\d+\.?\d*|\.\d+){_UNITS})+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
 _MOST_DIGITS = 40
+_MOST_SECONDS = 366 * 24 * 3600
 
 
 def _whole(text: str) -> int:
@@ -131,3 +132,20 @@ def _parsed(key: str, text: str) -> Any:
 def _nearest(key: str) -> str:
     near = nearest(key, OPTIONS)
     return f"; the nearest is '{near}'" if near else f": there are {', '.join(OPTIONS)}"
+
+
+def natural(options: Mapping[str, Any] | None, name: str) -> int | None:
+    """Return an option's value where it is a whole number that is not negative, else None."""
+    value = (options or {}).get(name)
+    return value if type(value) is int and value >= 0 else None
+
+
+def checked_seconds(name: str, value: float | None) -> float | None:
+    """Return a limit of time; raise ``UsageError`` for what is none."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"The {name} must be a number of seconds, not {value!r}.")
+    if not 0 < value <= _MOST_SECONDS:
+        raise UsageError(f"The {name} must be above 0 seconds and at most a year, not {value!r}.")
+    return float(value)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Progress, Settings, choose_default, failures, window
+from ore.backends import (
+    Backend,
+    Progress,
+    Settings,
+    StreamingReasoner,
+    choose_default,
+    failures,
+    window,
+)
 from ore.backends.address import Host, as_host
-from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes, sent
+from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.http import TooLarge
-from ore.backends.model_options import check_ollama
+from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
@@ -21,12 +30,14 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
     from ollama import Message as Part
 
-_MOST_SECONDS = 366 * 24 * 3600
 _PROVENANCE_SECONDS = 2.0
 _NAMES_SECONDS = 2.0
-_WINDOW_SECONDS = 0.5
+_WINDOW_SECONDS = (0.5, 5.0)  # with strict context it is worth waiting for
 _PHASE_SECONDS = 0.5
+_REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
+_AT_ONCE = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
+"""A ``keep_alive`` with which a server lets go of the model as soon as it has answered."""
 
 
 class OllamaBackend(Backend):
@@ -103,12 +114,12 @@ class OllamaBackend(Backend):
         return made
 
 
-class AyaReasoner(Reasoner):
+class AyaReasoner(StreamingReasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
-    Making one touches no network. It may serve several threads at once: of a turn it keeps only
-    what was counted for its prompt, to see whether one that goes on from it was cut; ``phase``
-    tells of the turn that changed last. The metadata of a response holds, besides the four counts,
+    Making one touches no network. It may serve several threads at once and keeps nothing of a
+    turn; ``phase`` tells of the one that changed last. An answer always comes in parts, so that
+    ``timeout`` is about silence, also for ``reason``. The metadata of a response holds, besides the four counts,
     what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
     ``done_reason``, the model's ``thinking`` if there was any, ``context`` (see
     ``ore.backends.window``), what was set of ``options``, ``think``, ``format`` and
@@ -120,8 +131,8 @@ class AyaReasoner(Reasoner):
         timeout: The longest silence to accept, in seconds; None waits, for loading a model and
             reading a long prompt are silent.
         deadline: The longest a whole turn may take, in seconds; None waits.
-        strict_context: The server is asked not to shorten a prompt, and a prompt that was
-            shortened is an error.
+        strict_context: The server is asked not to shorten a prompt; one that was shortened is an
+            error, and so is one of which nobody knows.
         options: The model's options, as Ollama names them (``num_ctx``, ``temperature``).
         think: Whether, or how much, the model thinks first; None leaves it to the server.
         format: ``"json"`` or a JSON schema for the answer.
@@ -150,34 +161,17 @@ class AyaReasoner(Reasoner):
             raise UsageError("No model was named: give one with --model NAME.")
         self.model_id = model_id
         self.host = as_host(host)
-        self.timeout = _seconds("timeout", timeout)
-        self.deadline = _seconds("deadline", deadline)
+        self.timeout = checked_seconds("timeout", timeout)
+        self.deadline = checked_seconds("deadline", deadline)
         self.strict_context = strict_context
         self.on_thinking = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._bounds = {"timeout": self.timeout, "deadline": self.deadline}
-        num_ctx = (options or {}).get("num_ctx")
-        self._num_ctx = num_ctx if type(num_ctx) is int and num_ctx > 0 else None
+        self._num_ctx = natural(options, "num_ctx") or None
+        self._num_keep = natural(options, "num_keep")
+        self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
         self._client = OllamaClient(self.host)
-        self._doing = "waiting"
-        self._counted: tuple[list[Any], int] = ([], 0)
-
-    def reason(self, messages: list[Message]) -> Response:
-        """Answer ``messages`` with one request whose answer comes in one piece.
-
-        Raises:
-            UsageError: The messages can't be sent.
-            BackendError: There is no complete answer.
-        """
-        request, expected = self._request(messages)
-        with self._answering("reading the prompt and answering") as answer:
-            reply = self._client.chat(request, strict=self.strict_context, **self._bounds)
-            self._take(answer, reply.message)
-            answer.end()
-            if not reply.done:
-                raise failures.unfinished_error(self.host)
-        return self._response(answer, reply, expected, messages)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.
@@ -188,11 +182,15 @@ class AyaReasoner(Reasoner):
             UsageError: The messages can't be sent.
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
-        request, expected = self._request(messages)
+        request, texts = self._request(messages)
+        size: int | None = None
+        looks_early = self.strict_context or self._leaves_at_once
         with self._answering("reading the prompt") as answer:
             parts = self._client.chat_parts(request, strict=self.strict_context, **self._bounds)
             with closing(parts):
                 for part in parts:
+                    if looks_early:  # after the answer the model may be gone
+                        size, looks_early = self._window(texts), False
                     if text := self._take(answer, part.message):
                         yield text
                     if part.done:
@@ -202,7 +200,7 @@ class AyaReasoner(Reasoner):
                     raise failures.unfinished_error(self.host)
             if text := answer.end():
                 yield text
-        return self._response(answer, part, expected, messages)
+        return self._response(answer, part, messages, texts, size)
 
     def phase(self) -> str:
         """Tell loading from the rest by asking ``/api/ps``, which is silent during a load.
@@ -245,9 +243,9 @@ class AyaReasoner(Reasoner):
         self._doing = "answering"
         return answer.say(part.content)
 
-    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], window.Estimate]:
-        """Return what is sent, and how large it is; refuse what the model can't do."""
-        expected = window.estimate(encoded(messages))
+    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], list[bytes]]:
+        """Return what is sent, and its texts; refuse what the model can't do."""
+        texts = encoded(messages)
         looks = any(message.images for message in messages)
         wanted = {"thinking": self._asked.get("think"), "vision": looks}
         if any(wanted.values()):  # of an image the server would say nothing
@@ -260,14 +258,15 @@ class AyaReasoner(Reasoner):
             | ({"images": list(message.images)} if message.images else {})
             for message in messages
         ]
-        return {"model": self.model_id, "messages": parts, **self._asked}, expected
+        return {"model": self.model_id, "messages": parts, **self._asked}, texts
 
     def _response(
         self,
         answer: Answer,
         last: ChatResponse,
-        expected: window.Estimate,
         messages: list[Message],
+        texts: list[bytes],
+        size: int | None,
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in COUNTS}
@@ -276,20 +275,26 @@ class AyaReasoner(Reasoner):
         also = {"thinking": answer.thinking, "images": hashes(messages)}
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(deepcopy(self._asked))
-        size = self._client.window(
-            self.model_id,
-            num_ctx=self._num_ctx,
-            tokens=expected.likely,
-            seconds=_WINDOW_SECONDS,
+        metadata["context"] = window.outcome(
+            window.estimate(texts, sum(len(message.images) for message in messages)),
+            size or self._window(texts),
+            metadata["prompt_eval_count"],
+            metadata["eval_count"],
+            drops=any(message.role != "system" for message in messages[:-1]),
+            refuses=self._refuses,
+            kept=self._num_keep,
         )
-        earlier, counted = self._counted
-        goes_on = sent(messages[: len(earlier)]) == earlier
-        tokens = metadata["prompt_eval_count"], metadata["eval_count"]
-        metadata["context"] = window.outcome(expected, size, *tokens, counted if goes_on else 0)
-        self._counted = sent(messages), metadata["prompt_eval_count"]
-        if self.strict_context and metadata["context"]["status"] == "truncated":
-            raise failures.truncated_error(self.host, size, answer.text)
+        if self.strict_context:
+            failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
+
+    def _window(self, texts: list[bytes]) -> int | None:
+        seconds, size = _WINDOW_SECONDS[self.strict_context], sum(map(len, texts))
+        return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
+
+    def _refuses(self) -> bool:
+        """Whether the server was asked to refuse a too long prompt, and is one that does."""
+        return self.strict_context and _is_at_least(_REFUSES_FROM, _known(self._client.version))
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""
@@ -310,11 +315,6 @@ def _known(question: Callable[[float], Any], seconds: float = _PROVENANCE_SECOND
         return None
 
 
-def _seconds(name: str, value: float | None) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"The {name} must be a number of seconds, not {value!r}.")
-    if not 0 < value <= _MOST_SECONDS:
-        raise UsageError(f"The {name} must be above 0 seconds and at most a year, not {value!r}.")
-    return float(value)
+def _is_at_least(version: tuple[int, int, int], found: str | None) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", found or "")
+    return numbers is not None and tuple(map(int, numbers.groups())) >= version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -30,6 +31,9 @@ QUESTION_SECONDS = 10.0
 _PROBE_SECONDS = 2.0
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
 _LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
+_LARGE = 4096  # bytes: a prompt that may fill half of it
+_MOST_LOADED = 4  # how many models are looked at for the weights of another
+_WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
 
 
 class OllamaClient:
@@ -65,25 +69,6 @@ class OllamaClient:
         """Import the package, and make the client."""
         self._made()
 
-    def chat(
-        self,
-        request: dict[str, Any],
-        *,
-        timeout: float | None = None,
-        deadline: float | None = None,
-        strict: bool = False,
-    ) -> ChatResponse:
-        """Send ``request`` (the arguments of ``Client.chat``) and return the whole answer.
-
-        Args:
-            timeout: The longest silence to accept, in seconds; None waits.
-            deadline: The longest all of it may take, in seconds; None waits.
-            strict: The server is told not to shorten the prompt.
-        """
-        turn = Request(request["model"], timeout, self._deadline(deadline), strict, is_turn=True)
-        with self._asking(turn) as client:
-            return client.chat(stream=False, **request)
-
     def chat_parts(
         self,
         request: dict[str, Any],
@@ -92,7 +77,13 @@ class OllamaClient:
         deadline: float | None = None,
         strict: bool = False,
     ) -> Generator[ChatResponse, None, None]:
-        """Ask like ``chat``, yielding the parts of the answer as they come."""
+        """Send ``request`` (the arguments of ``Client.chat``); yield the answer's parts as they come.
+
+        Args:
+            timeout: The longest silence to accept, in seconds; None waits.
+            deadline: The longest all of it may take, in seconds; None waits.
+            strict: The server is told not to shorten the prompt.
+        """
         model, ends = request["model"], self._deadline(deadline)
         turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
         yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
@@ -124,25 +115,44 @@ class OllamaClient:
             raise failures.protocol_error(self.host, "it gives no version", OLLAMA)
         return found
 
-    def window(self, model: str, *, num_ctx: int | None, tokens: int, seconds: float) -> int | None:
-        """Return the context window, in tokens, that ``model`` has just answered with, or None.
+    def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:
+        """Return the context window, in tokens, that ``model`` answers with, or None.
 
         It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. The server takes
         both as they are given, but never uses more than the model was trained with: that is asked
-        of ``/api/show``, for a large prompt (estimated at ``tokens``) only. What is not known after
-        ``seconds`` is left out.
+        of ``/api/show``, where the request set it or the prompt is large (``size``, in bytes).
+        What is not known after ``seconds`` is left out.
         """
         end = time.monotonic() + seconds
+
+        def left() -> float:
+            return max(end - time.monotonic(), 0.01)
+
         try:
-            found = num_ctx or window_of(self.ps(seconds), model)
-            if found is None or tokens < _LEAST_TRAINED // 2:
+            found = num_ctx or self._loaded_window(model, left)
+            if found is None or found <= _LEAST_TRAINED or not (num_ctx or size > _LARGE):
                 return found
+            trained = trained_window(self.show(model, left()))
         except BackendError:
             return None
-        with suppress(BackendError):
-            trained = trained_window(self.show(model, max(end - time.monotonic(), 0.01)))
-            return min(found, trained or found)
-        return found
+        return min(found, trained or found)
+
+    def _loaded_window(self, model: str, left: Callable[[], float]) -> int | None:
+        """Return the window of a loaded model, also where it is loaded under another name."""
+        running = self.ps(left())
+        entry = find_model(running, model)
+        if entry is None and running:
+            digest = (find_model(self.tags(left()), model) or {}).get("digest")
+            entry = next(
+                (each for each in running if digest and each.get("digest") == digest), None
+            )
+            if entry is None and (weights := weights_of(self.show(model, left()))):
+                for each in running[:_MOST_LOADED]:
+                    name = str(each.get("name"))
+                    if weights_of(self.show(name, left())) == weights:
+                        entry = each
+                        break
+        return window_of(entry)
 
     def pull(self, name: str, progress: Callable[[str, int, int], None]) -> None:
         """Make the server fetch a model, and return when it is there.
@@ -271,10 +281,16 @@ def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] 
     return None
 
 
-def window_of(running: Iterable[dict[str, Any]], model: str) -> int | None:
-    """Return the context window of ``model``, in tokens, as ``/api/ps`` reports it, or None."""
-    length = (find_model(running, model) or {}).get("context_length")
+def window_of(entry: dict[str, Any] | None) -> int | None:
+    """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
+    length = (entry or {}).get("context_length")
     return length if type(length) is int and length > 0 else None
+
+
+def weights_of(shown: dict[str, Any]) -> str | None:
+    """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
+    found = _WEIGHTS.search(str(shown.get("modelfile")))
+    return found[1] if found else None
 
 
 def trained_window(shown: dict[str, Any]) -> int | None:

@@ -168,8 +168,8 @@ class OpenAIReasoner(StreamingReasoner):
         also = {"thinking": answer.thinking, "images": hashes(messages)}
         metadata.update({name: value for name, value in also.items() if value})
         metadata.update(self._settings.asked())
-        if self._settings.strict_context and context["status"] == "truncated":
-            raise failures.truncated_error(self.host, context["window"], answer.text)
+        if self._settings.strict_context:
+            failures.check_context(self.host, context, answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self) -> int | None:

@@ -1,72 +1,176 @@
-"""Whether a prompt fitted its context window: estimated before it is sent, judged after.
+"""Whether a prompt fitted its context window: estimated from its text, judged by the count.
 
-No server says that it dropped messages, so this reads the signs.
+No server says that it dropped messages, or a part of one, so this reads the signs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-_BYTES_PER_TOKEN = 4
+_JUDGED = 1 << 20  # bytes of a prompt that are looked at: more than any window holds
 _TOKENS_PER_MESSAGE = 4
+_MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first
+_TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
 _HALF_MARGIN = 8
+_KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
+
+_REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1{3,}")
+"""A character four times and more: a hundred of them can be one token."""
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+_CJK = (*range(0xE3, 0xEE), 0xEF)
+"""What begins a Chinese, Japanese or Korean character in UTF-8, and full-width signs."""
+
+
+def _kind(first: int) -> str:
+    """Return the kind of a character, from its first byte in UTF-8."""
+    if first < 0x80:
+        char = chr(first)
+        return "a" if char.isalpha() else "0" if char.isdigit() else " " if char.isspace() else "."
+    if 0xCE <= first <= 0xDF:  # Greek, Cyrillic, Hebrew, Arabic and their neighbours
+        return "b"
+    if first in (0xE0, 0xE1):  # of India and South-East Asia, Georgian; accents of Vietnamese
+        return "i"
+    if first in _CJK:
+        return "k"
+    return "e" if first >= 0xF0 else "l" if 0xC3 <= first < 0xCE else "."
+
+
+_KINDS = "".join(map(_kind, range(256))).encode()
+_ONE_WORD = bytes.maketrans(b"lbi", b"aaa")
+
+_LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"i": 4}
+_DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
+_MANY = {
+    b"a": 0.35, b"l": 2.0, b"b": 1.4, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
+}  # fmt: skip
+_MANY_PER_WORD = 0.5
+"""Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/ollama.md``."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How large a prompt is, in tokens: ``likely``, and ``least``, which it can't be below."""
+    """How large a prompt is, in tokens.
 
-    likely: int
-    least: int
-
-
-def estimate(texts: Iterable[bytes]) -> Estimate:
-    """Estimate a prompt from its messages' texts in UTF-8.
-
-    Four bytes a token are right within a third for most scripts; no tokenizer makes fewer tokens
-    than there are words.
+    Attributes:
+        least: What no usual tokenizer goes below for text of its scripts.
+        likely: On the high side: what a tokenizer makes of a script that it hardly knows.
+        most: What none can go beyond: a token for each byte, and the template's own.
     """
-    likely = least = 0
+
+    least: int
+    likely: int
+    most: int
+
+
+def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
+    """Estimate a prompt from its messages' texts in UTF-8, and the number of their images."""
+    least = judged = 0
+    likely, most = images * _TOKENS_PER_IMAGE, images * _MOST_PER_IMAGE
     for text in texts:
-        words = text.split()
-        size = sum(map(len, words)) + len(words)  # a run of blanks counts as one
-        likely += size // _BYTES_PER_TOKEN + _TOKENS_PER_MESSAGE
-        least += len(words)
-    return Estimate(likely, least)
+        most += len(text) + _MOST_PER_MESSAGE
+        text = text[: _JUDGED - judged]
+        judged += len(text)
+        kinds = text.translate(_KINDS, _CONTINUATION)
+        words = _runs(kinds.translate(_ONE_WORD), b"a")
+        many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
+        likely += int(many) + _TOKENS_PER_MESSAGE
+        least += _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
+    return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen
+
+
+def _fewest(kinds: bytes) -> int:
+    """Return how few tokens a text can have, from the kinds of its characters.
+
+    Every tokenizer cuts between letters and digits and between words; a sign goes with the word
+    that it stands before, and a blank with whatever follows.
+    """
+    words = kinds.translate(_ONE_WORD)
+    letters = sum(kinds.count(kind) // most for kind, most in _LETTERS_PER_TOKEN.items())
+    digits = kinds.count(b"0") // _DIGITS_PER_TOKEN
+    before_words = words.count(b".a") - words.count(b"..a")
+    return (
+        max(_runs(words, b"a"), letters)
+        + max(_runs(words, b"0"), digits)
+        + _runs(words, b".")
+        - before_words
+        + kinds.count(b"k") // _CJK_PER_TOKEN
+        + kinds.count(b"e") // _EMOJI_PER_TOKEN
+    )
+
+
+def _runs(kinds: bytes, kind: bytes) -> int:
+    """Return how many runs of one kind of character there are."""
+    before = (bytes([other]) + kind for other in b"a0. ke" if other != kind[0])
+    return sum(map(kinds.count, before)) + kinds.startswith(kind)
 
 
 def outcome(
     expected: Estimate,
     window: int | None,
-    prompt_tokens: int,
-    answer_tokens: int,
-    beginning: int = 0,
+    prompt_tokens: int | None,
+    answer_tokens: int | None,
+    *,
+    drops: bool = True,
+    refuses: Callable[[], bool] | None = None,
+    kept: int | None = None,
 ) -> dict[str, Any]:
     """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
 
-    A count of 0 is one that the server did not give; ``beginning`` is what it counted for an earlier
-    prompt that this one begins with.
+    ``status`` is ``"truncated"`` when the server counted fewer tokens than the prompt can have,
+    when the prompt fills the window, when it was cut to half of the window, or when prompt and
+    answer together do not fit, so that the oldest was forgotten on the way. It is ``"unknown"``
+    when the window or the count is not known, or when the prompt may not have fitted and no sign
+    tells; else ``"complete"``.
 
-    ``status`` is ``"truncated"`` when the prompt fills the window, when it was cut to half of the
-    window, when the server counted fewer tokens than the prompt has words or than it counted for
-    the beginning of the prompt, or when prompt and answer together do not fit, so that the oldest
-    was forgotten on the way. It is ``"unknown"`` when the window or the count is not known, or when
-    the estimate says that the prompt does not fit and no sign tells; else ``"complete"``.
+    Args:
+        window: The context window, in tokens; None is not known.
+        prompt_tokens: What the server counted; None or 0 is nothing.
+        drops: Whether the server may leave whole messages out, as Ollama does with all but system
+            messages and the last; else a cut leaves a count that is known.
+        refuses: Asked where the signs are not clear: whether the server refuses what does not
+            fit, so that this prompt was not cut.
+        kept: How many tokens of the beginning a cut keeps, where the request says so.
     """
-    least = max(expected.least, beginning)
-    status = _status(Estimate(expected.likely, least), window, prompt_tokens, answer_tokens)
+    status, is_sure = _judged(
+        expected, window or 0, prompt_tokens or 0, answer_tokens or 0, drops=drops, kept=kept
+    )
+    if not is_sure and refuses is not None and refuses():
+        status = "complete"
     return {"status": status, "window": window, "prompt_tokens": prompt_tokens}
 
 
-def _status(expected: Estimate, window: int | None, prompt: int, answer: int) -> str:
-    if not window or prompt <= 0:
-        return "unknown"
+def _judged(
+    expected: Estimate, window: int, prompt: int, answer: int, *, drops: bool, kept: int | None
+) -> tuple[str, bool]:
+    """Return the status, and whether it holds also where the server is one that refuses."""
+    if prompt <= 0:
+        return ("truncated" if 0 < window < expected.least else "unknown"), True
+    if prompt < expected.least:
+        return "truncated", True
+    if not window:
+        return "unknown", True
+    if prompt >= window - 1 or prompt + answer > window:
+        return "truncated", True
+    if expected.most >= window and prompt in half_counts(window, kept):
+        return "truncated", False
+    if expected.likely <= window:
+        return "complete", True
     half = window // 2
-    overflows = expected.likely > window
-    if prompt >= window - 1 or prompt + answer > window or prompt < expected.least:
-        return "truncated"
-    if overflows and half <= prompt <= half + _HALF_MARGIN:
-        return "truncated"
-    return "unknown" if overflows else "complete"
+    if half <= prompt <= half + _HALF_MARGIN:
+        return "truncated", False
+    return ("unknown", False) if drops else ("complete", True)
+
+
+def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:
+    """Return the counts that Ollama 0.30 and newer cut a prompt to, which keep half of a window.
+
+    It keeps ``num_keep`` tokens of the beginning, one more where the model begins with a mark of
+    its own, and of the rest half: ``contextShiftPromptLimit`` in its ``llm/llama_server.go``.
+    """
+    first = _KEPT if kept is None or kept < 0 else kept
+    freed = [max((window - min(keeps, window - 1)) // 2, 1) for keeps in (first, first + 1)]
+    return window - freed[0], window - freed[1]

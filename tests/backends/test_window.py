@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends.window import Estimate, estimate, outcome
+from ore.backends.window import Estimate, estimate, half_counts, outcome
+from tests.support.token_counts import SAMPLES
 
-FITS, OVERFLOWS = Estimate(likely=100, least=60), Estimate(likely=5000, least=3000)
+FITS = Estimate(least=60, likely=100, most=600)
+OVERFLOWS = Estimate(least=3000, likely=5000, most=20_000)
+DENSE = Estimate(least=10, likely=5000, most=20_000)
 
 
 @pytest.mark.parametrize(
@@ -16,24 +19,32 @@ FITS, OVERFLOWS = Estimate(likely=100, least=60), Estimate(likely=5000, least=30
     [
         (FITS, 4096, 90, 50, "complete"),
         (FITS, 4096, 60, 0, "complete"),
+        # fewer tokens than the text can have, whatever the window
+        (FITS, 4096, 59, 0, "truncated"),
+        (FITS, None, 59, 0, "truncated"),
+        (OVERFLOWS, 4096, 2999, 0, "truncated"),
+        (OVERFLOWS, 4096, 3000, 0, "unknown"),
+        # nobody knows
         (FITS, None, 90, 50, "unknown"),
         (FITS, 4096, 0, 50, "unknown"),
+        (FITS, 4096, None, None, "unknown"),
         (FITS, 4096, -5, 50, "unknown"),
+        (OVERFLOWS, 2048, None, None, "truncated"),
         # the prompt fills the window
         (FITS, 4096, 4095, 0, "truncated"),
         (FITS, 4096, 4096, 0, "truncated"),
-        (OVERFLOWS, 4096, 4094, 0, "unknown"),
+        (DENSE, 4096, 4094, 0, "unknown"),
         # cut to half of it
-        (Estimate(5000, 10), 4096, 2048, 0, "truncated"),
-        (Estimate(5000, 10), 4096, 2050, 0, "truncated"),
-        (Estimate(40_000, 10), 32768, 16387, 0, "truncated"),
-        (Estimate(5000, 10), 4096, 2047, 0, "unknown"),
-        (Estimate(5000, 10), 4096, 2057, 0, "unknown"),
-        (Estimate(3000, 10), 4096, 2050, 0, "complete"),
-        # fewer tokens than words
-        (OVERFLOWS, 4096, 2999, 0, "truncated"),
-        (OVERFLOWS, 4096, 3000, 0, "unknown"),
-        (FITS, 4096, 59, 0, "truncated"),
+        (DENSE, 4096, 2048, 0, "truncated"),
+        (DENSE, 4096, 2050, 0, "truncated"),
+        (DENSE, 4096, 2047, 0, "unknown"),
+        (DENSE, 4096, 2057, 0, "unknown"),
+        (Estimate(10, 40_000, 90_000), 32768, 16387, 0, "truncated"),
+        # that count exactly is a cut, also of a prompt that was estimated to fit
+        (Estimate(10, 3000, 9000), 4096, 2050, 0, "truncated"),
+        (Estimate(10, 3000, 9000), 4096, 2051, 0, "truncated"),
+        (Estimate(10, 3000, 9000), 4096, 2052, 0, "complete"),
+        (Estimate(10, 3000, 4095), 4096, 2050, 0, "complete"),  # it had no more bytes
         # the answer pushes the prompt out
         (FITS, 4096, 90, 4006, "complete"),
         (FITS, 4096, 90, 4007, "truncated"),
@@ -47,28 +58,102 @@ def test_the_outcome_follows_from_the_counts(expected, window, prompt, answer, s
     }
 
 
-@pytest.mark.parametrize(
-    "beginning, status", [(0, "complete"), (90, "complete"), (91, "truncated")]
-)
-def test_a_prompt_can_t_have_fewer_tokens_than_what_it_begins_with(beginning, status):
-    assert outcome(FITS, 4096, 90, 5, beginning)["status"] == status
+@pytest.mark.parametrize("count, status", [(2050, "truncated"), (3500, "complete")])
+def test_where_no_message_can_be_dropped_a_cut_leaves_a_known_count(count, status):
+    assert outcome(DENSE, 4096, count, 0, drops=False)["status"] == status
 
 
 @pytest.mark.parametrize(
-    "texts, likely, least",
+    "expected, window, prompt, status",
     [
-        ([], 0, 0),
-        (["one two three four"], 4 + 4, 4),
-        (["one", "", "two"], 1 + 4 + 0 + 4 + 1 + 4, 2),
-        ([" " * 4_000 + "word"], 1 + 4, 1),
-        (["слово" * 100], 250 + 4, 1),
+        (DENSE, 4096, 3500, "complete"),
+        (DENSE, 4096, 2050, "complete"),
+        (DENSE, 4096, 4096, "truncated"),
+        (OVERFLOWS, 4096, 2999, "truncated"),
+        (FITS, None, 90, "unknown"),
+        (FITS, 4096, None, "unknown"),
     ],
 )
-def test_the_estimate_counts_bytes_and_words(texts, likely, least):
-    assert estimate(text.encode() for text in texts) == Estimate(likely, least)
+def test_a_server_that_refuses_settles_what_is_not_clear_and_nothing_else(
+    expected, window, prompt, status
+):
+    assert outcome(expected, window, prompt, 0, refuses=lambda: True)["status"] == status
+
+
+def test_whether_a_server_refuses_is_asked_where_it_matters_only():
+    asked = []
+    assert outcome(FITS, 4096, 90, 5, refuses=lambda: bool(asked.append(1)))["status"] == "complete"
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "window, kept, counts",
+    [
+        (4096, None, (2050, 2051)),  # seen of a real server, without and with a first mark
+        (32768, None, (16386, 16387)),
+        (256, None, (130, 131)),
+        (4096, 24, (2060, 2061)),
+        (4096, -1, (2050, 2051)),
+        (4, 100, (3, 3)),
+    ],
+)
+def test_the_count_of_a_prompt_that_was_cut_in_half_is_known(window, kept, counts):
+    assert half_counts(window, kept) == counts
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_no_real_vocabulary_makes_fewer_tokens_than_the_least(kind):
+    text, fewest, most = SAMPLES[kind]
+    expected = estimate([text.encode()])
+    assert expected.least <= fewest
+    assert most <= expected.most
+
+
+EVEN = ("Base64", "a line", "blanks", "one letter")
+"""Kinds that no bound is near to: their characters say little of how many tokens they make."""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind not in EVEN])
+def test_the_estimate_is_near_enough_to_tell_a_cut_from_a_whole(kind):
+    text, fewest, most = SAMPLES[kind]
+    expected = estimate([text.encode()])
+    assert fewest < 3 * expected.least  # what lost two thirds of its tokens is found
+    assert most < 1.15 * expected.likely  # what is said to fit does
+
+
+@pytest.mark.parametrize(
+    "text, least",
+    [
+        ("", 0),
+        (" " * 4_000 + "word", 0),
+        ("one two three four five six seven eight nine ten", 9),
+        ("-" * 4_000, 0),
+        ("слово " * 10, 10 * 9 // 10),
+        ("的" * 4_000, 0),
+    ],
+)
+def test_the_least_counts_words_and_nothing_that_is_repeated(text, least):
+    assert estimate([text.encode()]).least == least
+
+
+def test_an_image_may_take_many_tokens():
+    bare, looking = estimate([b"What is it?"]), estimate([b"What is it?"], images=2)
+    assert looking.least == bare.least
+    assert looking.likely - bare.likely > 1_000 and looking.most - bare.most > 10_000
+
+
+def test_no_more_of_a_prompt_is_judged_than_any_window_holds():
+    text = b"word " * (1 << 20)
+    assert estimate([text, text]).least == estimate([text]).least < 300_000
 
 
 @given(st.lists(st.text()))
 def test_a_longer_conversation_is_never_estimated_smaller(texts):
     sizes = [estimate(text.encode() for text in texts[:n]) for n in range(len(texts) + 1)]
-    assert sizes == sorted(sizes, key=lambda size: (size.likely, size.least))
+    assert sizes == sorted(sizes, key=lambda size: (size.least, size.likely, size.most))
+
+
+@given(st.binary())
+def test_any_bytes_have_an_estimate_whose_numbers_are_in_order(data):
+    expected = estimate([data])
+    assert 0 <= expected.least <= expected.most

@@ -37,13 +37,13 @@ def sent(server, number: int = -1) -> list[dict]:
     return server.chats[number].json["messages"]
 
 
-@pytest.mark.parametrize("flags, streamed", [([], False), (["--stream"], True)])
-def test_one_turn_is_one_request_and_the_answer_alone_is_on_stdout(server, flags, streamed):
+@pytest.mark.parametrize("flags", [[], ["--stream"]])
+def test_one_turn_is_one_request_and_the_answer_alone_is_on_stdout(server, flags):
     result = run("Capital of France?", *flags)
     assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
     assert len(server.chats) == 1
     request = server.chats[0].json
-    assert (request["model"], request["stream"]) == ("llama3.2:latest", streamed)
+    assert (request["model"], request["stream"]) == ("llama3.2:latest", True)
     assert [message["role"] for message in request["messages"]] == ["system", "user"]
     assert request["messages"][1]["content"] == "Capital of France?"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from contextlib import closing
 
 import pytest
@@ -14,6 +13,7 @@ from ore.backends.engine_load import engine_version
 from ore.core import ORE
 from ore.types import Session
 from tests.support.gguf import write_model
+from tests.support.held import texts_held_by
 from tests.support.process import run
 
 TURNS = ["Name a colour.", "And one more, please.", "Which of them is warmer?", "Say goodbye."]
@@ -73,21 +73,6 @@ def test_with_the_cache_a_used_reasoner_reports_the_prompt_as_a_new_one_does(mod
             )
             assert new["cached_tokens"] == 0
             assert 0 < used["cached_tokens"] < used["prompt_eval_count"] or number == 0
-
-
-def texts_held_by(root: object) -> set[str]:
-    """Every text that can be reached from an object, but for modules and classes."""
-    found, seen, waiting = set(), set(), [root]
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, (type, type(gc))):
-            continue
-        seen.add(id(each))
-        if isinstance(each, str):
-            found.add(each)
-        elif not callable(each) or each is root:
-            waiting.extend(gc.get_referents(each))
-    return found
 
 
 @needs_engine

@@ -1,4 +1,4 @@
-"""One chat with a server that does everything wrong, in parts and in one piece."""
+"""One chat with a server that does everything wrong."""
 
 from __future__ import annotations
 
@@ -22,14 +22,11 @@ from ore.errors import (
 from tests.support.fake_ollama import FakeOllama
 
 REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?"}]}
-STREAMED, WHOLE = True, False
 
 
-def chat(url: str, in_parts: bool, request: dict = REQUEST, transport=None, **bounds) -> str:
-    """The text of an answer, with its thoughts in brackets, however it comes."""
+def chat(url: str, request: dict = REQUEST, transport=None, **bounds) -> str:
+    """The text of an answer, with its thoughts in brackets."""
     with closing(OllamaClient(Host(url, "--host"), transport=transport)) as client:
-        if not in_parts:
-            return text_of(client.chat(request, **bounds).message)
         return "".join(text_of(part.message) for part in client.chat_parts(request, **bounds))
 
 
@@ -37,10 +34,6 @@ def text_of(message) -> str:
     return (f"[{message.thinking}]" if message.thinking else "") + (message.content or "")
 
 
-both_ways = pytest.mark.parametrize("in_parts", [STREAMED, WHOLE], ids=["streamed", "whole"])
-
-
-@both_ways
 @pytest.mark.parametrize(
     "scenario, options, answer",
     [
@@ -56,9 +49,9 @@ both_ways = pytest.mark.parametrize("in_parts", [STREAMED, WHOLE], ids=["streame
         ("no-metrics", {}, "Paris is it."),
     ],
 )
-def test_whatever_way_an_answer_travels_it_arrives(scenario, options, answer, in_parts):
+def test_whatever_way_an_answer_travels_it_arrives(scenario, options, answer):
     with FakeOllama(reply="Paris is it.", scenario=scenario, **options) as server:
-        assert chat(server.url, in_parts) == answer
+        assert chat(server.url) == answer
         assert len(server.chats) == 1
 
 
@@ -74,20 +67,19 @@ def test_whatever_way_an_answer_travels_it_arrives(scenario, options, answer, in
 )
 def test_lines_that_the_client_would_choke_on_are_read(scenario, answer):
     with FakeOllama(scenario=scenario) as server:
-        assert chat(server.url, STREAMED) == answer
+        assert chat(server.url) == answer
 
 
 LINE_ENDS = "a\x85b\u2028c\u2029d\u201ce\u201d"
 
 
-@both_ways
 @pytest.mark.parametrize("chunk", [1, 2, 3, 10_000])
-def test_unicode_line_ends_arrive_as_they_are_wherever_they_are_split(chunk, in_parts):
+def test_unicode_line_ends_arrive_as_they_are_wherever_they_are_split(chunk):
     line = f'{{"model":"m","message":{{"role":"assistant","content":"{LINE_ENDS}"}},"done":true}}\n'
     data = line.encode()
     chunks = [data[start : start + chunk] for start in range(0, len(data), chunk)]
     with FakeOllama(scenario="body", body=chunks) as server:
-        assert chat(server.url, in_parts) == LINE_ENDS
+        assert chat(server.url) == LINE_ENDS
 
 
 AT = "{url} (from --host)"
@@ -95,7 +87,6 @@ NOT_OLLAMA = f"The server at {AT} answered, but not as Ollama does"
 BROKE_OFF = f"The answer from {AT} broke off"
 
 
-@both_ways
 @pytest.mark.parametrize(
     "scenario, kind, says",
     [
@@ -150,9 +141,9 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("context-exceeded", BackendError, "The prompt does not fit the model's context window: 1"),
     ],
 )
-def test_whatever_goes_wrong_is_one_of_our_errors_and_one_sentence(scenario, kind, says, in_parts):
+def test_whatever_goes_wrong_is_one_of_our_errors_and_one_sentence(scenario, kind, says):
     with FakeOllama(scenario=scenario) as server, pytest.raises(OreError) as caught:
-        chat(server.url, in_parts)
+        chat(server.url)
     assert type(caught.value) is kind
     assert str(caught.value).startswith(says.replace("{url}", server.url))
     assert caught.value.host == server.url
@@ -160,22 +151,17 @@ def test_whatever_goes_wrong_is_one_of_our_errors_and_one_sentence(scenario, kin
 
 
 @pytest.mark.parametrize(
-    "scenario, in_parts, kind, says",
+    "scenario, kind, says",
     [
-        ("half-line", STREAMED, IncompleteAnswerError, f"{BROKE_OFF} (in the middle of a line)"),
-        ("half-line", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
-        ("empty-200", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
-        ("blank-line", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
-        ("after-done", WHOLE, BackendError, f"{NOT_OLLAMA} (it is not JSON)"),
+        ("half-line", IncompleteAnswerError, f"{BROKE_OFF} (in the middle of a line)"),
     ],
 )
-def test_torn_and_empty_bodies_are_told_apart(scenario, in_parts, kind, says):
+def test_torn_and_empty_bodies_are_told_apart(scenario, kind, says):
     with FakeOllama(scenario=scenario) as server, pytest.raises(kind) as caught:
-        chat(server.url, in_parts)
+        chat(server.url)
     assert str(caught.value).startswith(says.replace("{url}", server.url))
 
 
-@both_ways
 @pytest.mark.parametrize(
     "body, kind, says",
     [
@@ -190,51 +176,46 @@ def test_torn_and_empty_bodies_are_told_apart(scenario, in_parts, kind, says):
         (b'{"message":{"content":"a","role":7},"done":true}', BackendError, "The server at"),
     ],
 )
-def test_odd_objects_are_errors_too(body, kind, says, in_parts):
+def test_odd_objects_are_errors_too(body, kind, says):
     with FakeOllama(scenario="body", body=body + b"\n") as server:
         with pytest.raises(kind, match=f"^{says}"):
-            chat(server.url, in_parts)
+            chat(server.url)
 
 
-@both_ways
-def test_a_dead_server_error_says_where_the_address_came_from(in_parts):
+def test_a_dead_server_error_says_where_the_address_came_from():
     with FakeOllama() as server:
         url = server.url
     with pytest.raises(ServerUnreachableError) as caught:
-        chat(url, in_parts)
+        chat(url)
     assert str(caught.value) == (
         f"No Ollama server answers at {url} (from --host): connection refused. "
         f"Start one with `ollama serve`, or name another with --host."
     )
 
 
-@both_ways
-def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer(in_parts):
+def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer():
     with pytest.raises(
         ServerUnreachableError, match="^No Ollama server answers at http://name.inv"
     ):
-        chat("http://name.invalid:11434", in_parts)
+        chat("http://name.invalid:11434")
 
 
-@both_ways
 @pytest.mark.parametrize("scenario", ["silent", "stall"])
-def test_silence_ends_with_the_timeout(scenario, in_parts):
+def test_silence_ends_with_the_timeout(scenario):
     with FakeOllama(scenario=scenario) as server, pytest.raises(BackendTimeoutError) as caught:
-        chat(server.url, in_parts, timeout=0.2)
+        chat(server.url, timeout=0.2)
     assert str(caught.value).startswith(f"Nothing came from {server.url} (from --host) for 0.2 s")
 
 
-@both_ways
-def test_a_peer_that_the_system_gives_up_is_an_error_also_without_a_timeout(in_parts):
+def test_a_peer_that_the_system_gives_up_is_an_error_also_without_a_timeout():
     class Dead(httpx.BaseTransport):
         def handle_request(self, request):
             raise httpx.ReadTimeout("[Errno 110] Connection timed out")
 
     with pytest.raises(BackendTimeoutError, match="and the connection was given up"):
-        chat("http://127.0.0.1:9", in_parts, transport=Dead())
+        chat("http://127.0.0.1:9", transport=Dead())
 
 
-@both_ways
 @pytest.mark.parametrize(
     "request_, says",
     [
@@ -243,48 +224,42 @@ def test_a_peer_that_the_system_gives_up_is_an_error_also_without_a_timeout(in_p
         ({**REQUEST, "model": "\ud800"}, "The request to the model can't be made: "),
     ],
 )
-def test_a_request_that_can_not_be_made_is_a_usage_error_and_nothing_is_sent(
-    request_, says, in_parts
-):
+def test_a_request_that_can_not_be_made_is_a_usage_error_and_nothing_is_sent(request_, says):
     with FakeOllama() as server:
         with pytest.raises(UsageError) as caught:
-            chat(server.url, in_parts, request_)
+            chat(server.url, request_)
         assert str(caught.value).startswith(says)
         assert server.requests == []
 
 
-@both_ways
-def test_an_impossible_host_name_is_a_usage_error(in_parts):
+def test_an_impossible_host_name_is_a_usage_error():
     with pytest.raises(UsageError):
-        chat("http://xn--a-ecp:11434", in_parts)
+        chat("http://xn--a-ecp:11434")
 
 
-@both_ways
-def test_proxies_are_not_used_for_this_machine(in_parts, monkeypatch):
+def test_proxies_are_not_used_for_this_machine(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with FakeOllama() as server:
-        assert chat(server.url, in_parts) == "Paris."
+        assert chat(server.url) == "Paris."
 
 
-@both_ways
 @pytest.mark.parametrize(
     "key, sent", [("abc", "Bearer abc"), ("schl\u00fcssel", None), ("a\nb", None), (None, None)]
 )
-def test_a_key_goes_along_if_it_is_one(key, sent, in_parts, monkeypatch):
+def test_a_key_goes_along_if_it_is_one(key, sent, monkeypatch):
     if key is not None:
         monkeypatch.setenv("OLLAMA_API_KEY", key)
     with FakeOllama() as server:
-        assert chat(server.url, in_parts) == "Paris."
+        assert chat(server.url) == "Paris."
         assert server.chats[0].headers.get("authorization") == sent
 
 
-@both_ways
 @pytest.mark.parametrize("strict, sent", [(True, False), (False, None)])
-def test_truncate_is_sent_only_with_strict_context(strict, sent, in_parts):
+def test_truncate_is_sent_only_with_strict_context(strict, sent):
     request = {**REQUEST, "messages": [{"role": "user", "content": "\u20ac\n\x00" * 9_000}]}
     with FakeOllama(num_ctx=100_000) as server:
-        assert chat(server.url, in_parts, request, strict=strict) == "Paris."
+        assert chat(server.url, request, strict=strict) == "Paris."
         asked = server.chats[0]
         assert asked.json.get("truncate") is sent
         assert asked.json["messages"] == request["messages"]
@@ -295,21 +270,19 @@ def raw(body: bytes, *fields: str) -> bytes:
     return "\r\n".join([fields[0], *fields[1:], "", ""]).encode() + body
 
 
-@both_ways
-def test_a_redirect_is_not_followed(in_parts):
+def test_a_redirect_is_not_followed():
     with FakeOllama() as other, FakeOllama() as server:
         location = f"Location: {other.url}/api/chat"
         moved = raw(b"", "HTTP/1.1 307 Temporary Redirect", location, "Content-Length: 0")
         server.use("raw", raw=moved)
         with pytest.raises(BackendError, match=f"redirects to {other.url}/api/chat, and ORE"):
-            chat(server.url, in_parts)
+            chat(server.url)
         assert other.requests == []
 
 
-@both_ways
-def test_an_answer_is_utf_8_whatever_its_head_says(in_parts):
+def test_an_answer_is_utf_8_whatever_its_head_says():
     line = '{"message":{"role":"assistant","content":"é\u20ac"},"done":true}\n'.encode()
     field = "Content-Type: application/json; charset=latin-1"
     with FakeOllama(scenario="raw", raw=raw(line, "HTTP/1.1 200 OK", field)) as server:
-        assert chat(server.url, in_parts) == "é\u20ac"
+        assert chat(server.url) == "é\u20ac"
         assert server.chats[0].headers["accept-encoding"] == "identity"

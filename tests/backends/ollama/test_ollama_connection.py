@@ -30,10 +30,9 @@ def test_every_question_goes_over_one_connection():
             client.names()
             client.version()
             client.show("llama3.2")
-            client.chat(REQUEST)
             list(client.chat_parts(REQUEST))
             client.ps()
-        assert len(server.requests) == 12 and len(connections(server)) == 1
+        assert len(server.requests) == 10 and len(connections(server)) == 1
         client.close()
         assert client.names() and len(connections(server)) == 2
 

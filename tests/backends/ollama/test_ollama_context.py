@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends.ollama_client import trained_window, window_of
+from ore.backends.ollama_client import find_model, trained_window, weights_of, window_of
 
 RUNNING = [
     {"name": "Llama3.2:latest", "model": "llama3.2:latest", "context_length": 4096},
@@ -32,7 +32,7 @@ RUNNING = [
     ],
 )
 def test_the_window_is_the_one_of_the_model_that_answered(model, window):
-    assert window_of(RUNNING, model) == window
+    assert window_of(find_model(RUNNING, model)) == window
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,17 @@ def test_the_window_is_the_one_of_the_model_that_answered(model, window):
 )
 def test_the_trained_window_is_the_one_of_the_model_s_architecture(shown, window):
     assert trained_window(shown) == window
+
+
+@pytest.mark.parametrize(
+    "modelfile, weights",
+    [
+        (f"# FROM x\n\nFROM /blobs/sha256-{'a' * 64}\nTEMPLATE x\n", "a" * 64),
+        (f"FROM /b/sha256:{'0' * 64}\nFROM /b/sha256-{'1' * 64}\n", "0" * 64),  # then a projector
+        ("FROM llama3.2\n", None),
+        (f"SYSTEM FROM sha256-{'a' * 64}\n", None),
+        (None, None),
+    ],
+)
+def test_the_weights_are_those_that_the_modelfile_names_first(modelfile, weights):
+    assert weights_of({"modelfile": modelfile}) == weights

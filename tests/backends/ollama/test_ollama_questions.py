@@ -81,12 +81,13 @@ def test_a_healthy_server_is_asked_for_everything():
 
 
 def test_the_window_is_what_is_known_in_time():
-    ask = {"num_ctx": None, "tokens": 5_000, "seconds": 0.3}
+    ask = {"num_ctx": None, "size": 20_000, "seconds": 0.3}
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         assert OllamaClient(host_of(server)).window("mistral", **ask) is None
         assert OllamaClient(host_of(server)).window("mistral", **ask | {"num_ctx": 99}) == 99
         server.use("silent", on="/api/show")
         assert OllamaClient(host_of(server)).window("mistral", **ask | {"num_ctx": 99}) == 99
+        assert OllamaClient(host_of(server)).window("mistral", **ask | {"num_ctx": 9999}) is None
 
 
 @pytest.mark.parametrize("scenario", ["tags-empty", "tags-null"])

@@ -17,8 +17,7 @@ from tests.support.fake_ollama import FakeOllama
 REQUEST = {"model": "llama3.2", "messages": [{"role": "user", "content": "Hello?"}]}
 WAYS = {
     "question": lambda client: client.names(0.8),
-    "whole": lambda client: client.chat(REQUEST, deadline=0.8),
-    "streamed": lambda client: list(client.chat_parts(REQUEST, deadline=0.8)),
+    "turn": lambda client: list(client.chat_parts(REQUEST, deadline=0.8)),
 }
 
 
@@ -66,8 +65,8 @@ def test_a_cookie_does_not_come_back():
     head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nConnection: close\r\n\r\n"
     with FakeOllama(scenario="raw", raw=head + line) as server:
         with closing(OllamaClient(Host(server.url))) as client:
-            client.chat(REQUEST)
-            client.chat(REQUEST)
+            list(client.chat_parts(REQUEST))
+            list(client.chat_parts(REQUEST))
             assert ["cookie" in seen.headers for seen in server.chats] == [False, False]
 
 

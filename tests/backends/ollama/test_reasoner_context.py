@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import until
+from tests.support.token_counts import SAMPLES
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
@@ -72,23 +74,6 @@ def test_a_prompt_that_was_cut_is_told_from_one_that_was_not(overflow, messages,
 
 
 @both_ways
-@pytest.mark.parametrize("goes_on, status", [(True, "truncated"), (False, "complete")])
-def test_a_prompt_that_shrank_as_its_conversation_grew_was_cut(goes_on, status, streams):
-    last = [
-        body("Yes.", done=True, done_reason="stop", prompt_eval_count=count, eval_count=2)
-        for count in (239, 234)
-    ]
-    asked = [Message("system", "Be brief."), Message("user", "Hello?")]
-    # A system message is made anew for each turn.
-    grown = [Message("system", "Be brief."), asked[1], Message("assistant", "Yes."), *HELLO]
-    with FakeOllama(scenario=[("body", {"body": each}) for each in last]) as server:
-        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 256})
-        assert answer(reasoner, asked, streams).metadata["context"]["status"] == "complete"
-        messages = grown if goes_on else [Message("user", "Else?")]
-        assert answer(reasoner, messages, streams).metadata["context"]["status"] == status
-
-
-@both_ways
 def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams):
     prompt = [Message("user", "word " * 5_000)]
     with FakeOllama(overflow="old") as server:
@@ -98,6 +83,66 @@ def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams
         assert [seen.path for seen in server.requests] == ["/api/chat", "/api/show"]
     assert response.metadata["context"]["status"] == "truncated"
     assert response.metadata["context"]["window"] == 4096
+
+
+@both_ways
+@pytest.mark.parametrize("num_ctx", [999_999_999, 8192])
+def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, streams):
+    with FakeOllama() as server:
+        server.ollama.context_length = 8192
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": num_ctx})
+        assert answer(reasoner, HELLO, streams).metadata["context"]["window"] == 8192
+
+
+WORDS = [Message("user", "word " * 25_888)]
+FEW = body("Yes.", done=True, done_reason="stop", prompt_eval_count=14, eval_count=2)
+
+
+@both_ways
+@pytest.mark.parametrize("keep_alive", [None, 0])
+def test_far_fewer_tokens_than_the_text_can_have_are_a_cut_whatever_the_window(keep_alive, streams):
+    with FakeOllama(scenario="body", body=FEW) as server:  # no model is listed as loaded
+        reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive)
+        context = answer(reasoner, WORDS, streams).metadata["context"]
+    assert context == {"status": "truncated", "window": None, "prompt_tokens": 14}
+
+
+@both_ways
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("keep_alive", [0, "0", "0s", 0.0])
+def test_the_window_of_a_model_that_is_not_kept_is_asked_for_in_time(keep_alive, strict, streams):
+    with FakeOllama(reply="Paris it is.", delay=0.2) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive, strict_context=strict)
+        context = answer(reasoner, HELLO, streams).metadata["context"]
+        assert [seen.path for seen in server.requests] == ["/api/chat", "/api/ps"]
+        assert server.ollama.loaded == {}
+    assert (context["status"], context["window"]) == ("complete", 4096)
+
+
+@both_ways
+def test_a_second_name_for_the_same_weights_has_their_window(streams):
+    with FakeOllama(models=("first:latest",), copies={"second:latest": "first:latest"}) as server:
+        reasoner = AyaReasoner("second", server.url)
+        context = answer(reasoner, HELLO, streams).metadata["context"]
+        assert list(server.ollama.loaded) == ["first:latest"]
+    assert (context["status"], context["window"]) == ("complete", 4096)
+
+
+@both_ways
+def test_a_model_made_of_the_same_weights_has_the_window_of_the_one_that_is_loaded(streams):
+    with FakeOllama(models=("first:latest",), copies={"second:latest": "first:latest"}) as server:
+        entry = server.ollama.entry
+        server.ollama.entry = lambda model: entry(model) | {"digest": model}  # of the manifest
+        shown = server.ollama.show
+        weights = f"FROM /blobs/sha256-{'a' * 64}\n"
+
+        def show(request: dict):
+            reply = shown(request)
+            return replace(reply, lines=[line | {"modelfile": weights} for line in reply.lines])
+
+        server.ollama.show = show
+        context = answer(AyaReasoner("second", server.url), HELLO, streams).metadata["context"]
+    assert (context["status"], context["window"]) == ("complete", 4096)
 
 
 @both_ways
@@ -121,6 +166,55 @@ def test_with_strict_context_a_server_that_cuts_all_the_same_is_caught(streams):
         with pytest.raises(ContextTruncatedError) as caught:
             answer(reasoner, HELLO, streams)
     assert (caught.value.partial, caught.value.exit_code) == ("Yes.", 3)
+
+
+STRICT = {"strict_context": True}
+
+
+@both_ways
+@pytest.mark.parametrize("version, passes", [("0.12.6", True), ("0.12.5", False), ("odd", False)])
+def test_a_large_strict_turn_that_fitted_passes_where_the_server_refuses_others(
+    version, passes, streams
+):
+    prompt = conversation(4, 600)  # four fifths of the window, of words that could be more
+    with FakeOllama(num_ctx=7000, version=version) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, **STRICT)
+        if passes:
+            context = answer(reasoner, prompt, streams).metadata["context"]
+            assert context["status"] == "complete"
+            return
+        with pytest.raises(ContextTruncatedError, match="Nobody knows whether all") as caught:
+            answer(reasoner, prompt, streams)
+    assert (caught.value.exit_code, caught.value.partial) == (3, "Paris.")
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "last, why",
+    [
+        (
+            {"done_reason": "stop", "prompt_eval_count": 9, "eval_count": 2},
+            "does not say how large the context window is",
+        ),
+        ({"done_reason": "stop"}, "did not say how many tokens it read"),
+    ],
+)
+def test_a_strict_turn_never_passes_where_nobody_knows(last, why, streams):
+    with FakeOllama(scenario="body", body=body("Yes.", done=True, **last)) as server:
+        with pytest.raises(ContextTruncatedError, match=why) as caught:
+            answer(AyaReasoner("llama3.2", server.url, **STRICT), HELLO, streams)
+    assert caught.value.exit_code == 3
+
+
+@both_ways
+@pytest.mark.parametrize("kind", ["hexadecimal", "Chinese", "minified", "Base64", "CSV"])
+def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
+    text = SAMPLES[kind][0] * 20
+    last = body("Yes.", done=True, done_reason="stop", prompt_eval_count=514, eval_count=2)
+    with FakeOllama(scenario="body", body=last) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 1024})
+        context = answer(reasoner, [Message("user", text)], streams).metadata["context"]
+    assert context["status"] == "truncated"
 
 
 @both_ways
@@ -158,17 +252,14 @@ def test_the_phase_follows_a_streamed_turn():
     assert reasoner.phase() == "waiting"  # also where nothing answers
 
 
-@pytest.mark.parametrize(
-    "streams, phase",
-    [(STREAMED, "reading the prompt"), (WHOLE, "reading the prompt and answering")],
-)
-def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams, phase):
+@both_ways
+def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams):
     with FakeOllama(scenario=["happy", ("happy", {"wait": 0.5})]) as server:
         reasoner = AyaReasoner("llama3.2", server.url)
         answer(reasoner, HELLO, streams)
         turn = threading.Thread(target=answer, args=(reasoner, HELLO, streams))
         turn.start()
-        until(lambda: reasoner.phase() == phase)
+        until(lambda: reasoner.phase() == "reading the prompt")
         turn.join()
 
 

@@ -22,6 +22,13 @@ from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
 @both_ways
+def test_a_timeout_is_about_silence_and_not_about_the_whole_answer(streams):
+    with FakeOllama(delay=0.25, reply="one two three four five six seven") as server:
+        response = answer(AyaReasoner("llama3.2", server.url, timeout=1.0), HELLO, streams)
+    assert response.content == "one two three four five six seven"
+
+
+@both_ways
 @pytest.mark.parametrize(
     "scenario, options",
     [

@@ -18,7 +18,7 @@ from typing import Any
 from tests.support.fake_ollama import bad_bodies as fake_ollama_bad_bodies
 from tests.support.fake_ollama import troubles as fake_ollama_troubles
 from tests.support.fake_ollama.connection import Recorded, Server
-from tests.support.fake_ollama.replies import Ollama, Reply
+from tests.support.fake_ollama.replies import VERSION, Ollama, Reply
 from tests.support.fake_ollama.scenarios import SCENARIOS, Pause, Scenario, Step, healthy
 
 TABLES = (fake_ollama_bad_bodies, fake_ollama_troubles)  # importing them filled the table
@@ -60,6 +60,8 @@ class FakeOllama:
         num_ctx: The context window in tokens, unless a request sets it.
         delay: Seconds between two lines of a stream; as much in all before a single body.
         capabilities: What the models can do, as /api/show lists it.
+        version: The server's version.
+        copies: Second names of models: each is listed, and loaded under the first name.
         **options: Of the scenario. Every scenario takes ``on`` (another path, or ``"*"``), ``wait``
             (seconds of silence before the reply), ``cut_at`` (cut the connection after so many
             bytes of the body; more than there are cut nothing), ``reset`` (cut by RST) and
@@ -83,10 +85,20 @@ class FakeOllama:
         num_ctx: int = 4096,
         delay: float = 0.0,
         capabilities: tuple[str, ...] = ("completion",),
+        version: str = VERSION,
+        copies: dict[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.ollama = Ollama(
-            list(models), reply, chunks, thinking, num_ctx, delay, tuple(capabilities)
+            [*models, *(copies or ())],
+            reply,
+            chunks,
+            thinking,
+            num_ctx,
+            delay,
+            tuple(capabilities),
+            version=version,
+            copies=copies or {},
         )
         self.requests: list[Recorded] = []
         self.stopping = False

@@ -93,6 +93,10 @@ class Ollama:
     context_length: int = 131072
     loaded: dict[str, int] = field(default_factory=dict)
     loads: list[object] = field(default_factory=list)
+    version: str = VERSION
+    copies: dict[str, str] = field(default_factory=dict)
+    tokens: int | None = None
+    """What it says that it counted of a prompt, instead of what it did."""
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -125,7 +129,7 @@ class Ollama:
             "parameter_size": "3.2B",
             "quantization_level": "Q4_K_M",
         }
-        digest = hashlib.sha256(model.encode()).hexdigest()
+        digest = hashlib.sha256(self.copies.get(model, model).encode()).hexdigest()
         start = {"name": model, "model": model}
         return start | {"size": 2_019_393_189, "digest": digest, "details": details}
 
@@ -222,13 +226,17 @@ class Ollama:
     def load_lines(self, request: dict, model: str, num_ctx: int) -> Iterator[dict]:
         reason = "unload" if request.get("keep_alive") in UNLOAD else "load"
         self.note_use(request, model, num_ctx)
+        self.note_end(request, model)
         message = {"role": "assistant", "content": ""}
         yield start(request) | {"message": message, "done": True, "done_reason": reason}
 
     def note_use(self, request: dict, model: str, num_ctx: int) -> None:
-        self.loaded[model] = num_ctx
+        self.loaded[self.copies.get(model, model)] = num_ctx
+
+    def note_end(self, request: dict, model: str) -> None:
+        """After an answer the model may be unloaded."""
         if request.get("keep_alive") in UNLOAD:
-            del self.loaded[model]
+            del self.loaded[self.copies.get(model, model)]
 
     def generate(
         self, request: dict, num_ctx: int, prompt: int
@@ -242,6 +250,7 @@ class Ollama:
         limit = (request.get("options") or {}).get("num_predict") or -1
         limits = [limit] if limit > 0 else []
         limits += [max(num_ctx - prompt, 1)] if request.get("shift") is False else []
+        prompt = prompt if self.tokens is None else self.tokens
         tokens, said = 0, []
         for kind, word in pieces:
             tokens += max(count_tokens(word), 1)
@@ -257,6 +266,7 @@ class Ollama:
         for kind, word in pieces:
             message = {"role": "assistant", "content": ""} | {kind: word}
             yield start(request) | {"message": message, "done": False}
+        self.note_end(request, model)
         message = {"role": "assistant", "content": ""}
         yield start(request) | {"message": message, "done": True} | end
 
@@ -267,7 +277,7 @@ class Ollama:
             return Reply(status=403, content_type="")
         simple = {
             "/": lambda: Reply(text=b"Ollama is running", content_type=f"{TEXT}; charset=utf-8"),
-            "/api/version": lambda: Reply([{"version": VERSION}]),
+            "/api/version": lambda: Reply([{"version": self.version}]),
             "/api/tags": self.tags,
             "/api/ps": self.ps,
         }
