@@ -172,7 +172,7 @@ def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
 
 @pytest.mark.parametrize(
     "flag, environ, named",
-    [("", {}, "--host is not"), (None, {"OLLAMA_HOST": "a b"}, "OLLAMA_HOST is not")],
+    [("", {}, "--host can't be used"), (None, {"OLLAMA_HOST": "a b"}, "OLLAMA_HOST can't be used")],
 )
 def test_a_bad_address_is_blamed_on_who_named_it(flag, environ, named):
     with pytest.raises(UsageError, match=f"^{named}"):
