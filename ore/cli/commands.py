@@ -126,6 +126,7 @@ def _show(talk: Talk, argument: str) -> None:
         "session": _session(run),
         "turns": str(run.conversation.length // 2 if run.conversation.session else talk.turns),
         "history": run.console.history,
+        "runs": f"logged in {run.log.root}" if run.log is not None else "not logged",
         "active": _active(run),
     }
     run.console.reply("\n".join(f"{name:<8} {one_line(value)}" for name, value in rows.items()))

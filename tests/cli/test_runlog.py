@@ -289,3 +289,10 @@ def test_an_id_that_is_no_name_of_a_file_is_hashed(tmp_path):
         path = RunLog(tmp_path).path_of(name, 0)
         assert re.fullmatch(r"000000-[0-9a-f]{64}\.json", path.name)
     assert sha256("../x") in RunLog(tmp_path).path_of("../x", 0).name
+
+
+def test_show_says_whether_turns_are_logged(ore, folder):
+    shown = ore("-i", "--runs", "runs", stdin="/show\n", terminal="in out err").err
+    assert f"runs     logged in {folder / 'runs'}\n" in shown
+    shown = ore("-i", stdin="/show\n", terminal="in out err").err
+    assert "runs     not logged\n" in shown
