@@ -5,6 +5,7 @@ Native code reads the file there. Whatever it does (crash, loop, take memory), O
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -21,7 +23,7 @@ from typing import Any
 
 from ore.backends import gguf, hardware
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import load_error
+from ore.backends.load_failures import NO_THREADS, load_error
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.extras import distribution, install_command
 from ore.files.signals import deferred_signals
@@ -41,7 +43,8 @@ _LOAD_SECONDS, _LOAD_BYTES_A_SECOND = 60.0, 20 << 20
 _SPARE_BYTES = 1 << 30
 """The memory that a model gets beyond what its file and its window need."""
 _LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits
-_END_SECONDS = 5.0
+_END_SECONDS, _LOG_SECONDS = 5.0, 2.0
+_LAST_WORDS = "exiting due to"
 
 
 class EngineProcess:
@@ -158,10 +161,10 @@ class EngineProcess:
         except BrokenPipeError:
             pass  # it has ended already: how is found out next
         except OSError as exc:
-            raise BackendError(
-                f"The embedded engine can't be started ({exc.strerror or exc}): free what the "
-                f"system lacks, then try again."
-            ) from exc
+            why = f"it can't be started ({exc.strerror or exc})"
+            if exc.errno == errno.EAGAIN:
+                why = NO_THREADS
+            raise BackendError(f"The embedded engine has not begun: {why}.") from exc
 
     def _wait(self, deadline: Deadline, longest: float) -> None:
         """Wait until the model is loaded; raise what became of it, where it is not."""
@@ -198,7 +201,14 @@ class EngineProcess:
                 f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}"
             )
         how = "out of memory" if kind == "MemoryError" else ""
-        return load_error(self._path, self.log() or said, how, self.memory)
+        return load_error(self._path, self._whole_log() or said, how, self.memory)
+
+    def _whole_log(self) -> str:
+        """Return the log with its last line, which the engine writes in a thread of its own."""
+        limit = time.monotonic() + _LOG_SECONDS
+        while _LAST_WORDS not in (log := self.log()) and time.monotonic() < limit:
+            time.sleep(0.01)
+        return log
 
 
 def check_installed() -> str:

@@ -14,7 +14,12 @@ _ERROR = re.compile(r"^Error: (?:Jinja Exception: )?(?P<said>.+)$", re.M)
 _PREFIX = re.compile(r"^(?:error(?: loading model)?: |parser: )+")
 _NOISE = ("failed to load model", "exiting due to", "please consider", "for example:")
 
+NO_THREADS = (
+    "the system gives it no more threads: raise the limit (ulimit -u; in a container, its limit of "
+    "processes)"
+)
 _KINDS: tuple[tuple[str, str], ...] = (
+    (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
         "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "

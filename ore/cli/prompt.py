@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -196,7 +197,8 @@ def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
     text = "ore is reading stdin; to ask without it, add -n or </dev/null."
     timer = threading.Timer(PATIENCE, notice, (text,))
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # the system has no thread left
+        timer.start()
     try:
         parts = [stdin.read(1)]
         timer.cancel()

@@ -11,6 +11,7 @@ import pytest
 
 from ore.backends import engine_child
 from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.load_failures import load_error
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
 
@@ -132,3 +133,19 @@ def test_the_release_is_told_without_what_reads_metadata():
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.returncode == 0 and done.stdout.startswith("xllamacpp 20")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "terminate called after throwing an instance of 'std::system_error'\n"
+        "  what():  Resource temporarily unavailable",
+        "libgomp: Thread creation failed: Resource temporarily unavailable",
+    ],
+)
+def test_an_engine_that_gets_no_threads_does_not_blame_the_model(log):
+    error = load_error(Path("/m.gguf"), log, "SIGABRT", 1 << 30)
+    assert str(error) == (
+        "/m.gguf can't be loaded: the system gives it no more threads: raise the limit (ulimit -u; in "
+        "a container, its limit of processes)."
+    )
