@@ -9,7 +9,6 @@ from contextlib import suppress
 from io import StringIO
 
 from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
-from ore.files.trust import distrust_path
 
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OPENAI_API_KEY OPENAI_BASE_URL ORE_BACKEND "
@@ -95,18 +94,19 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
         ImportError: The package that reads such files is missing.
         OSError, ValueError: The file can't be read, or is not UTF-8.
     """
-    from dotenv.main import dotenv_values, logger
-    from dotenv.parser import parse_stream
+    from dotenv import main, parser
 
-    logger.disabled = True  # it would write to stderr
+    main.logger.disabled = True  # it would write to stderr
     with open(path, encoding="utf-8-sig") as file:
         text = file.read()
-    bad = [each.original.line for each in parse_stream(StringIO(text)) if each.error]
-    return dotenv_values(stream=StringIO(text), interpolate=True), bad
+    bad = [each.original.line for each in parser.parse_stream(StringIO(text)) if each.error]
+    return main.dotenv_values(stream=StringIO(text), interpolate=True), bad
 
 
 def _distrust(path: str) -> str:
     """Return why a file can't be trusted, or its folder; one beside the program is as good as it."""
+    from ore.files.trust import distrust_path
+
     folder = os.path.dirname(path)
     program = os.path.join(folder, "main.py")
     if os.path.isfile(program):

@@ -160,7 +160,8 @@ def build_parser() -> Parser:
     parser = Parser(prog="ore", allow_abbrev=False, add_help=False)
     for name in (None, "store"):
         parser.register("action", name, _Once)
-    parser.add_argument("prompt", nargs="?")
+    # In a group, as the flags: else a formatter would be made, and half of the standard library imported.
+    parser.add_argument_group("what is asked").add_argument("prompt", nargs="?")
     for topic, flags in FLAGS.items():
         group = parser.add_argument_group(topic)
         for flag in flags:

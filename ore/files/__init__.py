@@ -12,9 +12,12 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ore.errors import FileAccessError
+
+if TYPE_CHECKING:  # --version and --help do without
+    from pathlib import Path
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
@@ -73,7 +76,7 @@ def read_confined(
     limit: int,
     *,
     head: int | None = None,
-    judge: Callable[[os.stat_result, Path], str] | None = None,
+    judge: Callable[[os.stat_result, str], str] | None = None,
 ) -> bytes:
     """Return the bytes of a regular file below ``root``, following no link at any component.
 
@@ -88,7 +91,7 @@ def read_confined(
         FileAccessError: It is there and can't be read.
     """
 
-    def require(path: Path, opened: int | os.stat_result) -> None:
+    def require(path: str, opened: int | os.stat_result) -> None:
         if judge is not None:
             status = os.fstat(opened) if isinstance(opened, int) else opened
             if why := judge(status, path):
@@ -97,17 +100,17 @@ def read_confined(
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if relative.startswith("/") or ".." in parts or not parts:
         raise PermissionError(errno.EACCES, "leads out of the folder", relative)
-    shown = Path(root, *parts)
+    shown = os.path.join(root, *parts)
     try:
         folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
         try:
-            require(Path(root), folder)
+            require(os.fspath(root), folder)
             for number, part in enumerate(parts[:-1], 1):
                 _refuse_link(os.stat(part, dir_fd=folder, follow_symlinks=False))
                 below = os.open(part, _FOLDER_ON_THE_WAY, dir_fd=folder)
                 close_quietly(folder)
                 folder = below
-                require(Path(root, *parts[:number]), folder)
+                require(os.path.join(root, *parts[:number]), folder)
             data, status = read_file(parts[-1], limit, folder=folder, follow=False, head=head)
             require(shown, status)
             return data
@@ -117,7 +120,7 @@ def read_confined(
         raise
     except (OSError, ValueError) as exc:
         if getattr(exc, "errno", None) == errno.ELOOP:
-            raise PermissionError(errno.ELOOP, "leads through a symbolic link", str(shown)) from exc
+            raise PermissionError(errno.ELOOP, "leads through a symbolic link", shown) from exc
         raise _unreadable(shown, exc) from exc
 
 
@@ -243,7 +246,7 @@ def replace_file(
             os.unlink(beside, dir_fd=folder)
         raise
     if folder is None:
-        sync_folder(Path(parent))
+        sync_folder(parent or ".")
     return status
 
 
@@ -266,7 +269,7 @@ def make_private(folder: Path) -> None:
         sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
     """Put a folder's entries on disk, where that can be asked for.
 
     A folder may be writable and not readable, and some network file systems sync files only.

@@ -129,7 +129,7 @@ def _parts(folder: Path | str, head: int | None = None) -> tuple[str, str]:
     return frontmatter.decode(), body.decode(errors="replace").replace("\r\n", "\n")
 
 
-def _judge(folder: Path | str) -> Callable[[os.stat_result, Path], str] | None:
+def _judge(folder: Path | str) -> Callable[[os.stat_result, str], str] | None:
     """Return what judges files of the user's own skills; who names another folder has chosen it."""
     with suppress(HomeError):
         if Path(folder).parent == ore_home() / "skills":

@@ -90,7 +90,7 @@ def test_every_folder_on_the_way_to_a_file_is_judged(tmp_path):
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/file").write_text("x")
     judged: list[Path] = []
-    read_confined(tmp_path, "a/b/file", 10, judge=lambda _, path: judged.append(path) or "")
+    read_confined(tmp_path, "a/b/file", 10, judge=lambda _, path: judged.append(Path(path)) or "")
     assert judged == [tmp_path, tmp_path / "a", tmp_path / "a/b", tmp_path / "a/b/file"]
 
 
