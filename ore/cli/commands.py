@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ore.cli.beginning import beginning_of
 from ore.cli.options import SESSION_FLAGS
 from ore.cli.runs import Run
 from ore.cli.terminal.editor import write_in_editor
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
+from ore.store import FileSessionStore
 from ore.types import Response
 
 
@@ -162,6 +164,26 @@ def _active(run: Run) -> str:
     return " ".join(words) or "nothing"
 
 
+def _save(talk: Talk, name: str) -> None:
+    run = talk.run
+    conversation = run.conversation
+    if not name:
+        raise UsageError("/save needs a name: /save NAME keeps the conversation under it.")
+    if conversation.session is None:
+        raise UsageError("Every turn is on its own here: leave, and begin with --session NAME.")
+    if conversation.name is not None:
+        raise UsageError(
+            f"The conversation is saved as '{conversation.name}' already: to fork it, leave, and "
+            f"begin with --resume-session {conversation.name} --save-session NAME."
+        )
+    conversation.save_as(
+        name,
+        FileSessionStore(report=run.console.notice),
+        beginning_of(run.options, run.asked, run.backend, run.model_id, conversation.session),
+    )
+    run.console.reply(f"Saved as '{conversation.name}', and so is each turn that follows.")
+
+
 def _verbose(talk: Talk, argument: str) -> None:
     options = replace(talk.run.options, verbose=not talk.run.options.verbose)
     talk.run = replace(talk.run, options=options)
@@ -195,6 +217,7 @@ COMMANDS = (
     Command("/bye", "", "leave, as quit, exit and Ctrl-D do", _leave, also=("/exit", "/quit")),
     Command("/model", "[NAME]", "list the models, or go on with another one", _model),
     Command("/show", "", "show the model, the session and what is active", _show),
+    Command("/save", "NAME", "keep the conversation, now and after each turn", _save),
     Command("/verbose", "", "switch the [Metadata] line on or off", _verbose),
     Command("/retry", "", "ask the last prompt again, as a new turn", _retry),
     Command("/edit", "[TEXT]", "write the prompt in $VISUAL or $EDITOR", _edit),
@@ -213,7 +236,6 @@ KEYS = (
 ELSEWHERE = {
     "/set": "options are flags, so that a run can be repeated: see --help",
     "/load": "/model goes on with another model, and --resume-session with a conversation",
-    "/save": "leave, and begin with --session NAME; then every turn is saved",
     "/clear": "what was said stays; leave, and begin another conversation",
     "/list": "/model lists the models",
 }

@@ -36,6 +36,7 @@ esac
 for path do
   test -f "$path" || continue
   case $path in
+  */sessions/*.meta.json) continue ;;
   */SKILL.md) path=${path%/*} name=${path##*/} ;;
   */manifests/*)
     tag=${path##*/} name=${path%/*} name=${name##*/manifests/}

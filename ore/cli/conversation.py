@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ore.cli.options import Options
@@ -15,7 +15,7 @@ from ore.types import Session
 if TYPE_CHECKING:  # a turn without a session does not load it
     from pathlib import Path
 
-    from ore.store import FileSessionStore
+    from ore.store import Beginning, FileSessionStore
 
 
 @dataclass
@@ -31,6 +31,9 @@ class Conversation:
         recorded: The SHA-256 of the artifact of each turn that is recorded, by the id of its answer;
             None as long as it was not needed.
         is_noted: Whether that was noted beside the session in this run.
+        source_id: The identity of the session that was loaded, which a fork does not have.
+        beginning: How the session was begun, where that is to be kept with its first turn.
+        held: What is given back in the end: the lock of its session.
     """
 
     session: Session | None = None
@@ -40,11 +43,19 @@ class Conversation:
     unsaved: bool = False
     recorded: dict[str, str] | None = None
     is_noted: bool = False
+    source_id: str | None = None
+    beginning: Beginning | None = None
+    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def length(self) -> int:
         """How many messages the session has."""
         return len(self.session.messages) if self.session is not None else 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is saved under a name that had no session before this run."""
+        return self.name is not None and (self.source_id is None or self.name != self.source)
 
     @property
     def typed_file(self) -> Path | None:
@@ -96,7 +107,38 @@ class Conversation:
         except SessionError as exc:
             return exc
         self.unsaved = False
+        self._begin()
         return None
+
+    def save_as(self, name: str, store: FileSessionStore, beginning: Beginning) -> None:
+        """Save the session under a name that must be free, now and after each turn.
+
+        One that was loaded is forked: it gets an id of its own.
+
+        Raises:
+            SessionError: The name is illegal, taken or in use, or it can't be written.
+        """
+        assert self.session is not None
+        session = self.session
+        self._runs()  # of the session that was loaded
+        if self.source_id is not None:
+            session, self.source_id = Session(list(session.messages)), None
+        with ExitStack() as held:
+            held.enter_context(store.lock(name))
+            store.refuse_existing(name)
+            if session.messages:
+                store.create(session, name)
+            self.held.push(held.pop_all())
+        self.session, self.store, self.unsaved = session, store, False
+        self.name = name
+        self.beginning = replace(beginning, id=session.id)
+        if session.messages:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self.beginning is not None and self.store is not None and self.name is not None:
+            self.store.begin(self.name, self.beginning)
+            self.beginning = None
 
 
 @contextmanager
@@ -110,7 +152,8 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
         SessionError: The name is illegal, missing, taken or in use, or the file is not a session.
     """
     if not options.keeps_session:
-        yield Conversation(Session() if options.has_session else None)
+        with ExitStack() as held:
+            yield Conversation(Session() if options.has_session else None, held=held)
         return
     from ore.store import FileSessionStore, check_name
 
@@ -120,14 +163,25 @@ def open_conversation(options: Options, notice: Callable[[str], None]) -> Iterat
         check_name(name) if name else None
         for name in (options.save_session or either, options.resume_session)
     )
-    with store.lock(target) if target else nullcontext():
-        session = _open(store, source, target, may_exist=either is not None)
+    with ExitStack() as held:
+        if target is not None:
+            held.enter_context(store.lock(target))
+            if either is not None and store.exists(target):
+                source = target
+            elif target != source:
+                store.refuse_existing(target)
+        loaded = store.load(source) if source is not None else None
+        session = loaded or Session()
+        if loaded is not None and target not in (None, source):
+            session = Session(messages=list(loaded.messages))
         if target is None:
             notice(
                 f"New turns are not saved: add --save-session {source} to go on in '{source}', "
                 f"or another name to fork it."
             )
-        yield Conversation(session, target, source or target, store)
+        conversation = Conversation(session, target, source or target, store, held=held)
+        conversation.source_id = loaded.id if loaded is not None else None
+        yield conversation
 
 
 def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:
@@ -138,18 +192,3 @@ def _last(store: FileSessionStore, notice: Callable[[str], None]) -> str:
         )
     notice(f"Continuing the session '{name}'.")
     return name
-
-
-def _open(
-    store: FileSessionStore, source: str | None, target: str | None, *, may_exist: bool
-) -> Session:
-    """Return the session to go on with; ``may_exist`` says whether ``target`` may, unloaded."""
-    if target is not None and target != source:
-        if not may_exist:
-            store.refuse_existing(target)
-        elif store.exists(target):
-            return store.load(target)
-    if source is None:
-        return Session()
-    session = store.load(source)
-    return session if target in (None, source) else Session(messages=list(session.messages))

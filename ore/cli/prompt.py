@@ -37,6 +37,9 @@ LONGEST_PROMPT = 64 << 20
 AYA = "Aya"
 """The persona whose prompt is sent where no other is asked for."""
 
+UNNAMED = "answer"
+"""The speaker where the system prompt is no persona's."""
+
 _PART = 1 << 20  # bytes of stdin that are asked for at once
 _THINK: dict[str | None, bool] = {"on": True, "off": False}
 
@@ -93,7 +96,7 @@ def read_asked(options: Options, console: Console) -> Asked:
     return replace(
         asked,
         system_prompt=system_prompt,
-        speaker="answer" if options.has_own_system else options.persona or AYA,
+        speaker=UNNAMED if options.has_own_system else options.persona or AYA,
         settings=settings,
         images=images,
     )

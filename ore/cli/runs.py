@@ -64,6 +64,11 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
     _check_output(options, console, log)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
+        if conversation.store is not None:
+            from ore.cli import beginning
+
+            options, asked = beginning.as_begun(options, asked, conversation, console.notice)
+            console.answers_as(asked.speaker)
         first = None
         if asked.prompt is not None and not options.is_repl:
             first = source.gather(asked.prompt, asked.typed)
@@ -71,6 +76,10 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
         model_id = asked.model or backend.default_model()
         if model_id is None:
             raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+        if conversation.is_new:
+            conversation.beginning = beginning.beginning_of(
+                options, asked, backend, model_id, conversation.session
+            )
         if console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
         if options.verbose:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
+from ore.cli.beginning import described
 from ore.cli.options import Options
 from ore.cli.terminal.asking import PROMPT_LABEL
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import BRIEF, brief
-from ore.errors import SessionNotFoundError, UsageError
+from ore.errors import SessionError, SessionNotFoundError, UsageError
 from ore.files.neutral import one_line
-from ore.store import FileSessionStore
+from ore.store import Beginning, FileSessionStore
 from ore.types import Message, Session
 
 
@@ -53,7 +54,9 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
         return
     labels = {"user": PROMPT_LABEL, "assistant": console.answer_label}
     parts = [(labels[message.role], message.content) for message in session.messages]
-    console.transcript(f"{name}: {_about(session)}", parts)
+    begun = _beginning(console, store, name)
+    about = _about(session) + (f" with {described(begun)}" if begun is not None else "")
+    console.transcript(f"{name}: {about}", parts)
 
 
 def _search(options: Options, console: Console, store: FileSessionStore) -> None:
@@ -104,7 +107,11 @@ def _export(options: Options, console: Console, store: FileSessionStore) -> None
     session = store.load(name)
     if options.json:
         raise UsageError("--export-session writes Markdown: use --show-session for --json.")
+    begun = _beginning(console, store, name)
     parts = [f"# {name}", _about(session)]
+    if begun is not None:
+        parts[1] += f" with {described(begun)}"
+        parts += ["## System prompt", begun.system] if begun.system else []
     for message in session.messages:
         parts += ["## You" if message.role == "user" else "## Aya", message.content]
     console.document("\n\n".join(parts))
@@ -120,6 +127,15 @@ def _salvage(options: Options, console: Console, store: FileSessionStore) -> Non
         console.json(asdict(salvaged))
     else:
         console.document(salvaged.name)
+
+
+def _beginning(console: Console, store: FileSessionStore, name: str) -> Beginning | None:
+    """Return what a session was begun with, if that is known; a bad file is said."""
+    try:
+        return store.beginning(name)
+    except SessionError as exc:
+        console.notice(str(exc))
+        return None
 
 
 def _data(message: Message) -> dict[str, object]:

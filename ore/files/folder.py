@@ -80,6 +80,13 @@ class Folder:
             return False
         return True
 
+    def is_same(self, first: str, second: str) -> bool:
+        """Return whether two names are those of one file that is there."""
+        try:
+            return os.path.samestat(self.stat(first), self.stat(second))
+        except FileNotFoundError:
+            return False
+
     def names(self) -> list[str]:
         """Return the names of what is in the folder."""
         return os.listdir(self._descriptor)

@@ -15,6 +15,8 @@ from pathlib import Path
 from ore.errors import InvalidSessionError, SessionError, SessionExistsError, SessionNotFoundError
 from ore.files.folder import Folder
 from ore.files.trust import home_folder
+from ore.store.beginnings import Beginning, copy_beginning, read_beginning, write_beginning
+from ore.store.beside import RUNS, TYPED, files_beside, take_along
 from ore.store.facts import Found, Salvaged, SessionDetails, describe, search
 from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
@@ -24,6 +26,7 @@ from ore.store.session_runs import add_runs, read_runs
 from ore.types import Session
 
 __all__ = [
+    "Beginning",
     "FileSessionStore",
     "Found",
     "Salvaged",
@@ -31,10 +34,6 @@ __all__ = [
     "SessionStore",
     "check_name",
 ]
-
-_TYPED, _RUNS = ".typed", ".runs"
-_BESIDE = (_TYPED, _RUNS)
-"""What is kept beside ``NAME.json``, is renamed and deleted with it, and is not needed to read it."""
 
 
 class SessionStore(ABC):
@@ -148,15 +147,23 @@ class FileSessionStore(SessionStore):
 
     def typed_file(self, name: str) -> Path:
         """Return where a REPL may keep what was typed into the session ``name``."""
-        return self.root / (check_name(name) + _TYPED)
+        return self.root / (check_name(name) + TYPED)
+
+    def beginning(self, name: str) -> Beginning | None:
+        """Return what the session ``name`` was begun with, or None; raises ``InvalidSessionError``."""
+        return read_beginning(self.root, check_name(name))
+
+    def begin(self, name: str, beginning: Beginning) -> None:
+        """Keep ``beginning`` beside the session ``name``, which is locked here; report a failure."""
+        write_beginning(self.root, check_name(name), beginning, self._report)
 
     def runs(self, name: str) -> dict[str, str]:
         """Return of each recorded turn of ``name`` its artifact's SHA-256, by the id of its answer."""
-        return read_runs(self.root / (check_name(name) + _RUNS))
+        return read_runs(self.root / (check_name(name) + RUNS))
 
     def add_runs(self, name: str, runs: dict[str, str]) -> None:
         """Note ``runs``, as ``runs()`` returns them, beside ``name``; raises ``OSError``."""
-        add_runs(self.root / (check_name(name) + _RUNS), runs)
+        add_runs(self.root / (check_name(name) + RUNS), runs)
 
     def details(self, name: str) -> SessionDetails:
         """Return what a list says of the session ``name``; raises what ``load`` raises."""
@@ -200,14 +207,12 @@ class FileSessionStore(SessionStore):
                 if old == new:
                     raise _taken(new)
                 # Where the file system takes both names for one, there is one lock, and it is held.
-                is_respelled = _is_same(folder, f".{old}.lock", f".{new}.lock")
+                is_respelled = folder.is_same(f".{old}.lock", f".{new}.lock")
                 with nullcontext() if is_respelled else self._locks.locked(folder, new, 0.0):
                     if not is_respelled and folder.has(f"{new}.json"):
                         raise _taken(new)
                     folder.rename(f"{old}.json", f"{new}.json")
-                    for suffix in _BESIDE:
-                        with suppress(FileNotFoundError):
-                            folder.rename(old + suffix, new + suffix)
+                    take_along(folder, old, new, self._report)
                     self._report_sync(new, folder.sync())
         self._files.forget(old, new)
 
@@ -224,7 +229,7 @@ class FileSessionStore(SessionStore):
             _require_regular(folder, name)
             with self._locks.locked(folder, name, 0.0):
                 folder.remove(f"{name}.json")
-                for file in (f".{name}.tmp", *(name + suffix for suffix in _BESIDE)):
+                for file in (f".{name}.tmp", *files_beside(name)):
                     with suppress(FileNotFoundError, IsADirectoryError):
                         folder.remove(file)
                 self._report_sync(name, folder.sync())
@@ -250,14 +255,16 @@ class FileSessionStore(SessionStore):
                 f"{self.root / name}.json, which is left as it is.",
                 name,
             )
-        number = 1
+        session, number = Session(messages), 1
         while True:
             new = salvaged_name(name, number)
             try:
-                self.create(Session(messages), new)
-                return Salvaged(new, len(messages) // 2)
+                self.create(session, new)
+                break
             except SessionExistsError:
                 number += 1
+        copy_beginning(self.root, name, new, session.id, self._report)
+        return Salvaged(new, len(messages) // 2)
 
     def list(self) -> list[str]:
         """Return the names of the sessions that can be loaded, sorted; report the others."""
@@ -307,10 +314,3 @@ def _require_regular(folder: Folder, name: str) -> None:
             f"{folder.path / name}.json yourself.",
             name,
         )
-
-
-def _is_same(folder: Folder, first: str, second: str) -> bool:
-    try:
-        return os.path.samestat(folder.stat(first), folder.stat(second))
-    except FileNotFoundError:
-        return False

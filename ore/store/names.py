@@ -11,6 +11,12 @@ MOST_CHARACTERS = 100
 MOST_NAME_BYTES = 249
 """In UTF-8: a file's name has at most 255 bytes, and ``.NAME.lock`` takes six of them."""
 
+MOST_FILE_BYTES = 255
+"""The longest name of a file, in UTF-8."""
+
+META = ".meta.json"
+"""What follows a session's name in the file that says what it was begun with."""
+
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\.|$)", re.IGNORECASE)
 # Letters and marks that show nothing: two names that look the same must be the same.
 _INVISIBLE = re.compile(
@@ -23,7 +29,8 @@ def check_name(name: str, what: str = "session") -> str:
 
     A name has letters and digits of any script with their marks, ``.``, ``-`` and ``_``; it starts
     with a letter or digit and does not end with a dot; it has at most 100 characters and 249
-    bytes; it is not a device of Windows (``CON``, ``NUL``, ...).
+    bytes; it is not a device of Windows (``CON``, ``NUL``, ...). A session's does not end in
+    ``.meta``: the file of such a name would be another session's.
 
     Raises:
         SessionNameError: One sentence that says which rule is broken.
@@ -32,6 +39,12 @@ def check_name(name: str, what: str = "session") -> str:
         raise SessionNameError(f"A {what}'s name is text, not {type(name).__name__}.", repr(name))
     if len(name) <= 4 * MOST_CHARACTERS:  # normalising may join characters, so judge afterwards
         name = unicodedata.normalize("NFC", name)
+    if what == "session" and f"{name}.json".casefold().endswith(META):
+        raise SessionNameError(
+            f"{name[-60:]!r} can't be a session's name: what the session without '.meta' was begun "
+            f"with is kept in a file of that name. Choose another one.",
+            name,
+        )
     if (problem := _problem(name)) is not None:
         shown = name if len(name) <= 60 else name[:60] + "…"
         raise SessionNameError(

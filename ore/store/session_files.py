@@ -23,7 +23,7 @@ from ore.errors import (
 from ore.files import UnfitFileError, reason
 from ore.files.folder import Folder
 from ore.files.signals import deferred_signals
-from ore.store.names import check_name
+from ore.store.names import META, check_name
 from ore.store.session_text import LARGEST_SESSION, decode, encode, is_continuation
 from ore.types import Session
 
@@ -84,6 +84,8 @@ class SessionFiles:
         names = set()
         for file in files:
             if file.startswith(".") or not file.endswith(".json"):
+                continue
+            if file.endswith(META) and file.removesuffix(META) + ".json" in files:
                 continue
             try:
                 names.add(check_name(file.removesuffix(".json")))

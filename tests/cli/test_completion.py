@@ -78,6 +78,7 @@ def shell_home(tmp_path):
     """A fresh home with a few names, and an ``ore`` on the way that only completion is asked of."""
     for name in (
         ".ore/sessions/trip.json",
+        ".ore/sessions/trip.meta.json",
         ".ore/sessions/Zürich.json",
         ".ore/sessions/a$(touch hacked).json",
         ".ore/sessions/a`touch hacked`.json",

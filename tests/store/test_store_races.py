@@ -54,10 +54,12 @@ def test_whatever_call_fails_the_session_is_named(tmp_path, use):
     assert refusals and all(sentence.startswith(failed) for sentence in refusals)
     assert all(sentence.endswith("/talk.json).") for sentence in refusals)
     if use in UNCONFIRMED:
-        assert reported == [
+        *left, unconfirmed = reported
+        assert unconfirmed == (
             f"The disk did not confirm the change of the session '{UNCONFIRMED[use]}': it is made, "
             "but a power cut may undo it."
-        ]
+        )
+        assert all("was not renamed with its session: " in sentence for sentence in left)
 
 
 # What others do meanwhile

@@ -19,6 +19,7 @@ FILES = {
     "~/.ore/skills/NAME/SKILL.md": "A skill.",
     "~/.ore/personas/NAME.md": "A system prompt for --persona.",
     "~/.ore/models/": "The models of the embedded engine.",
+    "~/.ore/sessions/NAME.meta.json": "What the session was begun with.",
     "~/.ore/sessions/NAME.typed": "What was typed into its REPL, without the answers.",
     "~/.ore/sessions/NAME.runs": "Which turns of a saved conversation are recorded.",
     "~/.ore/history": "The same for all other REPLs, with ORE_HISTORY=on.",

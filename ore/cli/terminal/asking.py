@@ -26,22 +26,21 @@ class Asking(Streams):
     is_of_process = False  # whether the streams are the process's own
     _editor: LineEditor | None = None
 
-    def edit_lines(self, history: Path | None, complete: Callable[[str], list[str]]) -> None:
+    def edit_lines(self, kept_in: Path | None, complete: Callable[[str], list[str]]) -> None:
         """Read lines through an editor with history from here on, where that is possible.
 
         That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
 
         Args:
-            history: The file that entries are kept in; None keeps them in memory.
+            kept_in: The file that entries are kept in; None keeps them in memory.
             complete: Given the line up to the cursor, returns the words that can end it.
         """
         if not (self.is_of_process and self.stdin_is_terminal and self.stdout_is_terminal):
             return
-        from ore.cli.terminal import editing
-        from ore.cli.terminal.history import History
+        from ore.cli.terminal import editing, history
 
         if editing.IS_AVAILABLE:
-            self._editor = editing.LineEditor(History(history), complete)
+            self._editor = editing.LineEditor(history.History(kept_in), complete)
 
     @property
     def history(self) -> str:

@@ -1,0 +1,128 @@
+"""A session goes on as it was begun: with its model, its system prompt and the model's options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ore.backends import Backend
+from ore.backends.model_options import parse_options
+from ore.cli.conversation import Conversation
+from ore.cli.options import Options
+from ore.cli.personas import load_persona
+from ore.cli.prompt import UNNAMED, Asked
+from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, UsageError
+from ore.files.neutral import one_line
+from ore.store.beginnings import Beginning
+from ore.types import Session
+
+LOCAL_BACKENDS = ("ollama", "embedded")
+"""Backends that a session may choose, where the user named none: they are on this machine."""
+
+
+def as_begun(
+    options: Options, asked: Asked, conversation: Conversation, notice: Callable[[str], None]
+) -> tuple[Options, Asked]:
+    """Return the options and what is asked, with what the session was begun with and no flag gives.
+
+    Raises:
+        InvalidSessionError: The file that says it can't be used, or is of another session.
+        PersonaError: The persona is gone.
+        ModelNotFoundError: The model is a file, which only the user may choose.
+    """
+    store, name = conversation.store, conversation.source
+    begun = store.beginning(name) if store is not None and name is not None else None
+    if begun is None or store is None or name is None:
+        return options, asked
+    if begun.id != conversation.source_id:
+        raise InvalidSessionError(
+            f"What stands beside the session '{name}' is of another one: move {name}.meta.json in "
+            f"{store.root} away.",
+            name,
+        )
+    changed: dict[str, Any] = {}
+    said: list[str] = []
+    if options.model is None and begun.model:
+        changed = _model(begun, begun.model, name, options)
+        asked = replace(asked, model=begun.model)
+        said.append(_said_of_model(begun.model))
+    if not (options.has_own_system or options.persona):
+        shaped, asked = _system_prompt(begun, name, asked)
+        changed |= shaped
+        said += _said_of_prompt(begun)
+    if begun.options and not options.option:
+        changed["option"] = begun.options
+        asked = replace(asked, settings=replace(asked.settings, options=_options(begun, name)))
+        said += begun.options
+    if said:
+        notice(one_line(f"'{name}' goes on as it was begun: {', '.join(said)}. Flags change it."))
+    return replace(options, **changed), asked
+
+
+def beginning_of(
+    options: Options, asked: Asked, backend: Backend, model_id: str, session: Session | None
+) -> Beginning:
+    """Return what a session is begun with."""
+    id = session.id if session is not None else ""
+    system = "" if options.no_system else asked.system_prompt if options.system else None
+    return Beginning(id, backend.name, model_id, options.persona, system, options.option)
+
+
+def _model(begun: Beginning, model: str, name: str, options: Options) -> dict[str, Any]:
+    if os.path.isfile(model):
+        raise ModelNotFoundError(
+            f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
+            f"yourself with --model, or another one.",
+            model=model,
+        )
+    is_chosen = options.backend or options.host or os.environ.get("ORE_BACKEND")
+    chosen = {} if is_chosen or begun.backend not in LOCAL_BACKENDS else {"backend": begun.backend}
+    return {"model": model, **chosen}
+
+
+def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
+    """Return the flags that a system prompt stands for, and what is asked with it."""
+    if begun.persona is not None:
+        try:
+            text = load_persona(begun.persona)
+        except PersonaError as exc:
+            raise PersonaError(
+                f"{exc} The session '{name}' was begun with it: --persona, --system and "
+                f"--no-system take another."
+            ) from exc
+        return {"persona": begun.persona}, replace(asked, system_prompt=text, speaker=begun.persona)
+    if begun.system is None:
+        return {}, asked
+    flag = {"system": begun.system} if begun.system else {"no_system": True}
+    return flag, replace(asked, system_prompt=begun.system, speaker=UNNAMED)
+
+
+def described(begun: Beginning) -> str:
+    """Return what a session was begun with, on one line."""
+    model = [_said_of_model(begun.model)] if begun.model else []
+    return one_line(", ".join([*model, *_said_of_prompt(begun), *begun.options]))
+
+
+def _said_of_model(model: str) -> str:
+    return f"the model {model}"
+
+
+def _said_of_prompt(begun: Beginning) -> list[str]:
+    if begun.persona is not None:
+        return [f"the persona '{begun.persona}'"]
+    if begun.system is None:
+        return []
+    return ["its system prompt" if begun.system else "no system prompt"]
+
+
+def _options(begun: Beginning, name: str) -> dict[str, Any]:
+    try:
+        return parse_options(begun.options)
+    except UsageError as exc:
+        raise InvalidSessionError(
+            f"What the session '{name}' was begun with can't be used: {exc} Give other options "
+            f"with -o, or move {name}.meta.json away.",
+            name,
+        ) from exc

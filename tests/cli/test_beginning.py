@@ -1,0 +1,237 @@
+"""A session goes on as it was begun, says so, and leaves everything as it was where it can't."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ore.core import load_aya_system_prompt
+from ore.store import FileSessionStore
+
+MODELS = {"models": ("scripted", "second")}
+FLAGS = ("-m", "second", "--persona", "critic", "-o", "temperature=0", "-o", "seed=7")
+SAID = "goes on as it was begun: the model second, the persona 'critic', temperature=0, seed=7."
+
+
+@pytest.fixture
+def begun(ore, home):
+    """A session ``trip`` that was begun with another model, a persona and options."""
+    folder = home / ".ore/personas"
+    folder.mkdir(parents=True)
+    (folder / "critic.md").write_text("Find the flaw.")
+    assert ore("--session", "trip", "Where?", *FLAGS, **MODELS).err == ""
+    return home / ".ore/sessions"
+
+
+def system_of(result) -> list[str]:
+    return [message.content for message in result.calls[0] if message.role == "system"]
+
+
+def snapshot(folder) -> dict[str, bytes]:
+    files = (each for each in folder.iterdir() if not each.name.startswith("."))
+    return {each.name: each.read_bytes() for each in files}
+
+
+def test_it_is_beside_the_session_and_not_in_it(begun):
+    meta = json.loads((begun / "trip.meta.json").read_text())
+    session = json.loads((begun / "trip.json").read_text())
+    assert meta == {
+        "id": session["id"],
+        "backend": "scripted",
+        "model": "second",
+        "persona": "critic",
+        "system": None,
+        "options": ["temperature=0", "seed=7"],
+    }
+    assert list(session) == ["id", "created_at", "messages"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--session", "trip"],
+        ["-C"],
+        ["--resume-session", "trip"],
+        ["--resume-session", "trip", "--save-session", "trip"],
+        ["--resume-session", "trip", "--save-session", "fork"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("is_repl", [False, True])
+def test_a_session_goes_on_as_it_was_begun_and_says_so(ore, begun, flags, is_repl):
+    before = snapshot(begun)["trip.meta.json"]
+    more = {"stdin": "And?\n"} if is_repl else {}
+    result = ore(*flags, *([] if is_repl else ["And?"]), **more, **MODELS)
+    assert result.code == 0 and result.err.count(f"'trip' {SAID}") == 1
+    assert system_of(result) == ["Find the flaw."]
+    assert result.backend.engine.model_id == "second"
+    assert result.backend.settings.options == {"temperature": 0.0, "seed": 7}
+    assert snapshot(begun)["trip.meta.json"] == before
+    if "fork" in flags:
+        fork = json.loads((begun / "fork.json").read_text())
+        kept = json.loads((begun / "fork.meta.json").read_text())
+        assert kept == json.loads(before) | {"id": fork["id"]}
+
+
+@pytest.mark.parametrize(
+    "flags, label",
+    [([], "[CRITIC]: "), (["--no-system"], "[ANSWER]: "), (["-m", "scripted"], "[CRITIC]: ")],
+)
+def test_the_label_is_that_of_the_persona_it_was_begun_with(ore, begun, flags, label):
+    assert ore("-S", "trip", "And?", *flags, terminal="out", **MODELS).out == f"{label}Paris.\n"
+
+
+def test_quiet_goes_on_as_it_was_begun_too(ore, begun):
+    result = ore("-S", "trip", "And?", "-q", **MODELS)
+    assert result.err == "" and system_of(result) == ["Find the flaw."]
+
+
+@pytest.mark.parametrize(
+    "flags, said, system, model, options",
+    [
+        (["-m", "scripted"], "the persona 'critic', temperature=0", 1, "scripted", {"seed": 7}),
+        (["--system", "Mine."], "the model second, temperature=0", "Mine.", "second", {"seed": 7}),
+        (["--no-system"], "the model second, temperature=0, seed=7", None, "second", {"seed": 7}),
+        (["--persona", "aya"], "the model second, temperature=0", 0, "second", {"seed": 7}),
+        (["-o", "seed=1"], "the model second, the persona 'critic'.", 1, "second", {"seed": 1}),
+    ],
+)
+def test_a_flag_takes_the_place_of_what_was_begun_with(
+    ore, begun, flags, said, system, model, options
+):
+    before = snapshot(begun)["trip.meta.json"]
+    result = ore("-S", "trip", "And?", *flags, **MODELS)
+    known = {0: load_aya_system_prompt(), 1: "Find the flaw."}
+    assert f"begun: {said}" in result.err
+    assert system_of(result) == ([] if system is None else [known.get(system, system)])
+    assert result.backend.engine.model_id == model
+    assert result.backend.settings.options.items() >= options.items()
+    assert snapshot(begun)["trip.meta.json"] == before, "it is how the session was begun"
+
+
+@pytest.mark.parametrize(
+    "flags, sent",
+    [
+        (["--system", "Be brief."], ["Be brief."]),
+        (["--no-system"], []),
+        (["--system", "@f"], ["@x"]),
+    ],
+)
+def test_a_system_prompt_is_remembered_as_its_text(ore, folder, home, flags, sent):
+    (folder / "f").write_text("@x\n")
+    (folder / "x").write_text("No file that a text names is read.")
+    ore("-S", "trip", "Where?", *flags)
+    (folder / "f").unlink()
+    result = ore("-S", "trip", "And?", "--dry-run")
+    messages = result.json["messages"]
+    assert [each["content"] for each in messages if each["role"] == "system"] == sent
+    assert [each["source"] for each in messages if each["role"] == "system"] == ["system"] * len(
+        sent
+    )
+
+
+def test_a_session_without_what_it_was_begun_with_goes_on_without_a_word(ore, begun):
+    (begun / "trip.meta.json").unlink()
+    result = ore("-S", "trip", "And?", **MODELS)
+    assert (result.code, result.err) == (0, "") and result.backend.engine.model_id == "scripted"
+    assert not (begun / "trip.meta.json").exists(), "it was not begun now"
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"id": "other"}, "is of another one: move trip.meta.json in"),
+        ({"options": ["temperature=hot"]}, "temperature"),
+        ({"options": ["--tool=x"]}, "can't be used"),
+        ({"persona": "gone"}, "There is no persona 'gone'"),
+        ({"persona": "gone"}, "--persona, --system and --no-system take another"),
+        (
+            {"model": "weights.gguf"},
+            "begun with the model in the file weights.gguf: name it yourself",
+        ),
+        ({"model": "gone"}, "There is no model 'gone'"),
+        ({"persona": "../../etc"}, "its persona is not a name"),
+        ({"persona": "\x1b[2J"}, "its persona is not a name"),
+        ({"more": 1}, "the key 'more', which ORE does not write"),
+        (b"\xff", "it is not UTF-8"),
+    ],
+    ids=str,
+)
+def test_what_can_not_be_used_is_a_sentence_and_everything_stays(ore, folder, begun, change, said):
+    (folder / "weights.gguf").write_bytes(b"GGUF")
+    path = begun / "trip.meta.json"
+    kept = json.loads(path.read_text())
+    path.write_bytes(change if isinstance(change, bytes) else json.dumps(kept | change).encode())
+    before = snapshot(begun)
+    result = ore("-S", "trip", "And?", **MODELS)
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert said in result.err and "\x1b" not in result.err and "Traceback" not in result.err
+    assert snapshot(begun) == before
+    for flags in (["--list-sessions"], ["--export-session", "trip"], ["--show-session", "trip"]):
+        assert ore(*flags).code == 0
+    assert ore("--rename-session", "trip", "tour").code == 0
+    assert (begun / "tour.meta.json").read_bytes() == before["trip.meta.json"]
+
+
+def test_showing_and_exporting_say_what_it_was_begun_with(ore, begun):
+    said = "with the model second, the persona 'critic', temperature=0, seed=7"
+    assert said in ore("--show-session", "trip").out.splitlines()[0]
+    assert said in ore("--export-session", "trip").out.splitlines()[2]
+    ore("-S", "other", "Where?", "--system", "Be brief.")
+    assert "\n\n## System prompt\n\nBe brief.\n\n## You\n" in ore("--export-session", "other").out
+
+
+def test_a_turn_that_failed_begins_nothing(ore, home):
+    assert ore("-S", "trip", "Where?", models=()).code == 1
+    assert not list((home / ".ore/sessions").glob("trip*"))
+
+
+def test_save_keeps_a_conversation_that_was_begun_in_memory(ore, home, begun):
+    lines = "one\n/save tour\ntwo\n/save other\n"
+    result = ore("-c", *FLAGS, stdin=lines, replies=["1", "2"], terminal="in out err", **MODELS)
+    assert result.code == 0 and "Saved as 'tour', and so is each turn that follows." in result.err
+    assert "is saved as 'tour' already" in result.err
+    session = FileSessionStore().load("tour")
+    assert [message.content for message in session.messages] == ["one", "1", "two", "2"]
+    kept = FileSessionStore().beginning("tour")
+    assert kept is not None and (kept.id, kept.model, kept.persona) == (
+        session.id,
+        "second",
+        "critic",
+    )
+    assert FileSessionStore().list() == ["tour", "trip"]
+
+
+@pytest.mark.parametrize(
+    "flags, line, said",
+    [
+        (["-c"], "/save", "/save needs a name"),
+        (["-c"], "/save trip", "There is a session 'trip' already"),
+        (["-c"], "/save a/b", "can't be a session's name"),
+        (["-i"], "/save tour", "Every turn is on its own here"),
+        (["-S", "trip"], "/save tour", "is saved as 'trip' already: to fork it"),
+    ],
+)
+def test_save_that_can_not_be_done_leaves_everything_as_it_was(ore, begun, flags, line, said):
+    before = snapshot(begun)
+    result = ore(*flags, stdin=f"{line}\n", terminal="in out err", **MODELS)
+    assert said in result.err and snapshot(begun) == before
+
+
+def test_save_before_the_first_turn_begins_with_it(ore, begun):
+    result = ore("-c", stdin="/save tour\none\n", terminal="in out err")
+    assert result.code == 0 and len(FileSessionStore().load("tour").messages) == 2
+    assert FileSessionStore().beginning("tour").model == "scripted"
+
+
+def test_save_of_a_session_that_was_resumed_alone_is_a_fork(ore, begun):
+    result = ore(
+        "--resume-session", "trip", stdin="two\n/save fork\n", terminal="in out err", **MODELS
+    )
+    store = FileSessionStore()
+    assert result.code == 0 and len(store.load("trip").messages) == 2
+    fork = store.load("fork")
+    assert len(fork.messages) == 4 and fork.id != store.load("trip").id
+    assert store.beginning("fork").persona == "critic" and store.beginning("fork").id == fork.id
