@@ -63,6 +63,10 @@ def read_link(options: Options, console: Console) -> Link:
     artifact = parse_artifact(data, source)
     if relation == ANSWER:
         _require_whole(data, source)
+        if not artifact.execution_id.isprintable():
+            raise ArtifactError(
+                f"{source} can't be gone on from: its execution_id is not one line of plain text."
+            )
         _tell_answer(artifact, console)
     if artifact.continuation.requested:
         why = one_line(artifact.continuation.reason or "it gives no reason")

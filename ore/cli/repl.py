@@ -85,8 +85,8 @@ def _turn(talk: Talk, prompt: str) -> bool:
         raise
     except OreError as exc:
         console.error(str(exc))
-    except KeyboardInterrupt:
-        outcome = outcome_of_stop(run, before)
+    except KeyboardInterrupt as exc:
+        outcome = str(exc) or outcome_of_stop(run, before)
         if not console.stdin_is_terminal:
             raise KeyboardInterrupt(outcome) from None
         console.stopped(outcome)

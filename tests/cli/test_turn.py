@@ -355,6 +355,22 @@ def test_an_interrupted_answer_that_is_in_its_artifact_is_reported(tmp_path, fol
     assert ("can't be written" in err.getvalue()) == (folder == "gone")
 
 
+@pytest.mark.parametrize("arguments", [["hi"], ["-i", "hi"]], ids=str)
+def test_an_interrupted_answer_that_is_in_the_log_is_reported(tmp_path, arguments):
+    err, backend = Terminal(), ScriptedBackend(["Paris."])
+    console = Console(io.BytesIO(b""), Interrupting(), err)
+    assert main([*arguments, "--runs", str(tmp_path)], console, lambda *_: backend) == 130
+    assert "Stopped: the turn was answered already, and its artifact is written.\n" in err.getvalue()
+    assert len(list(tmp_path.glob("*/*.json"))) == 1
+
+
+def test_an_interrupted_answer_of_a_conversation_is_part_of_it(tmp_path):
+    err, backend = Terminal(), ScriptedBackend(["Paris."])
+    console = Console(io.BytesIO(b""), Interrupting(), err)
+    assert main(["-c", "hi"], console, lambda *_: backend) == 130
+    assert "answered already, and is part of the session.\n" in err.getvalue()
+
+
 def interrupt_after(name, real, args, kwargs):
     try:
         real(*args, **kwargs)
