@@ -36,7 +36,7 @@ class RunLog:
         if not there.is_dir():
             raise self._unwritable(there, "it is not a folder")
         if not os.access(there, os.W_OK | os.X_OK):
-            raise self._unwritable(there, "it can't be written to")
+            raise self._unwritable(there, "it is not writable for you")
 
     def path_of(self, execution_id: str, timestamp: float) -> Path:
         """Return where the artifact of a run is kept whose answer was complete at ``timestamp``.
