@@ -6,9 +6,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from ore.backends.http import REPLY_LIMIT
+from ore.backends.http import REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
 from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
 from ore.files import read_regular
@@ -16,24 +17,25 @@ from ore.files.extras import install_command
 from ore.reasoner import Reasoner
 from ore.types import Message, Response, strictjson
 
+if TYPE_CHECKING:
+    from ore.backends.validation import Judge
+
 MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
-
-_MOST_SHOWN = 400
 
 
 def read_schema(text: str) -> dict[str, Any]:
     """Return the JSON Schema that ``text`` is, in full or in short, or that the file of that name holds.
 
-    What begins with ``{`` is the schema itself; what is no file may be its short form. Nothing is fetched: every ``$ref`` must lead to a
-    place in the schema, or to a published meta-schema.
+    What begins with ``{`` is the schema itself; what is no file may be its short form. Nothing is
+    fetched: every ``$ref`` must lead to a place in the schema, or to a published meta-schema.
 
     Raises:
         ExtraNotInstalledError: The package ``jsonschema`` is missing.
         FileAccessError: The file can't be read.
         UsageError: It is none of these, not a schema, or can't be applied to anything.
     """
-    jsonschema = _import_jsonschema()
+    validation = _validation()
     if text.lstrip().startswith("{"):
         source, data = "--schema", text.encode("utf-8")
     elif os.path.exists(text) or _is_path(text):
@@ -46,25 +48,21 @@ def read_schema(text: str) -> dict[str, Any]:
             raise ValueError("it is not a JSON object")
         if not isinstance(schema.get("$schema", ""), str):
             raise ValueError("its $schema is not text")
-        _validator_class(schema).check_schema(schema)
-        _check_references(schema)
-        _violation(None, schema)
-    except jsonschema.exceptions.SchemaError as exc:
-        raise UsageError(
-            f"The schema in {source} is not a JSON Schema: at {exc.json_path}, {_short(exc.message)}."
-        ) from exc
+        validation.check_schema(schema)
+    except validation.NotASchemaError as exc:
+        raise UsageError(f"The schema in {source} is not a JSON Schema: {exc}.") from exc
     except ValueError as exc:
         raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
     return schema
 
 
-def parse_answer(response: Response, schema: Mapping[str, Any]) -> Any:
-    """Return the JSON value that an answer is, if it is one and fits ``schema``."""
+def parse_answer(response: Response, judge: Judge) -> Any:
+    """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
     if response.metadata.get("done_reason") == "length":
         raise _mismatch("it was cut off by a limit", response.content)
     try:
         value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
-        violation = _violation(value, schema)
+        violation = judge.violation(value)
     except ValueError as exc:
         raise _mismatch(str(exc), response.content) from exc
     if violation:
@@ -93,9 +91,10 @@ class SchemaReasoner(Reasoner):
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call of the inner reasoner."""
-        response = self.inner.reason(messages)
-        if isinstance(response, Response):
-            parse_answer(response, self.schema)
+        with _validation().Judge(self.schema) as judge:
+            response = self.inner.reason(messages)
+            if isinstance(response, Response):
+                parse_answer(response, judge)
         return response
 
     def close(self) -> None:
@@ -114,62 +113,8 @@ def _parse_fields(text: str) -> dict[str, Any]:
     except ValueError as exc:
         raise UsageError(
             f"--schema takes a JSON object, a file that holds one, or fields as in 'name, age int', "
-            f"and '{_short(text)}' is none of them: {_short(str(exc))}."
+            f"and '{shorten(text)}' is none of them: {shorten(str(exc))}."
         ) from exc
-
-
-def _check_references(schema: Mapping[str, Any]) -> None:
-    """Look up every reference of a schema, and of what it leads to, as applying it would."""
-    from referencing.jsonschema import specification_with
-
-    draft = specification_with(_validator_class(schema).META_SCHEMA["$schema"])
-    root = draft.create_resource(schema)
-    places = [(root, _registry().resolver_with_root(root))]
-    seen: set[int] = set()
-    while places:
-        place, resolver = places.pop()
-        if id(place.contents) in seen or not isinstance(place.contents, Mapping):
-            continue
-        seen.add(id(place.contents))
-        problem = "a part of it is not a schema"
-        try:
-            for reference in _references(place.contents):
-                problem = f"it refers to {_short(reference)}, which is not a schema in it; none is fetched"
-                found = resolver.lookup(reference)
-                if not isinstance(found.contents, (bool, Mapping)):
-                    raise TypeError(reference)
-                places.append((draft.create_resource(found.contents), found.resolver))
-            places += [(each, resolver.in_subresource(each)) for each in place.subresources()]
-        except Exception as exc:  # whatever is met where no meta-schema has judged
-            raise ValueError(problem) from exc
-
-
-def _references(place: Mapping[str, Any]) -> list[str]:
-    found = [place.get(keyword) for keyword in ("$ref", "$dynamicRef")]
-    return [reference for reference in found if isinstance(reference, str)]
-
-
-def _violation(value: Any, schema: Mapping[str, Any]) -> str:
-    """Return what of a value does not fit a schema, or ``""``.
-
-    Raises:
-        ValueError: The schema can't be applied to it; a few words that say why.
-    """
-    jsonschema = _import_jsonschema()
-    validator = _validator_class(schema)(schema, registry=_registry())
-    try:
-        found = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    except Exception as exc:  # whatever is met where no meta-schema has judged
-        why = "it never ends" if isinstance(exc, RecursionError) else _short(str(exc))
-        raise ValueError(f"the schema can't be applied: {why}") from exc
-    return f"at {found.json_path}, {_short(found.message)}" if found else ""
-
-
-def _registry() -> Any:
-    """Return the published meta-schemas, and no way to fetch anything else."""
-    from jsonschema_specifications import REGISTRY
-
-    return REGISTRY
 
 
 def _mismatch(reason: str, text: str) -> SchemaMismatchError:
@@ -180,22 +125,13 @@ def _mismatch(reason: str, text: str) -> SchemaMismatchError:
     )
 
 
-def _validator_class(schema: Mapping[str, Any]) -> Any:
-    jsonschema = _import_jsonschema()
-    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-
-
-def _import_jsonschema() -> Any:
+def _validation() -> ModuleType:
+    """Return the module that knows ``jsonschema``."""
     try:
-        import jsonschema
-    except ImportError as exc:
+        from ore.backends import validation
+    except ModuleNotFoundError as exc:
         raise ExtraNotInstalledError(
             f"--schema needs the package 'jsonschema': {install_command('schema')}",
             "schema",
         ) from exc
-    return jsonschema
-
-
-def _short(text: str) -> str:
-    line = " ".join(text[: 4 * _MOST_SHOWN].split())
-    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
+    return validation

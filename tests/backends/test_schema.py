@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from ore.backends import validation
 from ore.backends.choice import open_backend
 from ore.backends.schema import SchemaReasoner, parse_answer, read_schema
+from ore.backends.validation import Judge
 from ore.core import ORE
 from ore.errors import ReasonerContractError, UsageError
 from ore.reasoner import Reasoner
@@ -217,7 +221,8 @@ USABLE = [
 
 @pytest.mark.parametrize("schema", USABLE, ids=json.dumps)
 def test_a_reference_that_leads_to_a_schema_is_followed(schema):
-    assert parse_answer(Response("{}", "m"), read_schema(json.dumps(schema))) == {}
+    with Judge(read_schema(json.dumps(schema))) as judge:
+        assert parse_answer(Response("{}", "m"), judge) == {}
 
 
 def test_a_reference_is_never_fetched():
@@ -246,6 +251,8 @@ def test_a_part_that_only_an_answer_can_show_to_be_no_schema_is_told(ore, part, 
 
 def test_a_schema_without_its_package_names_the_extra(ore, monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema", None)
+    monkeypatch.delitem(sys.modules, "ore.backends.validation", raising=False)
+    monkeypatch.delattr("ore.backends.validation", raising=False)
     result = ore("hi", "--schema", TEXT)
     assert (result.code, result.calls) == (1, [])
     assert "requirements-schema.txt" in result.err
@@ -275,3 +282,39 @@ def test_the_server_gets_the_schema():
 def test_an_answer_that_begins_with_a_byte_order_mark_is_shown_as_json(ore, tmp_path):
     result = ore("hi", "--schema", '{"type": "object"}', replies=['\ufeff{"a": 1}'])
     assert (result.code, json.loads(result.out)) == (0, {"a": 1})
+
+
+CHAIN = {"$ref": "#/$defs/a0", "$defs": {"a40": {"type": "integer"}}}
+for number in range(40):
+    CHAIN["$defs"][f"a{number}"] = {"allOf": [{"$ref": f"#/$defs/a{number + 1}"}] * 2}
+SLOW = [
+    ({"pattern": "^(a+)+$"}, "a" * 40 + "!"),
+    ({"pattern": "a*b"}, "a" * 200_000),
+    ({"patternProperties": {"^(a|a)*$": {}}}, {"a" * 40 + "!": 1}),
+    ({"propertyNames": {"items": {}, "pattern": "^(a+)+$"}}, {"a" * 40 + "!": 1}),
+    ({"items": {"pattern": "^(a|b|ab)*c$"}}, ["ab" * 40]),
+    (CHAIN, "x"),
+]
+
+
+@pytest.mark.invariant
+@pytest.mark.slow
+@pytest.mark.parametrize("schema, answer", SLOW, ids=lambda each: json.dumps(each)[:30])
+def test_judging_that_never_ends_is_ended(schema, answer, ore, monkeypatch):
+    monkeypatch.setattr(validation, "LONGEST", 0.5)
+    result = ore("hi", "--schema", json.dumps(schema), replies=[json.dumps(answer)])
+    assert result.code in (2, 3)
+    assert "judging it takes longer than 0.5 seconds" in result.err
+
+
+def test_a_schema_that_may_be_slow_is_judged_in_a_process_that_ends_with_the_turn(ore):
+    schema = json.dumps({"pattern": "^[a-z]+$"})
+    before = children()
+    assert ore("hi", "--schema", schema, replies=['"abc"']).code == 0
+    result = ore("hi", "--schema", schema, replies=['"ABC"'])
+    assert result.code == 3 and "does not match" in result.err
+    assert children() == before
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())

@@ -360,7 +360,9 @@ def test_an_interrupted_answer_that_is_in_the_log_is_reported(tmp_path, argument
     err, backend = Terminal(), ScriptedBackend(["Paris."])
     console = Console(io.BytesIO(b""), Interrupting(), err)
     assert main([*arguments, "--runs", str(tmp_path)], console, lambda *_: backend) == 130
-    assert "Stopped: the turn was answered already, and its artifact is written.\n" in err.getvalue()
+    assert (
+        "Stopped: the turn was answered already, and its artifact is written.\n" in err.getvalue()
+    )
     assert len(list(tmp_path.glob("*/*.json"))) == 1
 
 

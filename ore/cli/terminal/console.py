@@ -10,8 +10,8 @@ import io
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
 from ore.cli.terminal.labels import LABELS
@@ -40,6 +40,7 @@ class Console(Asking):
     _line_is_open = False
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
+    _lay_out: Callable[..., Any] | None = None
     _step = ""
     _drawn_at = 0.0
     _bar_width = 0
@@ -69,10 +70,11 @@ class Console(Asking):
         """Say that an answer follows: its first text is labelled where a person reads along."""
         self._label_is_due = self.stdout_is_terminal
         if self.stdout_is_terminal and self.markdown:
-            from ore.cli.terminal.markdown import Markdown
+            from ore.cli.terminal.markdown import Markdown, bounded
 
+            self._lay_out = self._lay_out or bounded()
             width = self._columns(self.stdout) or 80
-            self._shown = Markdown(width, self.stdout_has_colour, self.labels)
+            self._shown = Markdown(width, self.stdout_has_colour, self.labels, self._lay_out)
         elif self.stdout_is_terminal:
             width = self._columns(self.stdout)
             self._shown = AnswerText(width, self.answer_label, self.labels)
@@ -91,9 +93,12 @@ class Console(Asking):
     def end_answer(self) -> None:
         """Write what is left of the answer, and the newline after it."""
         rest = self._shown.end() if self._shown is not None else ""
+        is_plain = getattr(self._shown, "is_plain", False)
         self._shown = None
         self._write(f"{self._label()}{rest}\n", flush=True)
         self._line_is_open = False
+        if is_plain:
+            self.notice("Some of it takes too long to lay out, and is shown as it was written.")
 
     def _label(self) -> str:
         label = self._painted(self.answer_label) if self._label_is_due else ""

@@ -7,18 +7,26 @@ terminal would obey.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText
 from ore.errors import ExtraNotInstalledError
+from ore.files.bounded import Bounded
 from ore.files.extras import install_command
 from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
     from rich.segment import Segment
+
+MOST_CHARACTERS = 1 << 16
+"""The longest block that is laid out."""
+MOST_SECONDS = 3.0
+"""How long laying out all of an answer may take; one block, half of it."""
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
@@ -36,17 +44,35 @@ def check_rich() -> None:
 class Markdown:
     """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
 
-    ``width`` is the terminal's columns and may be set at any time; ``labels`` are what may not stand
-    at its left edge, in lower case.
+    A block that is very long is shown as it was written, and so is the rest of an answer that takes
+    long to lay out.
+
+    Args:
+        width: The terminal's columns; may be set at any time.
+        has_colour: Whether it shows colours.
+        labels: What may not stand at its left edge, in lower case.
+        show: What lays a block out, as ``shown`` does; it may raise ``OSError`` or ``ValueError``.
+
+    Attributes:
+        is_plain: Whether something was shown as it was written.
     """
 
-    def __init__(self, width: int, has_colour: bool, labels: Sequence[str] = LABELS) -> None:
+    def __init__(
+        self,
+        width: int,
+        has_colour: bool,
+        labels: Sequence[str] = LABELS,
+        show: Callable[..., Any] | None = None,
+    ) -> None:
         self.width = width
-        self._labels = labels
+        self.is_plain = False
+        self._labels = list(labels)
+        self._show = show or shown
         self._has_colour = has_colour
         self._pending = ""
         self._lines: list[str] = []
         self._fence = ""
+        self._seconds_left = MOST_SECONDS
 
     def feed(self, text: str) -> str:
         """Return the blocks that ``text`` has completed, each after a line end."""
@@ -77,18 +103,43 @@ class Markdown:
         source, self._lines, self._fence = "\n".join(self._lines), [], ""
         if not source.strip():
             return ""
-        shown = [self._styled(line) for line in _rendered(source, self.width)]
-        return "\n" + "\n".join(shown) + "\n"
-
-    def _styled(self, line: list[Segment]) -> str:
-        text = "".join(segment.text for segment in line)
+        if self._seconds_left > 0 and len(source) <= MOST_CHARACTERS:
+            began = time.monotonic()
+            try:
+                block: str = self._show(source, self.width, self._has_colour, self._labels)
+                return block
+            except (OSError, ValueError):
+                self._seconds_left = 0
+            finally:
+                self._seconds_left -= time.monotonic() - began
+        self.is_plain = True
         plain = AnswerText(self.width, "", self._labels)
-        shown = plain.feed(text) + plain.end()
-        if plain.found:  # a forged label
-            return shown.rstrip()
-        if not self._has_colour:
-            return neutralise(text).rstrip()
-        return "".join(_painted(segment) for segment in line)
+        return "\n" + (plain.feed(source) + plain.end()).strip("\n") + "\n"
+
+
+def bounded() -> Callable[..., Any]:
+    """Return a ``shown`` that ends in time, also over what takes a lexer for ever."""
+    child = Bounded(f"{__name__}:shown", MOST_SECONDS / 2)
+    with suppress(OSError):  # then it is found out later
+        child.start()  # while the model is at work
+    return child
+
+
+def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LABELS) -> str:
+    """Return a block of Markdown as it looks on a terminal, after a line end and with one."""
+    lines = [_styled(line, width, has_colour, labels) for line in _rendered(source, width)]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[str]) -> str:
+    text = "".join(segment.text for segment in line)
+    plain = AnswerText(width, "", labels)
+    as_text = plain.feed(text) + plain.end()
+    if plain.found:  # a forged label
+        return as_text.rstrip()
+    if not has_colour:
+        return neutralise(text).rstrip()
+    return "".join(_painted(segment) for segment in line)
 
 
 def _rendered(source: str, width: int) -> list[list[Segment]]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.sequences import SEQUENCES, obeyed
 
 pytest.importorskip("rich")
+from ore.cli.terminal import markdown  # noqa: E402
 from ore.cli.terminal.markdown import Markdown  # noqa: E402
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -123,3 +124,33 @@ def test_render_is_for_terminals_and_changes_nothing_in_a_pipe(ore, flags):
     terminal = ore("Hi", "--render", *flags, replies=[[SOURCE]], terminal="out err")
     assert terminal.out.startswith("[AYA]: \n") and "**" not in terminal.out
     assert ore("Hi", "--render", *flags, replies=[[SOURCE]]).out == SOURCE + "\n"
+
+
+NEVER_ENDING = "~~~autoit\n" + " " * 4_000 + "x\n~~~"
+SLOW = {
+    "a lexer": NEVER_ENDING,
+    "headings": "# a\n" * 16_000,
+    "rules": "***\n" * 16_000,
+    "a table": "|a" * 8_000 + "\n" + "|-" * 8_000 + "\n" + "|b" * 8_000,
+    "a long block": "a b\n" * 20_000,
+}
+
+
+@pytest.mark.invariant
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SLOW.values(), ids=list(SLOW))
+def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypatch):
+    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.6)
+    blocks = Markdown(40, False, show=markdown.bounded())
+    text = blocks.feed(f"first\n\n{source}\n\nlast\n") + blocks.end()
+    assert blocks.is_plain
+    assert text.startswith("\nfirst\n") and text.endswith("last\n")
+    assert "".join(source.split()) in "".join(text.split())
+
+
+@pytest.mark.slow
+def test_a_person_is_told_that_a_part_is_not_laid_out(ore, monkeypatch):
+    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.6)
+    result = ore("Hi", "--render", replies=[[NEVER_ENDING]], terminal="out err")
+    assert result.code == 0 and "~~~autoit" in result.out
+    assert "takes too long to lay out, and is shown as it was written." in result.err

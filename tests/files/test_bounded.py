@@ -1,0 +1,94 @@
+"""A function in a process of its own: what it returns, and that every call ends."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from ore.files.bounded import Bounded
+
+HERE = "tests.files.test_bounded"
+
+
+def doubled(value):
+    if value is None:
+        raise ValueError("nothing to double")
+    return value * 2
+
+
+def search(pattern, text):
+    return re.search(pattern, text) is not None
+
+
+def grow():
+    return len([bytes(1 << 20) for _ in range(1 << 14)])
+
+
+def leave():
+    os._exit(7)
+
+
+@pytest.fixture
+def bounded():
+    made = []
+
+    def make(name: str, seconds: float = 30.0) -> Bounded:
+        made.append(Bounded(f"{HERE}:{name}", seconds))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("value", ["a", 7, ["x", None], "\u2028\ud800", "x" * 3_000_000])
+def test_what_the_function_returns_comes_back(bounded, value):
+    assert bounded("doubled")(value) == value * 2
+
+
+def test_one_process_serves_many_calls_and_passes_what_is_refused(bounded):
+    call = bounded("doubled")
+    assert call(1) == 2
+    child = call._child.pid
+    with pytest.raises(ValueError, match="^nothing to double$"):
+        call(None)
+    assert call(3) == 6
+
+
+def test_what_never_ends_is_ended_and_the_next_call_has_a_new_process(bounded):
+    call = bounded("search", 0.3)
+    with pytest.raises(TimeoutError):
+        call("^(a+)+$", "a" * 60 + "!")
+    assert call("a", "ba") is True
+
+
+@pytest.mark.parametrize("name", ["grow", "leave", "none"])
+def test_a_process_that_ends_by_itself_is_an_error(bounded, name):
+    with pytest.raises(OSError):
+        bounded(name)()
+
+
+def test_nothing_is_left_where_it_was_not_closed():
+    call = Bounded(f"{HERE}:doubled", 30.0)
+    call.start()
+    child = call._child.pid
+    del call
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_an_interrupt_ends_it(bounded, monkeypatch):
+    call = bounded("doubled")
+    call.start()
+    child = call._child.pid
+    monkeypatch.setattr("ore.files.bounded.select.select", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        call(1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
