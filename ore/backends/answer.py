@@ -58,7 +58,12 @@ def hashes(messages: Iterable[Message]) -> list[str]:
 
 def count(value: object) -> int:
     """Return a number of tokens or nanoseconds that a server gave, or 0 for anything else."""
-    return value if type(value) is int and 0 <= value < 1 << 53 else 0  # else no JSON keeps it
+    return known_count(value) or 0
+
+
+def known_count(value: object) -> int | None:
+    """Return a number of tokens or nanoseconds that a server gave, or None for anything else."""
+    return value if type(value) is int and 0 <= value < 1 << 53 else None  # else no JSON keeps it
 
 
 class Answer:

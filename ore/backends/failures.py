@@ -139,14 +139,14 @@ def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
             partial=partial,
         )
     if status == "unknown":
-        why = f"the prompt may have more than the {window} tokens of the window"
+        why = f"it may have more than the {window} tokens of the window: shorten it"
         if not context["prompt_tokens"]:
-            why = "the server did not say how many tokens it read"
+            why = "the server did not say how many tokens it read: use one that does"
         elif not window:
-            why = "the server does not say how large the context window is"
+            why = "the server does not say how large its context window is: use one that does"
         raise ContextTruncatedError(
-            f"Nobody knows whether all of the prompt was read: {why}. Shorten the prompt, use a "
-            f"server that says it, or leave --strict-context out.",
+            f"Nobody knows whether all of the prompt was read, for {why}, or leave "
+            f"--strict-context out.",
             host=host.url,
             partial=partial,
         )

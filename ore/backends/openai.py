@@ -12,7 +12,7 @@ from typing import Any
 
 from ore.backends import Backend, Progress, Settings, StreamingReasoner, failures, window
 from ore.backends.address import Host
-from ore.backends.answer import Answer, count, encoded, hashes
+from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
 from ore.backends.http import TooLarge
 from ore.backends.openai_client import Call, check_installed
@@ -22,6 +22,8 @@ from ore.types import Message, Response
 
 _LOOK_UP_SECONDS = 10.0
 _WINDOW_SECONDS = 1.0
+_REFUSING = ("llamacpp", "sglang", "vllm")  # owners of models: servers that cut no prompt
+_LEAST_IMAGE_TOKENS = 64
 
 
 class OpenAIBackend(Backend):
@@ -90,9 +92,11 @@ class OpenAIBackend(Backend):
 class OpenAIReasoner(StreamingReasoner):
     """Asks a model on a server: one turn is one ``POST /chat/completions``, nothing is retried.
 
-    The metadata of a response has the keys of ``AyaReasoner``; durations are 0 unless the server
-    gives ``timings``, as llama.cpp's does. ``system_fingerprint`` is there where the server gives
-    one: a name for its build and settings, which is all that the protocol says of either.
+    The metadata of a response has the keys of ``AyaReasoner``; a count or a duration that the
+    server left out is None (only some give ``timings``, as llama.cpp's does). ``response_model`` is
+    the model that answered, as the server names it, ``system_fingerprint`` its name for its build
+    and settings, and ``images_read`` is False where so few tokens were counted that no image can
+    be among them.
 
     Raises:
         CapabilityError: A setting that the protocol does not have.
@@ -115,8 +119,10 @@ class OpenAIReasoner(StreamingReasoner):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         started, settings = time.monotonic(), self._settings
-        expected = window.estimate(encoded(messages))
+        texts = encoded(messages)
         request = request_of(self.model_id, messages, settings)
+        if any(message.images for message in messages):  # of an image a server may say nothing
+            self._check_vision()
         answer, last = Answer(settings.on_thinking), _Last()
         call = Call(
             self.host,
@@ -140,7 +146,7 @@ class OpenAIReasoner(StreamingReasoner):
             call.close()
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
-        return self._response(answer, metadata, expected, messages)
+        return self._response(answer, metadata, texts, messages)
 
     def _take(self, part: Any, answer: Answer, last: _Last) -> str:
         """Take in one part of the answer; return the text that it brings, which may be empty."""
@@ -158,31 +164,45 @@ class OpenAIReasoner(StreamingReasoner):
         self,
         answer: Answer,
         metadata: dict[str, Any],
-        expected: window.Estimate,
+        texts: list[bytes],
         messages: list[Message],
     ) -> Response:
-        context = window.outcome(
-            expected, self._window(), metadata["prompt_eval_count"], metadata["eval_count"]
+        entry = self._entry(metadata.get("response_model"))
+        images = hashes(messages)
+        expected = window.estimate(texts, len(images))
+        read = metadata["prompt_eval_count"]
+        metadata["context"] = window.outcome(
+            expected,
+            _window_of(entry),
+            read,
+            metadata["eval_count"],
+            refuses=lambda: getattr(entry, "owned_by", None) in _REFUSING,
         )
-        metadata["context"] = context
-        also = {"thinking": answer.thinking, "images": hashes(messages)}
+        also = {"thinking": answer.thinking, "images": images}
         metadata.update({name: value for name, value in also.items() if value})
+        if images and read and read < expected.least + _LEAST_IMAGE_TOKENS * len(images):
+            metadata["images_read"] = False
         metadata.update(self._settings.asked())
         if self._settings.strict_context:
-            failures.check_context(self.host, context, answer.text)
+            failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _window(self) -> int | None:
-        """Return the context window in tokens, where the server's list of models says it."""
+    def _entry(self, answered: str | None = None) -> Any:
+        """Return what the server's list says of the model, or None; its only one is the one."""
         try:
             listed = _listed(self.host, self._key, _WINDOW_SECONDS)
         except OreError:
             return None
-        entry = next((entry for entry in listed if entry.id == self.model_id), None)
-        about = getattr(entry, "meta", None)  # llama.cpp's; vLLM and SGLang say it themselves
-        length = about.get("n_ctx") if isinstance(about, dict) else None
-        length = length or getattr(entry, "max_model_len", None)
-        return length if type(length) is int and length > 0 else None
+        names = (self.model_id, answered)
+        only = listed[0] if len(listed) == 1 else None
+        return next((entry for entry in listed if entry.id in names), only)
+
+    def _check_vision(self) -> None:
+        """Raise ``CapabilityError`` where the server says that the model sees no images."""
+        about = getattr(self._entry(), "architecture", None)  # llama.cpp's, OpenRouter's
+        takes = about.get("input_modalities") if isinstance(about, dict) else None
+        if isinstance(takes, list) and "image" not in takes:
+            raise failures.ability_error(self.host, self.model_id, "vision")
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         if isinstance(error, TooLarge):
@@ -203,7 +223,7 @@ class _Last:
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        self._fingerprint = ""
+        self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
 
@@ -212,6 +232,7 @@ class _Last:
         self._usage = part.usage or self._usage
         self._timings = getattr(part, "timings", None) or self._timings
         self._fingerprint = part.system_fingerprint or self._fingerprint
+        self._model = part.model or self._model
         thinking = text = ""
         for choice in (part.choices or ())[:1]:
             self.reason = choice.finish_reason or self.reason
@@ -223,19 +244,20 @@ class _Last:
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:
-        """Return counts (tokens) and durations (nanoseconds); 0 where the server said nothing."""
+        """Return counts (tokens) and durations (nanoseconds); None where the server said nothing."""
         details = getattr(self._usage, "prompt_tokens_details", None)
-        cached = count(getattr(details, "cached_tokens", None))
+        cached = known_count(getattr(details, "cached_tokens", None))
         timings = self._timings if isinstance(self._timings, dict) else {}
         return {
-            "eval_count": count(getattr(self._usage, "completion_tokens", None)),
-            "prompt_eval_count": count(getattr(self._usage, "prompt_tokens", None)),
+            "eval_count": known_count(getattr(self._usage, "completion_tokens", None)),
+            "prompt_eval_count": known_count(getattr(self._usage, "prompt_tokens", None)),
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
             "done_reason": _word(self.reason) or "unknown",
-            **({"prompt_cached_count": cached} if cached else {}),
+            **({"cached_tokens": cached} if cached else {}),
             **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
+            **({"response_model": name} if (name := _word(self._model)) else {}),
         }
 
 
@@ -247,9 +269,17 @@ def _listed(host: Host, key: str | None, seconds: float) -> list[Any]:
 
 def _word(value: Any) -> str:
     """Return a name that the server gave, or nothing where it can't be kept."""
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= 100 else ""
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= 300 else ""
 
 
-def _nanoseconds(milliseconds: Any) -> int:
+def _window_of(entry: Any) -> int | None:
+    """Return the context window in tokens, where the server's list of models says it."""
+    about = getattr(entry, "meta", None)  # llama.cpp's; vLLM and SGLang say it themselves
+    length = about.get("n_ctx") if isinstance(about, dict) else None
+    length = length or getattr(entry, "max_model_len", None)
+    return length if type(length) is int and length > 0 else None
+
+
+def _nanoseconds(milliseconds: Any) -> int | None:
     fits = type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12
-    return int(milliseconds * 1_000_000) if fits else 0
+    return int(milliseconds * 1_000_000) if fits else None

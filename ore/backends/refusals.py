@@ -15,14 +15,20 @@ from ore.backends.http import shorten
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
-_NO_MODEL = re.compile(r"model.*(not (found|exist)|does not exist)|model_not_found", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b",
+    re.IGNORECASE,
+)
 _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
-    r"not support|unsupported|only supports|not a multimodal model|does not accept", re.IGNORECASE
+    r"not support|unsupported|only supports|not a multimodal model|does not accept"
+    r"|no vision (arm|tower|encoder|projector)",
+    re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceed_context_size"
-    r"|exceeds? the (available |model'?s )?(maximum )?context"
+    r"|exceeds? (the )?(available |model'?s )?(maximum )?context"
+    r"|prompt is \d+ tokens; the model context is \d+"
     r"|longer than the (model'?s )?(maximum )?context",
     re.IGNORECASE,
 )
@@ -113,12 +119,14 @@ def openai_status_error(
     elif status in (401, 403):
         key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
         why = f"refuses: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif status == 404 and (_NO_MODEL.search(text) or (text and model and model in text)):
+    elif (status in (400, 404) and _NO_MODEL.search(text)) or (
+        status == 404 and text and model and model in text
+    ):
         return no_model_error(host, model, OPENAI)
     elif status in (429, 503):
         why = f"is busy, or a limit is reached ({plain}): try again later"
-    elif text:
-        return reported_error(host, model, text, OPENAI, strict=strict)
+    elif text or (status not in (404, 405) and body.strip() and not plain.startswith("<")):
+        return reported_error(host, model, text or plain, OPENAI, strict=strict)
     else:
         return protocol_error(host, f"status {status}: {plain}", OPENAI)
     return BackendError(f"The server at {host} {why}.", host=host.url)

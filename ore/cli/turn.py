@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +14,7 @@ from ore.cli.keep import is_recorded, record
 from ore.cli.record import plan_of
 from ore.cli.runs import Run
 from ore.errors import ContextTruncatedError, OreError, OutputError, ReaderGoneError
+from ore.files.neutral import one_line
 from ore.types import Response
 
 NEARLY_FULL = 0.9
@@ -182,6 +185,16 @@ def _tell_limits(run: Run, response: Response) -> None:
             "The answer was cut off by a limit: -o num_predict=N, the model's own, or the context "
             "window."
         )
+    answered = response.metadata.get("response_model")
+    if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
+        warning(
+            f"The server answered with the model '{one_line(answered)}', not the one asked for."
+        )
+    if response.metadata.get("images_read") is False:
+        warning(
+            f"The server counted {tokens} tokens, too few for an image: the model may not have "
+            f"seen it."
+        )
     if fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written
@@ -191,6 +204,14 @@ def _tell_limits(run: Run, response: Response) -> None:
         )
     elif window and used > NEARLY_FULL * window:
         notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
+
+
+def _is_same_model(asked: str, answered: str) -> bool:
+    """Whether two names are one model's: a file and its path, a name and its dated release."""
+    asked, answered = (
+        os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
+    )
+    return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d)?", answered) is not None
 
 
 def outcome_of_stop(run: Run, length_before: int) -> str:

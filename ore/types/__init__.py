@@ -69,7 +69,7 @@ class Response:
         timestamp: When the answer was complete, in Unix seconds.
         metadata: What the backend measured. ORE's own reasoners always set ``eval_count`` and
             ``prompt_eval_count`` (tokens), ``eval_duration`` and ``prompt_eval_duration``
-            (nanoseconds), 0 where the backend left one out.
+            (nanoseconds); of one that a server left out Ollama's says 0 and openai's None.
     """
 
     content: str

@@ -36,8 +36,11 @@ class FakeOpenAI:
         models: What ``/v1/models`` lists.
         key: The key that is wanted; None wants none.
         thinking: What comes as ``reasoning_content`` first.
+        about: What ``/v1/models`` says of each model besides its name.
+        serves_any: Whether a chat may ask for a model that is not listed.
 
     Attributes:
+        play: What every chat is answered with, instead of the scenario.
         requests: Every request, in order.
     """
 
@@ -49,7 +52,11 @@ class FakeOpenAI:
         models: tuple[str, ...] = ("small",),
         key: str | None = None,
         thinking: str = "",
+        about: dict[str, Any] | None = None,
+        serves_any: bool = False,
     ) -> None:
+        self.about, self.serves_any = about or {}, serves_any
+        self.play: list[Step] | None = None
         self.reply, self.models, self.key, self.thinking = reply, models, key, thinking
         self.scenario = scenario
         self.requests: list[Recorded] = []
@@ -86,14 +93,15 @@ class FakeOpenAI:
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             return played([refusal(401, "Incorrect API key provided")]), None, False
         if seen.path == "/v1/models":
-            rows = [{"id": name, "object": "model", "max_model_len": 4096} for name in self.models]
+            row = {"object": "model", "max_model_len": 4096} | self.about
+            rows = [{"id": name} | row for name in self.models]
             return played([whole({"object": "list", "data": rows})]), None, False
         if seen.path != CHAT:
             return played([Whole(404, "text/plain", b"404 page not found")]), None, False
-        if seen.json.get("model") not in self.models:
+        if seen.json.get("model") not in self.models and not self.serves_any:
             text = f"The model '{seen.json.get('model')}' does not exist"
             return played([refusal(404, text)]), None, False
-        return played(SCENARIOS[self.scenario](self)), None, False
+        return played(self.play or SCENARIOS[self.scenario](self)), None, False
 
     def events(self, finish: str | None = "stop") -> list[Chunk]:
         """The answer as chunks, without the mark at its end."""

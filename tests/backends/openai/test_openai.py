@@ -23,7 +23,8 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.types import Message
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_ollama.scenarios import Whole
+from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal
 from tests.support.process import until
 
 pytest.importorskip("openai")
@@ -55,9 +56,10 @@ def test_a_turn_is_one_post_and_its_answer_has_the_usual_metadata():
     assert response.metadata == {
         "eval_count": 7,
         "prompt_eval_count": 21,
-        "eval_duration": 0,
-        "prompt_eval_duration": 0,
+        "eval_duration": None,
+        "prompt_eval_duration": None,
         "done_reason": "stop",
+        "response_model": "small",
         "context": {"status": "complete", "window": 4096, "prompt_tokens": 21},
     }
 
@@ -162,11 +164,113 @@ def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
-def test_an_answer_without_counts_has_zeros_and_an_unknown_context(name):
+def test_a_count_that_the_server_left_out_is_null_and_its_context_unknown(name):
     with FakeOpenAI(scenario=name) as fake:
         metadata = reasoner(fake).reason(ASKED).metadata
-    assert (metadata["eval_count"], metadata["prompt_eval_count"]) == (0, 0)
-    assert metadata["context"]["status"] == "unknown"
+    counts = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_duration")
+    assert [metadata[name] for name in counts] == [None] * 4
+    assert metadata["context"] == {"status": "unknown", "window": 4096, "prompt_tokens": None}
+
+
+@pytest.mark.parametrize(
+    "rows, scenario, why",
+    [
+        ({"max_model_len": None}, "happy", "does not say how large the context window is"),
+        ({}, "no-usage", "did not say how many tokens it read"),
+    ],
+)
+def test_a_strict_turn_never_passes_where_nobody_knows(rows, scenario, why):
+    with FakeOpenAI(scenario=scenario, about=rows) as fake:
+        with pytest.raises(ContextTruncatedError, match=why) as caught:
+            reasoner(fake, strict_context=True).reason(ASKED)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_far_fewer_tokens_than_the_text_can_have_are_a_cut(strict):
+    prompt = [Message("user", "word " * 25_888)]
+    with FakeOpenAI(about={"max_model_len": None}) as fake:
+        if not strict:
+            context = reasoner(fake).reason(prompt).metadata["context"]
+            assert context == {"status": "truncated", "window": None, "prompt_tokens": 21}
+            return
+        with pytest.raises(ContextTruncatedError, match="did not fit the context window"):
+            reasoner(fake, strict_context=True).reason(prompt)
+
+
+def test_a_server_that_cuts_no_prompt_is_believed():
+    usage = event(usage={**USAGE, "prompt_tokens": 3_000})
+    prompt = [Message("user", "word " * 2_900), Message("user", "And now?")]
+    for owner, status in (("vllm", "complete"), ("library", "unknown")):
+        with FakeOpenAI(about={"owned_by": owner}) as fake:
+            fake.play = [*fake.events(), usage, DONE]
+            assert reasoner(fake).reason(prompt).metadata["context"]["status"] == status
+
+
+def test_the_only_model_s_window_is_that_of_the_model_which_answers_to_any_name():
+    with FakeOpenAI(models=("/models/small.gguf",), serves_any=True) as fake:
+        response = reasoner(fake).reason(ASKED)
+    assert response.metadata["context"]["window"] == 4096
+    assert (response.model_id, response.metadata["response_model"]) == ("small", "small")
+
+
+def test_a_model_that_says_that_it_sees_no_images_is_sent_none():
+    image = [Message("user", "What is it?", images=(PNG,))]
+    with FakeOpenAI(about={"architecture": {"input_modalities": ["text"]}}) as fake:
+        with pytest.raises(CapabilityError, match="can't look at images"):
+            reasoner(fake).reason(image)
+        assert fake.chats == []
+
+
+@pytest.mark.parametrize("count, read", [(21, False), (80, None)])
+def test_an_image_that_was_dropped_is_never_claimed(count, read):
+    image = [Message("user", "What is it?", images=(PNG,))]
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), event(usage={**USAGE, "prompt_tokens": count}), DONE]
+        assert reasoner(fake).reason(image).metadata.get("images_read") is read
+
+
+SAID = [
+    (500, "the rendered prompt is 4117 tokens; the model context is 4096", "does not fit"),
+    (400, "Requested tokens (5000) exceed context window of 2048", "does not fit"),
+    (400, "Invalid model name passed in model=x", "There is no model 'small'"),
+    (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
+]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("status, text, words", SAID)
+def test_what_a_server_says_is_what_is_said(status, text, words, plain):
+    with FakeOpenAI() as fake:
+        fake.play = [Whole(status, "text/plain", text.encode()) if plain else refusal(status, text)]
+        with pytest.raises(BackendError) as caught:
+            reasoner(fake).reason(ASKED)
+        assert "check the address" not in str(caught.value)
+        assert words in str(caught.value) or (plain and "Invalid" in text)
+
+
+@pytest.mark.parametrize("text", ["the rendered prompt is 4117 tokens; the model context is 4096"])
+def test_with_strict_context_a_refusal_is_a_check_that_did_not_hold(text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(500, text)]
+        with pytest.raises(ContextTruncatedError):
+            reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "status, text, words",
+    [
+        (500, b"Internal Server Error", "failed: Internal Server Error"),
+        (500, b"<html>Bad Gateway</html>", "check the address"),
+        (404, b"404 page not found", "check the address"),
+        (500, b"", "check the address"),
+    ],
+)
+def test_plain_text_of_a_failing_server_is_what_it_says(status, text, words):
+    with FakeOpenAI() as fake:
+        fake.play = [Whole(status, "text/plain", text)]
+        with pytest.raises(BackendError, match=words):
+            reasoner(fake).reason(ASKED)
 
 
 def test_strict_context_makes_a_prompt_that_does_not_fit_a_failed_check():

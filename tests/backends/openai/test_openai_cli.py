@@ -16,7 +16,8 @@ from ore.backends.address import openai_key, resolve_openai
 from ore.backends.choice import open_backend
 from ore.errors import UsageError
 from tests.support import process
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_ollama.scenarios import Chunk
+from tests.support.fake_openai import DONE, FakeOpenAI
 from tests.support.harness import run_ore
 from tests.support.llama_server import KEY, WINDOW, llama_server
 
@@ -205,3 +206,38 @@ else:
 def test_an_interrupt_waits_for_the_import_of_the_package(module):
     command = [sys.executable, "-c", IMPORTING, module]
     subprocess.run(command, cwd=process.ROOT, check=True, timeout=process.PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "asked_for, answered, is_said",
+    [
+        ("small", "small", False),
+        ("small", "other", True),
+        ("small", "small-2026-01-31", False),
+        ("small", "small-mini", True),
+        ("Small.gguf", "/models/small.gguf", False),
+        ("small", "small:latest", False),
+        ("small", "o\x1b[31mther", False),
+    ],
+)
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_a_model_that_was_not_asked_for_is_said(asked_for, answered, is_said, quiet):
+    with FakeOpenAI(serves_any=True) as fake:
+        fake.play = [
+            Chunk(chunk.data.replace(b'"small"', json.dumps(answered).encode()))
+            for chunk in [*fake.events(), DONE]
+        ]
+        result = asked("hi", "--model", asked_for, "--host", fake.url, *quiet)
+    said = (
+        f"ore: warning: The server answered with the model '{answered}', not the one asked for.\n"
+    )
+    assert (result.code, result.out, result.err) == (0, "Paris.\n", said if is_said else "")
+
+
+def test_an_image_that_the_server_hardly_counted_is_said(tmp_path):
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
+    with FakeOpenAI() as fake:
+        flags = ("--no-system", "--image", str(picture), "--host", fake.url)
+        result = asked("What is it?", *flags, "--model", "small")
+    assert "the model may not have seen it" in result.err and result.code == 0
