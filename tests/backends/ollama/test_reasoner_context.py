@@ -194,7 +194,7 @@ def test_a_large_strict_turn_that_fitted_passes_where_the_server_refuses_others(
     [
         (
             {"done_reason": "stop", "prompt_eval_count": 9, "eval_count": 2},
-            "does not say how large the context window is",
+            "does not say how large its context window is",
         ),
         ({"done_reason": "stop"}, "did not say how many tokens it read"),
     ],

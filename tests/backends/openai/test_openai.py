@@ -175,7 +175,7 @@ def test_a_count_that_the_server_left_out_is_null_and_its_context_unknown(name):
 @pytest.mark.parametrize(
     "rows, scenario, why",
     [
-        ({"max_model_len": None}, "happy", "does not say how large the context window is"),
+        ({"max_model_len": None}, "happy", "does not say how large its context window is"),
         ({}, "no-usage", "did not say how many tokens it read"),
     ],
 )
