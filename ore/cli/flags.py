@@ -168,6 +168,7 @@ FLAGS = {
     "output": (
         Flag("-s, --stream", "show the answer as it is written, in a pipe too"),
         Flag("--no-stream", "show the answer whole, on a terminal too"),
+        Flag("-x, --extract", "print the last code block of the answer alone", daily=True),
         Flag("-j, --json", "the answer, or a list, as one JSON document", daily=True),
         Flag("--render", "show Markdown on a terminal (needs rich)"),
         Flag("-v, --verbose", "token counts and durations after each answer", daily=True),

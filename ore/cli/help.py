@@ -62,6 +62,7 @@ EXAMPLES = {
     "--salvage-session": "ore --salvage-session trip",
     "--stream": 'ore -s "Write a poem on tides" | tee poem.txt',
     "--no-stream": 'ore --no-stream "Write a poem on tides"',
+    "--extract": 'ore -x "A shell command that counts lines" > count.sh',
     "--json": 'ore -j "Why is the sky blue?" | jq -r .content',
     "--render": 'ore --render "A table of the planets"',
     "--verbose": 'ore -v "Why is the sky blue?"',

@@ -58,6 +58,7 @@ NOT_WITH = {
     "--system": ("--no-system", "--persona"),
     "--no-system": ("--persona",),
     "--schema": ("--stream", REPL),
+    "--extract": ("--stream", "--json", "--render", "--schema", STDOUT_ARTIFACT, REPL),
     "--image": (REPL,),
     "--no-stdin": (REPL, STDIN_ARTIFACT),
 }
@@ -105,6 +106,7 @@ class Options:
     salvage_session: str | None = None
     stream: bool = False
     no_stream: bool = False
+    extract: bool = False
     json: bool = False
     render: bool = False
     verbose: bool = False

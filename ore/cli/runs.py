@@ -127,6 +127,7 @@ def _streams(options: Options, console: Console) -> bool:
     if options.stream:
         return True
     is_whole = options.json or options.schema is not None or options.artifact_out == "-"
+    is_whole = is_whole or options.extract
     return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
 
 

@@ -10,10 +10,17 @@ from typing import Any
 
 from ore.backends.schema import as_document
 from ore.cli.context import Context
+from ore.cli.fences import last_code_block
 from ore.cli.keep import is_recorded, record
 from ore.cli.record import plan_of
 from ore.cli.runs import Run
-from ore.errors import ContextTruncatedError, OreError, OutputError, ReaderGoneError
+from ore.errors import (
+    CheckFailedError,
+    ContextTruncatedError,
+    OreError,
+    OutputError,
+    ReaderGoneError,
+)
 from ore.files.neutral import one_line
 from ore.types import Response
 
@@ -51,6 +58,10 @@ def answer_once(run: Run, context: Context) -> None:
         raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
     if turn.not_kept is not None:
         raise turn.not_kept
+    if run.options.extract and last_code_block(turn.response.content) is None:
+        raise CheckFailedError(
+            f"The answer has no fenced code block: it is\n{turn.response.content}"
+        )
 
 
 def take_turn(run: Run, context: Context) -> Turn:
@@ -138,6 +149,10 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
     if options.artifact_out == "-":
         if document is not None:
             console.document(document)
+    elif options.extract:
+        block = last_code_block(response.content)
+        if block is not None:
+            console.document(block)
     elif options.json:
         console.json(_document(run, response, context))
     else:

@@ -75,6 +75,7 @@ TABLE = [
     Row('hi --schema {"type":"string"}', 1, extra="jsonschema"),
     Row("hi --image cat.png", 1),
     Row("hi --no-stdin", 1),
+    Row("hi --extract", 1),
     Row("hi --keep-alive 5m", 1),
     Row("hi --file note.txt", 1),
     Row("hi --tool echo --tool-arg a=1", 1),

@@ -36,6 +36,7 @@ WRITTEN = {
     "--diff": ["--diff", "a.json", "b.json"],
     "--dry-run": ["--dry-run"],
     "--no-stdin": ["--no-stdin"],
+    "--extract": ["--extract"],
     STDIN_ARTIFACT: ["--artifact-in", "-"],
 }
 

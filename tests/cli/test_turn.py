@@ -253,6 +253,33 @@ def test_that_a_conversation_is_sent_whole_is_said_where_it_does_not_fit(ore):
     )
 
 
+CODE = "Like this:\n\n```sh\nls\n```\n\nor\n\n~~~\nwc -l *\x1b[2J\n~~~\n\nThat counts."
+
+
+@pytest.mark.parametrize("flags", [("-x",), ("-x", "-v", "-q"), ("--extract", "--no-stream")])
+@pytest.mark.parametrize("terminal", ["", "in out err"])
+def test_the_last_code_block_is_printed_alone(ore, flags, terminal):
+    result = ore("hi", *flags, replies=[CODE], terminal=terminal)
+    shown = "wc -l *^[[2J\n" if terminal else "wc -l *\x1b[2J\n"
+    assert (result.code, result.out) == (0, shown)
+
+
+def test_the_whole_answer_is_in_the_session_and_in_the_artifact(ore, folder, home):
+    ore("hi", "-x", "--session", "trip", replies=[CODE])
+    messages = json.loads((home / ".ore/sessions/trip.json").read_text())["messages"]
+    assert messages[1]["content"] == CODE
+    ore("hi", "-x", "--artifact-out", "run.json", replies=[CODE])
+    assert json.loads((folder / "run.json").read_text())["output"]["content"] == CODE
+
+
+@pytest.mark.parametrize("answer", ["Run `ls`.", "", "    ls\n"])
+def test_an_answer_without_a_code_block_is_shown_on_stderr(ore, home, answer):
+    result = ore("hi", "-x", "-q", "--session", "trip", replies=[answer])
+    assert (result.code, result.out) == (3, "")
+    assert result.err.endswith(f"ore: The answer has no fenced code block: it is\n{answer}\n")
+    assert (home / ".ore/sessions/trip.json").exists(), "the turn succeeded"
+
+
 @pytest.mark.parametrize("terminal", ["", "in out err"])
 def test_verbose_shows_the_id_of_the_response(ore, folder, terminal):
     result = ore("hi", "-v", "--artifact-out", "run.json", terminal=terminal)
