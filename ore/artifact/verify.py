@@ -15,6 +15,7 @@ from typing import Any
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import breaks, is_sealed
+from ore.artifact.sources import kept_system_prompt
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
 
@@ -101,6 +102,7 @@ def check(data: bytes, path: str) -> Checked:
         checked.notes.append("it has no seal: nothing shows whether it was changed")
     provenance = artifact.provenance or {}
     checked.problems += _message_problems(artifact.input.prompt, provenance)
+    checked.problems += _system_problems(artifact)
     checked.problems += _parent_problems(artifact.execution_id, provenance)
     return checked
 
@@ -119,6 +121,13 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
         yield "provenance.messages does not fit provenance.messages_sha256"
     if not sent or sent[-1]["content"] != prompt:
         yield "input.prompt is not the last of provenance.messages"
+
+
+def _system_problems(artifact: ExecutionArtifact) -> Iterable[str]:
+    try:
+        kept_system_prompt(artifact)
+    except ValueError as exc:
+        yield str(exc)
 
 
 def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[str]:

@@ -54,8 +54,8 @@ LAST = "\0last"
 """What ``--last`` is read as where a PATH is asked for; no argument of a process can be that."""
 
 MISPLACED = (
-    "stands for the PATH of an artifact: write it after --replay, --verify, --diff, --after or "
-    "--artifact-in."
+    "stands for the PATH of an artifact: write it after --replay, --show, --verify, --diff, --after "
+    "or --artifact-in."
 )
 """Why ``--last`` can't stand where it does."""
 
@@ -185,9 +185,14 @@ FLAGS = {
         Flag("--after PATH", "put the answer of an artifact before the prompt; - is stdin"),
         Flag("--continuation REASON", "declare in the artifact that more is to follow, and why"),
         Flag("--artifact-full", "put the messages into the artifact as well"),
+        Flag(
+            "--artifact-text", "keep the system prompt's text, however long; default: up to 64 KiB"
+        ),
+        Flag("--artifact-hashes-only", "keep of the system prompt nothing but its hash"),
         Flag("--runs FOLDER", "write every turn into a log of runs; default: ORE_RUNS, else none"),
         Flag("--last", "the newest run of the log, in the place of any PATH of an artifact"),
         Flag("--dry-run", "show what would be sent, as JSON, and send nothing"),
+        Flag("--show PATH", "show an artifact as a page; with --json its data"),
         Flag("--verify PATH ...", "check artifacts and their chain"),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
         Flag("--diff A B", "compare two artifacts"),

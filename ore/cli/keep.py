@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
-from ore.cli.record import artifact_of
+from ore.cli.record import artifact_of, lacks_own_text
 from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.types import Response
@@ -24,7 +24,8 @@ def record(
         The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
-        document = encode_artifact(artifact_of(run, context, response, earlier))
+        artifact = artifact_of(run, context, response, earlier)
+        document = encode_artifact(artifact)
     except OreError as exc:
         return None, [exc]
     data, paths = document.encode("ascii"), _paths(run, response)
@@ -39,6 +40,11 @@ def record(
     if len(errors) < len(paths) or run.options.artifact_out == "-":
         error = run.conversation.note(response.id, sha256(data).hexdigest())
         errors += [error] if error is not None else []
+    if lacks_own_text(artifact) and earlier == 0:
+        run.console.notice(
+            "The artifact has the hash of its system prompt only, and nobody else has the text: "
+            "--artifact-text keeps it."
+        )
     return document, errors
 
 

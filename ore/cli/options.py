@@ -15,7 +15,7 @@ SESSION_VERBS = (
     *("--list-sessions", "--show-session", "--search-sessions", "--rename-session"),
     *("--delete-session", "--export-session", "--salvage-session"),
 )
-ARTIFACT_VERBS = ("--verify", "--replay", "--diff")
+ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff")
 VERBS = (
     *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
     *SESSION_VERBS,
@@ -26,7 +26,9 @@ VERBS = (
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
 BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
 """What ``--replay`` takes besides: it calls a model."""
-ARTIFACT_PATHS = ("artifact_in", "after", "verify", "replay", "diff")
+OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
+"""What is said of an artifact that is written."""
+ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff")
 """The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
 
 NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
@@ -52,6 +54,7 @@ NOT_WITH = {
     "--after": ("--artifact-in", REPL),
     "--continuation": (REPL,),
     "--artifact-out": ("--stream", REPL),
+    "--artifact-hashes-only": ("--artifact-text", "--artifact-full"),
     STDOUT_ARTIFACT: ("--json",),
     "--render": ("--json", STDOUT_ARTIFACT),
     "--dry-run": ("--artifact-out", REPL),
@@ -123,10 +126,13 @@ class Options:
     artifact_out: str | None = None
     artifact_in: str | None = None
     artifact_full: bool = False
+    artifact_text: bool = False
+    artifact_hashes_only: bool = False
     after: str | None = None
     continuation: str | None = None
     runs: str | None = None
     dry_run: bool = False
+    show: str | None = None
     verify: tuple[str, ...] = ()
     replay: tuple[str, ...] = ()
     diff: tuple[str, ...] = ()
@@ -146,14 +152,11 @@ class Options:
         if options.yes and options.delete_session is None:
             raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
         writes = options.artifact_out or options.runs or os.environ.get("ORE_RUNS")
-        if options.artifact_full and not writes:
-            raise UsageError(
-                "--artifact-full needs --artifact-out or --runs: say where the artifact goes."
-            )
-        if options.continuation is not None and not writes:
-            raise UsageError(
-                "--continuation needs --artifact-out or --runs: say where the artifact goes."
-            )
+        for flag in OF_ARTIFACTS if not writes else ():
+            if flag in options.given:
+                raise UsageError(
+                    f"{flag} needs --artifact-out or --runs: say where the artifact goes."
+                )
         if options.after not in (None, "-") and options.artifact_out not in (None, "-"):
             if os.path.realpath(str(options.after)) == os.path.realpath(str(options.artifact_out)):
                 raise UsageError(

@@ -11,13 +11,14 @@ from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.canonical import text_digest
+from ore.artifact.sources import PERSONA, SYSTEM, kept_system_prompt, sources_of
 from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_options
 from ore.cli.personas import load_persona
-from ore.cli.record import PERSONA, SESSION, SYSTEM, Sourced, sourced
-from ore.cli.rerun import sources_of
+from ore.cli.record import SESSION, Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
-from ore.errors import ArtifactError, FileAccessError, SessionError, UsageError
+from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
+from ore.files.neutral import one_line
 from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.store import FileSessionStore
 from ore.types import ExecutionArtifact, Session, strictjson
@@ -29,6 +30,7 @@ _NOT_HELD = {
     "tool:": "what its tools returned is",
 }
 """The sources of messages whose text no other place has."""
+_KEEP_TEXT = "record such runs without --artifact-hashes-only, or with --artifact-text"
 _THINK = (True, False, "low", "medium", "high")
 
 
@@ -48,7 +50,7 @@ def recorded_messages(
     for kind, what in _NOT_HELD.items():
         if any(source.startswith(kind) for source in sources):
             raise ArtifactError(f"{what} not in it: record such runs with --artifact-full")
-    system = _recorded_system_prompt(artifact)
+    source, system = _recorded_system_prompt(artifact, notice)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}
     texts = [skill_text(find_skill(registry, name), notice) for name in skills]
@@ -60,7 +62,7 @@ def recorded_messages(
         skill_context=texts,
         session=_recorded_session(provenance, earlier) if earlier else None,
     )
-    sources = [PERSONA] if system else []
+    sources = [source] if system else []
     sources += [f"skill:{name}" for name in skills] + earlier + (known[-1:] or ["prompt"])
     return "rebuilt", sourced(messages, sources)
 
@@ -129,15 +131,35 @@ def _embedded(messages: Any) -> list[Sourced]:
     return [Sourced(each["role"], each["content"], "?") for each in messages]
 
 
-def _recorded_system_prompt(artifact: ExecutionArtifact) -> str:
-    """Return the system prompt as it is now, ``""`` where none was sent."""
+def _recorded_system_prompt(
+    artifact: ExecutionArtifact, notice: Callable[[str], None]
+) -> tuple[str, str]:
+    """Return the source of the system prompt, and its text, ``""`` where none was sent.
+
+    A persona is as it is now, so that a replay shows what a change of it does. What is not here is
+    taken from the artifact, where that keeps it.
+    """
     sources = sources_of(artifact)
+    try:
+        kept = kept_system_prompt(artifact)
+    except ValueError as exc:
+        raise ArtifactError(str(exc)) from exc
     if SYSTEM in sources:
-        raise ArtifactError("its system prompt is not in it: record such runs with --artifact-full")
+        if kept is None:
+            raise ArtifactError(f"its system prompt is not in it: {_KEEP_TEXT}")
+        return SYSTEM, kept
     if sources and PERSONA not in sources:
-        return ""
+        return PERSONA, ""
     persona = (artifact.provenance or {}).get("persona")
-    return load_persona(persona) if isinstance(persona, str) else load_aya_system_prompt()
+    if not isinstance(persona, str):
+        return PERSONA, load_aya_system_prompt()
+    try:
+        return PERSONA, load_persona(persona)
+    except PersonaError as exc:
+        if kept is None:
+            raise ArtifactError(f"{exc} Else {_KEEP_TEXT}.") from exc
+        notice(f"The persona {one_line(persona)} is not here: its text is that of the artifact.")
+        return PERSONA, kept
 
 
 def _pairs(options: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from ore.artifact.sources import sources_of
 from ore.backends import Backend, weights
 from ore.cli.options import Options
 from ore.errors import ArtifactError, ModelNotFoundError, OreError
@@ -109,14 +110,6 @@ def not_repeated(artifact: ExecutionArtifact, options: Options) -> list[str]:
     more = len(found) - _MOST_NAMED
     shown = [one_line(each) for each in found[:_MOST_NAMED]]
     return [*shown, f"and {more} more"] if more > 0 else shown
-
-
-def sources_of(artifact: ExecutionArtifact) -> list[str]:
-    """Return where each message of a run came from, as far as its artifact says so."""
-    sources = (artifact.provenance or {}).get("sources")
-    entries = sources if isinstance(sources, list) else []
-    found = [each.get("source") for each in entries if isinstance(each, dict)]
-    return [source for source in found if isinstance(source, str)]
 
 
 def _installed_as(name: str, digest: object) -> str | None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ore.artifact import read_artifact
+from ore.artifact import parse_artifact, read_artifact, read_bytes
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import differences, known_to_one, not_known, unified
+from ore.artifact.show import as_markdown, described
 from ore.backends import Backend
 from ore.cli.options import SESSION_VERBS, Options
 from ore.cli.personas import load_persona, persona_names
@@ -30,6 +31,8 @@ def do_verb(options: Options, console: Console, connect: Callable[..., Backend])
     options = with_last(options, os.environ)
     if options.verb in SESSION_VERBS:
         do_session_verb(options, console)
+    elif options.show is not None:
+        show(options.show, console, options.json)
     elif options.verify:
         verify(options.verify, console, options.json)
     elif options.diff:
@@ -127,6 +130,17 @@ def pull(console: Console, backend: Backend, name: str, as_json: bool) -> None:
     console.notice(f"{name} is ready.")
     if as_json:
         console.json({"pulled": name})
+
+
+def show(path: str, console: Console, as_json: bool) -> None:
+    """Write the artifact at ``path`` as a page of Markdown, with whether it holds, or as data."""
+    data = read_bytes(path, console.stdin)
+    artifact = parse_artifact(data, "stdin" if path == "-" else path)
+    run = described(artifacts.check(data, path), artifact)
+    if as_json:
+        console.json(run)
+    else:
+        console.document(as_markdown(run))
 
 
 def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:

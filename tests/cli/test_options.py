@@ -35,6 +35,7 @@ WRITTEN = {
     "--rename-session": ["--rename-session", "old", "new"],
     "--diff": ["--diff", "a.json", "b.json"],
     "--dry-run": ["--dry-run"],
+    **{f"--artifact-{what}": [f"--artifact-{what}"] for what in ("full", "text", "hashes-only")},
     "--no-stdin": ["--no-stdin"],
     "--extract": ["--extract"],
     STDIN_ARTIFACT: ["--artifact-in", "-"],
@@ -151,6 +152,8 @@ def test_mode_precedence(argv, is_repl, has_session):
         (["hi", "--yes"], "--delete-session"),
         (["--list-models", "--yes"], "--delete-session"),
         (["hi", "--artifact-full"], "--artifact-out"),
+        (["hi", "--artifact-text"], "--artifact-out"),
+        (["hi", "--artifact-hashes-only"], "--artifact-out"),
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(argv, needed):

@@ -8,17 +8,27 @@ import pytest
 
 from ore import __version__
 from ore.artifact.canonical import digest
-from ore.artifact.seal import breaks
+from ore.artifact.seal import breaks, seal
 from ore.backends.address import as_host
 from ore.backends.choice import open_backend
 from ore.backends.ollama_client import OllamaClient
+from ore.cli.record import LONGEST_KEPT_TEXT
 from ore.core import load_aya_system_prompt
 from tests.support.fake_ollama import FakeOllama
 from tests.support.runs import record, rewrite, sha256
 
 KEYS = (
     *("ore_version", "backend", "server_version", "model_digest", "options", "persona"),
-    *("context", "grants", "skills", "tools", "messages_sha256", "sources", "parent"),
+    *(
+        "system_prompt",
+        "context",
+        "grants",
+        "skills",
+        "tools",
+        "messages_sha256",
+        "sources",
+        "parent",
+    ),
     *("values_sha256", "self_sha256"),
 )
 
@@ -130,7 +140,6 @@ def test_no_secret_and_no_home_is_in_an_artifact(
     flags += [word.replace("HOME", str(home)) for word in more]
     ore("hi", "--model", "mistral", *flags, "--artifact-out", str(path), open_backend=open_backend)
     text = path.read_text()
-    assert ("Rhyme." in text) == ("--artifact-full" in more)
     assert ("file:~/note.txt" in text) == ("-f" in more)
     assert "s3cret" not in text and str(home) not in text and server.url not in text
 
@@ -198,3 +207,53 @@ def test_a_turn_without_an_artifact_asks_for_no_digest(ore, server):
     assert ore("hi", "--model", "mistral", open_backend=open_backend).code == 0
     paths = [seen.path for seen in server.requests]
     assert "/api/tags" not in paths and "/api/version" not in paths
+
+
+LONG = "é" * (LONGEST_KEPT_TEXT // 2)
+
+
+@pytest.mark.parametrize(
+    "flags, kept",
+    [
+        ([], load_aya_system_prompt()),
+        (["--no-system"], None),
+        (["--system", "Rhyme."], "Rhyme."),
+        (["--system", "Rhyme.", "--artifact-hashes-only"], None),
+        (["--system", LONG], LONG),
+        (["--system", LONG + "é"], None),
+        (["--system", LONG + "é", "--artifact-text"], LONG + "é"),
+    ],
+    ids=["aya", "none", "own", "hashes only", "long", "too long", "too long and asked for"],
+)
+def test_the_text_of_the_system_prompt_is_kept_and_fits_its_hash(ore, path, flags, kept):
+    provenance = record(path, "hi", *flags)["provenance"]
+    assert provenance["system_prompt"] == kept
+    if kept is not None:
+        assert provenance["sources"][0]["sha256"] == sha256(kept)
+    assert ore("--verify", str(path)).code == 0
+
+
+def test_a_kept_system_prompt_that_does_not_fit_its_hash_is_broken(ore, path):
+    document = record(path, "hi")
+    document["provenance"]["system_prompt"] = "Lie."
+    path.write_text(json.dumps(seal(document)))
+    result = ore("--verify", str(path))
+    assert result.code == 3
+    assert "provenance.system_prompt does not fit its hash in provenance.sources" in result.out
+
+
+@pytest.mark.parametrize(
+    "flags, is_told",
+    [
+        (["--system", "Rhyme.", "--artifact-hashes-only"], True),
+        (["--system", LONG + "é"], True),
+        (["--system", "Rhyme."], False),
+        (["--artifact-hashes-only"], False),
+        (["--no-system", "--artifact-hashes-only"], False),
+        (["--system", LONG + "é", "--artifact-full"], False),
+    ],
+)
+def test_a_system_prompt_that_only_this_machine_has_is_told(ore, path, flags, is_told):
+    result = ore("hi", "--artifact-out", str(path), *flags)
+    assert result.code == 0
+    assert ("--artifact-text keeps it" in result.err) is is_told

@@ -79,6 +79,7 @@ def test_a_rebuilt_prompt_keeps_the_source_that_was_recorded(ore, folder, person
     [
         (["--no-system"], None),
         (["--persona", "poet"], "You rhyme."),
+        (["--system", "Rhyme."], "Rhyme."),
         (["--skill", "writing"], "[Skill:writing]\nBe brief."),
     ],
 )
@@ -129,7 +130,16 @@ def spoil(change):
     "args, change, why",
     [
         (["hi", "--tool", "echo"], None, "what its tools returned is not in it"),
-        (["hi", "--system", "Rhyme."], None, "its system prompt is not in it"),
+        (
+            ["hi", "--system", "Rhyme.", "--artifact-hashes-only"],
+            None,
+            "its system prompt is not in it",
+        ),
+        (
+            ["hi", "--system", "Rhyme."],
+            spoil(lambda p: p.update(system_prompt="Lie.")),
+            "provenance.system_prompt does not fit its hash",
+        ),
         (["hi"], lambda d: d["output"]["metadata"].update(images=["x"]), "images"),
         (["hi"], lambda d: d["input"].update(skills=["nope"]), "no skill 'nope'"),
         (["hi"], lambda d: d["input"].update(skills=[""]), "no skill ''"),
@@ -296,3 +306,15 @@ def test_the_backend_of_an_artifact_is_used_unless_the_user_names_one(ore, folde
 @pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--artifact-out=x"]])
 def test_replay_stands_alone(ore, other):
     assert ore(*other, "--replay", "a.json").code == 2
+
+
+def test_a_persona_that_is_not_here_is_taken_from_the_artifact(ore, folder, persona):
+    record(folder / "a.json", "hi", "--persona", "poet")
+    record(folder / "b.json", "hi", "--persona", "poet", "--artifact-hashes-only")
+    persona.unlink()
+    result = ore("--replay", "a.json", "b.json")
+    assert result.code == 3 and sent(result)[0] == ("system", "You rhyme.")
+    assert rows(result.out)["a.json"] == ["same", "messages rebuilt"]
+    assert rows(result.out)["b.json"][0] == "not run"
+    assert "without --artifact-hashes-only" in rows(result.out)["b.json"][1]
+    assert "The persona poet is not here: its text is that of the artifact." in result.err

@@ -1,0 +1,152 @@
+"""A run as whoever gets its artifact reads it: as data, and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import Any
+
+from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources, kept_system_prompt
+from ore.artifact.verify import Checked
+from ore.files.neutral import one_line
+from ore.types import ExecutionArtifact
+
+_NAMED = {"skills": "skill:", "tools": "tool:", "files": "file:"}
+_SHORT = 12
+
+
+def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
+    """Return what an artifact says of its run, as a JSON object, after whether it holds."""
+    provenance, hashed = artifact.provenance or {}, hashed_sources(artifact)
+    named = {
+        kind: [
+            {"name": source.removeprefix(prefix), "sha256": sha256}
+            for source, sha256 in hashed
+            if source.startswith(prefix)
+        ]
+        for kind, prefix in _NAMED.items()
+    }
+    return {
+        "path": checked.path,
+        "verdict": checked.state,
+        "problems": checked.problems,
+        "notes": checked.notes,
+        "execution_id": artifact.execution_id,
+        "timestamp": artifact.timestamp,
+        "mode": artifact.input.mode,
+        "model_id": artifact.input.model_id,
+        "answered_by": artifact.output.model_id,
+        **{key: provenance.get(key) for key in _KEYS},
+        "system_prompt": _system_prompt(artifact, hashed),
+        **named,
+        "earlier_messages": sum(bool(re.match("session[:#]", source)) for source, _ in hashed),
+        "images": artifact.output.metadata.get("images") or [],
+        "routing": artifact.input.routing,
+        "continuation": vars(artifact.continuation),
+        "prompt": artifact.input.prompt,
+        "answer": artifact.output.content,
+    }
+
+
+_KEYS = ("model_digest", "backend", "server_version", "ore_version", "options", "grants", "parent")
+
+
+def _system_prompt(
+    artifact: ExecutionArtifact, hashed: list[tuple[str, str]]
+) -> dict[str, Any] | None:
+    """Return the name, the hash and the text of the system prompt; None where none was sent."""
+    sent = [each for each in hashed if each[0] in (PERSONA, SYSTEM)]
+    if not sent:
+        return None
+    source, sha256 = sent[0]
+    try:
+        text = kept_system_prompt(artifact)
+    except ValueError:  # it is among the problems; what is not the text is not shown as such
+        text = None
+    name = (artifact.provenance or {}).get("persona") or ("aya" if source == PERSONA else None)
+    return {"source": source, "name": name, "sha256": sha256, "text": text}
+
+
+def as_markdown(run: dict[str, Any]) -> str:
+    """Return what ``described`` returns as a page of Markdown; every text of the run is fenced."""
+    why = "; ".join(run["problems"] or run["notes"])
+    model, answered = run["model_id"], run["answered_by"]
+    lines = [f"# Run {_code(run['execution_id'])}", ""]
+    lines += [f"- Verdict: **{run['verdict']}**" + (f" ({one_line(why)})" if why else "")]
+    lines += [f"- Time: {_time(run['timestamp'])}"]
+    lines += [f"- Model: {_code(model)}{_digest(run['model_digest'])}"]
+    lines += [f"- Answered by: {_code(answered)}"] if answered != model else []
+    lines += _where(run)
+    lines += _parameters(run["options"])
+    lines += [f"- Permissions: {_codes(run['grants'])}"] if run["grants"] else []
+    for kind in _NAMED:
+        for each in run[kind]:
+            lines.append(
+                f"- {kind.capitalize()[:-1]}: {_code(each['name'])}{_digest(each['sha256'])}"
+            )
+    lines += [f"- Images: {_codes(run['images'])}"] if run["images"] else []
+    earlier = run["earlier_messages"]
+    lines += [f"- Earlier messages of its session: {earlier}"] if earlier else []
+    if isinstance(run["parent"], dict):
+        lines.append(f"- Made from the run {_code(run['parent'].get('execution_id'))}")
+    if run["continuation"]["requested"]:
+        lines.append(f"- Declares a continuation: {_code(run['continuation']['reason'])}")
+    lines += _system_section(run["system_prompt"])
+    lines += _section("Prompt", run["prompt"]) + _section("Answer", run["answer"])
+    return "\n".join(lines) + "\n"
+
+
+def _where(run: dict[str, Any]) -> list[str]:
+    places = [run[key] for key in ("backend", "server_version") if run[key] is not None]
+    lines = [f"- Backend: {' '.join(map(_code, places))}"] if places else []
+    version = run["ore_version"]
+    return lines + ([f"- ORE: {_code(version)}"] if version is not None else [])
+
+
+def _parameters(options: Any) -> list[str]:
+    if not isinstance(options, dict):
+        return []
+    pairs = [_code(f"{key}={value}") for key, value in options.items()]
+    return [
+        f"- Parameters: {', '.join(pairs) or 'none were given; the defaults of the model hold'}"
+    ]
+
+
+def _system_section(system: dict[str, Any] | None) -> list[str]:
+    if system is None:
+        return []
+    whose = "a text of the user's own" if system["name"] is None else _code(system["name"])
+    about = [f"{whose}{_digest(system['sha256'])}"]
+    if system["text"] is None:
+        return ["", "## System prompt", "", f"{about[0]}; its text is not in the artifact."]
+    return _section("System prompt", system["text"], about)
+
+
+def _section(title: str, text: str, about: list[str] | None = None) -> list[str]:
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    above = [*about, ""] if about else []
+    return ["", f"## {title}", "", *above, fence, text, fence]
+
+
+def _code(value: Any) -> str:
+    """Return a value of the artifact on one line, in backticks that it can't leave."""
+    text = one_line(str(value))
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    marks, space = "`" * (longest + 1), " " if longest else ""
+    return f"{marks}{space}{text}{space}{marks}"
+
+
+def _codes(values: Any) -> str:
+    return ", ".join(map(_code, values)) if isinstance(values, list) else _code(values)
+
+
+def _digest(sha256: Any) -> str:
+    return f", SHA-256 {_code(sha256[:_SHORT] + '…')}" if isinstance(sha256, str) and sha256 else ""
+
+
+def _time(timestamp: float) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
+        return _code(timestamp)

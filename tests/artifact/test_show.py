@@ -1,0 +1,142 @@
+"""``--show``: a run as whoever gets its artifact reads it, and as data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.artifacts import GOOD, spoiled
+from tests.support.runs import record, rewrite, sha256
+
+
+@pytest.fixture
+def run(folder, writing, home):
+    """A run with all that a turn can be given."""
+    (home / ".ore" / "personas").mkdir(parents=True, mode=0o700)
+    (home / ".ore" / "personas" / "clerk.md").write_text("You are a clerk.")
+    (folder / "notes.txt").write_text("a note")
+    flags = ["--persona", "clerk", "-o", "seed=3", "-f", "notes.txt", "--tool", "echo"]
+    flags += ["--skill", "writing", "--grant", "filesystem-read"]
+    answer = "A fence:\n```sh\nls\n```\n# not a heading of the page"
+    return record(folder / "run.json", "What is open?", *flags, replies=[answer])
+
+
+def test_a_page_has_all_that_a_run_was_made_of(ore, run):
+    result = ore("--show", "run.json")
+    assert (result.code, result.err) == (0, "")
+    page = result.out
+    digest = run["provenance"]["sources"][0]["sha256"]
+    assert page.startswith(f"# Run `{run['execution_id']}`\n\n- Verdict: **holds**\n- Time: 20")
+    for line in (
+        "- Model: `scripted`",
+        "- Backend: `scripted`",
+        "- Parameters: `seed=3`",
+        "- Permissions: `filesystem-read`",
+        f"- Skill: `writing`, SHA-256 `{sha256('[Skill:writing]' + chr(10) + 'Be brief.')[:12]}…`",
+        "- Tool: `echo`, SHA-256 `",
+        "- File: `notes.txt`, SHA-256 `",
+    ):
+        assert f"\n{line}" in page
+    system = (
+        f"## System prompt\n\n`clerk`, SHA-256 `{digest[:12]}…`\n\n```\nYou are a clerk.\n```\n"
+    )
+    assert system in page
+    assert "## Prompt\n\n```\nWhat is open?\n```\n" in page
+    assert page.endswith(f"## Answer\n\n````\n{run['output']['content']}\n````\n")
+
+
+def test_as_data(ore, run):
+    data = ore("--show", "run.json", "--json").json
+    assert (data["verdict"], data["problems"]) == ("holds", [])
+    assert data["prompt"] == "What is open?" and data["answer"] == run["output"]["content"]
+    assert data["system_prompt"] == {
+        "source": "persona",
+        "name": "clerk",
+        "sha256": sha256("You are a clerk."),
+        "text": "You are a clerk.",
+    }
+    assert data["files"] == [
+        {"name": "notes.txt", "sha256": sha256("[Tool:file:notes.txt]\na note")}
+    ]
+    assert [each["name"] for each in data["tools"]] == ["echo"]
+    assert (data["options"], data["model_id"]) == ({"seed": 3}, "scripted")
+
+
+def test_a_system_prompt_whose_text_is_not_there_is_named_by_its_hash(ore, folder):
+    record(folder / "a.json", "hi", "--system", "Rhyme.", "--artifact-hashes-only")
+    page = ore("--show", "a.json").out
+    digest = sha256("Rhyme.")[:12]
+    assert (
+        f"a text of the user's own, SHA-256 `{digest}…`; its text is not in the artifact." in page
+    )
+    record(folder / "b.json", "hi", "--no-system")
+    assert "System prompt" not in ore("--show", "b.json").out
+
+
+@pytest.mark.parametrize(
+    "change, verdict",
+    [
+        (
+            lambda d: d["output"].update(content="No."),
+            "**broken** (output.content does not fit its",
+        ),
+        (lambda d: d.pop("provenance"), "**nothing to check** (it has no seal"),
+        (lambda d: d["provenance"].update(system_prompt="Lie."), "**broken** ("),
+    ],
+)
+def test_the_verdict_is_that_of_verify(ore, folder, run, change, verdict):
+    rewrite(folder / "run.json", change)
+    result = ore("--show", "run.json")
+    assert result.code == 0 and f"- Verdict: {verdict}" in result.out
+    assert "Lie." not in result.out
+
+
+def test_an_artifact_of_a_library_and_one_from_stdin(ore):
+    result = ore("--show", "-", stdin=json.dumps(GOOD))
+    assert result.code == 0 and "- Verdict: **nothing to check**" in result.out
+    assert "Why is the sky blue?" in result.out and "Rayleigh." in result.out
+
+
+def test_the_newest_run_of_the_log(ore, folder):
+    ore("hi", "--runs", "runs")
+    assert "## Prompt\n\n```\nhi\n```" in ore("--show", "--last", "--runs", "runs").out
+
+
+@pytest.mark.parametrize("bad", ["missing.json", ".", "no.json"])
+def test_what_cannot_be_read_is_1(ore, folder, bad):
+    (folder / "no.json").write_text("{}")
+    result = ore("--show", bad)
+    assert (result.code, result.out) == (1, "") and len(result.err.splitlines()) == 1
+
+
+def test_nothing_of_an_artifact_is_obeyed_or_leaves_its_fence(ore, folder, run):
+    def change(document):
+        document["output"]["content"] = "\x1b[2J```\n````"
+        document["provenance"]["options"] = {"a`b\n# heading": "\x1b[2J"}
+
+    rewrite(folder / "run.json", change)
+    page = ore("--show", "run.json", terminal="out").out
+    assert "\x1b" not in page and "\n# heading" not in page
+    assert page.endswith("`````\n^[[2J```\n````\n`````\n")
+
+
+def test_a_spoiled_artifact_is_never_a_crash(ore, folder, run):
+    import random
+
+    rng = random.Random(1)
+    for _ in range(80):
+        (folder / "bad.json").write_bytes(spoiled(rng, run))
+        for more in ([], ["--json"]):
+            assert ore("--show", "bad.json", *more).code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "key", ["options", "grants", "parent", "persona", "sources", "model_digest"]
+)
+@pytest.mark.parametrize("value", [None, 3, "x", [3], [{}], {"a": [None]}])
+def test_odd_provenance_is_shown_as_it_is(ore, folder, run, key, value):
+    rewrite(folder / "run.json", lambda d: d["provenance"].update({key: value}))
+    rewrite(folder / "run.json", lambda d: d["output"]["metadata"].update(images=value))
+    for more in ([], ["--json"]):
+        assert ore("--show", "run.json", *more).code == 0
