@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
@@ -26,6 +27,8 @@ from ore.skills.levels import load_skill_resource as load_skill_resource
 from ore.skills.mentions import resource_mentions
 from ore.types import RoutingTarget, SkillMetadata
 
+SCRIPTS = "scripts"
+"""The folder of a skill that no turn is given anything of."""
 MAX_RESOURCES = 1000
 MAX_RESOURCES_BYTES = 1024 * 1024
 
@@ -109,8 +112,8 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     """Return what a turn gets of ``skill``: its instructions and every resource that they name.
 
     A resource is appended as ``[Resource:path]`` and its text, in the order of first mention (see
-    ``resource_mentions``). One that can't be read, or that would make more than
-    ``MAX_RESOURCES_BYTES`` of resources, is left out; ``report`` gets one line for each.
+    ``resource_mentions``). One that can't be read, that is below ``SCRIPTS``, or that would make
+    more than ``MAX_RESOURCES_BYTES`` of resources, is left out; ``report`` gets one line for each.
 
     Raises:
         InvalidSkillError: The instructions can't be read.
@@ -119,9 +122,17 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     body = load_skill_instructions(skill.path)
     if not body:
         report(f"The skill '{skill.name}' has no instructions below its frontmatter.")
-    parts, size = [body], 0
-    mentions = resource_mentions(body)
+    parts, size, there = [body], 0, set[str]()
+    with suppress(OSError):
+        there = set(os.listdir(skill.path))
+    mentions = resource_mentions(body, there)
     for path in mentions[:MAX_RESOURCES]:
+        if why := _not_for_reading(skill.path, path):
+            report(
+                f"'{one_line(path)}' of the skill '{skill.name}' is not read: {why}. The skill is "
+                f"used without it."
+            )
+            continue
         try:
             text = load_skill_resource(skill.path, path)
         except OreError as exc:
@@ -139,6 +150,13 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     if len(mentions) > MAX_RESOURCES:
         report(f"The skill '{skill.name}' names over {MAX_RESOURCES:,} files: the rest is unused.")
     return "\n\n".join(parts)
+
+
+def _not_for_reading(folder: Path, path: str) -> str:
+    if path.partition("/")[0] == SCRIPTS:
+        return f"what is in {SCRIPTS} is for running"
+    is_inside = not path.startswith("/") and ".." not in path.split("/")
+    return "it is a folder" if is_inside and os.path.isdir(folder / path) else ""
 
 
 def _folders(root: Path, report: Report) -> list[Path]:

@@ -1,15 +1,16 @@
-"""Which resources a skill's text names: paths in Markdown links and in backticks.
+"""Which files of its folder a skill's text names: paths in Markdown links and in backticks.
 
-A path that is found here need not exist. Every pattern takes time in proportion to the text.
+Every pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from urllib.parse import unquote
 
-FOLDERS = ("resources", "references", "assets")
+FOLDERS = frozenset({"resources", "references", "assets"})
+"""What only a skill's own files are below, whether they are there or not."""
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})(.*)")
 _IMAGE = re.compile(r"!\[[^\[\]\n]*\]\([^()\n]*\)")
@@ -21,38 +22,53 @@ _MENTION = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:|//", re.IGNORECASE)
 _TEMPLATE = re.compile(r"[*?<>{}|$]|\.\.\.|…")
 
 
-def resource_mentions(body: str) -> list[str]:
-    """Return the resources that a skill's body names, each once, in the order of first mention.
+def resource_mentions(body: str, there: Collection[str] = ()) -> list[str]:
+    """Return the files that a skill's body names, each once, in the order of first mention.
 
-    A resource is a relative path below one of ``FOLDERS``, named as the target of a Markdown link
-    or as the whole of a code span. Images, fenced code, folders and patterns (``assets/*.md``,
-    ``references/<topic>.md``) name none. A link's ``#fragment`` is dropped, its ``%20`` decoded.
+    The target of a Markdown link is one, where it is no address: a path below the skill's folder. So
+    is the whole of a code span that begins with something that is ``there`` or with one of
+    ``FOLDERS``; any other may speak of the user's files. Images, fenced code and patterns
+    (``assets/*.md``, ``references/<topic>.md``) name none. A link's ``#fragment`` is dropped, its
+    ``%20`` decoded.
+
+    Args:
+        body: The text.
+        there: The names of what is directly in the skill's folder.
     """
     found: dict[str, None] = {}
     for mention in _MENTION.finditer(_IMAGE.sub("", "\n".join(_prose(body)))):
-        path = _resource(mention)
-        if path is not None:
+        is_code = mention["code"] is not None
+        path = _in_code(mention["code"], there) if is_code else _in_link(mention)
+        if path not in ("", "SKILL.md"):
             found.setdefault(path)
     return list(found)
 
 
-def _resource(mention: re.Match[str]) -> str | None:
-    if mention["code"] is not None:
-        path = mention["code"].strip()
-        if _TEMPLATE.search(path):
-            return None
-    else:
-        target = mention["angled"] or mention["link"] or mention["definition"] or ""
-        path = unquote(target.partition("#")[0].partition("?")[0])
-    if path.startswith("/") or path.endswith("/"):
-        return None
+def _in_code(text: str, there: Collection[str]) -> str:
+    text = text.strip()
+    path = _plain(text)
+    first, _, rest = path.partition("/")
+    is_ours = first in FOLDERS and rest or first in there and "/" in text.removeprefix("./")
+    if not is_ours and not (path in there and "." in path):  # `python` is a word, `FORMS.md` is not
+        return ""
+    return "" if _TEMPLATE.search(text) else path
+
+
+def _in_link(mention: re.Match[str]) -> str:
+    target = mention["angled"] or mention["link"] or mention["definition"] or ""
+    if _ADDRESS.match(target):
+        return ""
+    return _plain(unquote(target.partition("#")[0].partition("?")[0]))
+
+
+def _plain(path: str) -> str:
+    """Return a path without what changes nothing; an absolute one begins with its slash."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if len(parts) < 2 or parts[0] not in FOLDERS:
-        return None
-    return "/".join(parts)
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
 def _prose(body: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.skills.mentions import FOLDERS, resource_mentions
+from ore.skills.mentions import resource_mentions
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,13 @@ def test_links_and_code_spans_name_resources_once_in_order(body, paths):
         "references/a.md",
         "Read (references/a.md) and *references/a.md*",
         "![logo](assets/logo.png)",
-        "[a](scripts/run.py) and `scripts/run.py`",
-        "[a](SKILL.md) and `LICENSE.txt`",
-        "[a](/references/a.md) and `/references/a.md`",
-        "[a](../references/a.md) and `../references/a.md`",
-        "[a](https://example.org/references/a.md)",
-        "[a](file:references/a.md)",
-        "[a](references/) and `references/` and `references`",
-        "[a](references/<topic>.md) and `references/<topic>.md`",
+        "[a](SKILL.md) and `SKILL.md` and [b](#below)",
+        "`scripts/run.py` and `LICENSE.txt` and `package.json` and `evals/evals.json`",
+        "`/references/a.md` and `../references/a.md`",
+        "[a](https://example.org/references/a.md) and [b](//example.org/a.md)",
+        "[a](file:references/a.md) and [b](mailto:me@example.org)",
+        "`references/` and `references`",
+        "`references/<topic>.md`",
         "`references/*.md` and `references/{a,b}.md` and `references/...` and `assets/$NAME`",
         "`python scripts/run.py assets/a.csv`",
         "`my references/a.md`",
@@ -73,15 +72,42 @@ def test_anything_else_names_none(body):
     assert resource_mentions(body) == []
 
 
+IN_THE_FOLDER = {"FORMS.md", "README", "templates", "python", "scripts", "notes.d", "-x.md"}
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ("See [forms](FORMS.md) and `FORMS.md`", ["FORMS.md"]),
+        ("Read `./FORMS.md` first", ["FORMS.md"]),
+        ("See [a](reference/a.md) and [b](./b.md)", ["reference/a.md", "b.md"]),
+        ("See [a](gone.md) and `gone.md`", ["gone.md"]),
+        ("Copy `templates/y.md`, not `evals/y.md`", ["templates/y.md"]),
+        ("Run `scripts/run.py` and [it](scripts/run.py)", ["scripts/run.py"]),
+        ("Written in `python`; see `python/`", ["python"]),
+        ("Read `README` and `templates` and `notes.d`", ["notes.d"]),
+        ("Read `README/`", ["README"]),
+        ("See [a](/etc/passwd) and [b](../b.md)", ["/etc/passwd", "../b.md"]),
+        ("See `templates/../../x.md`", ["templates/../../x.md"]),
+        ("See [a](references/)", ["references"]),
+        ("Call `python scripts/run.py`, `templates/*.md`, `templates/{a,b}.md`", []),
+        ("`-x.md`", ["-x.md"]),
+    ],
+)
+def test_what_is_in_the_folder_is_named_by_its_path_in_backticks_and_anything_by_a_link(
+    body, paths
+):
+    assert resource_mentions(body, IN_THE_FOLDER) == paths
+
+
 @given(
     st.lists(st.sampled_from("[ ] ( ) ` `` ``` ~~~ ! < > # : . / \n \\ a references/a".split(" ")))
 )
-def test_whatever_is_found_lies_below_the_three_folders(pieces):
+def test_whatever_is_found_is_a_path_and_comes_once(pieces):
     found = resource_mentions("".join(pieces))
     assert len(set(found)) == len(found)
     for path in found:
-        assert path.partition("/")[0] in FOLDERS
-        assert path.partition("/")[2]
+        assert path.strip("/") and "//" not in path and not path.endswith("/")
 
 
 @pytest.mark.slow

@@ -237,6 +237,46 @@ def test_a_resource_that_can_not_be_read_is_reported_and_left_out(tmp_path):
     assert all(line.endswith(". The skill is used without it.") for line in lines)
 
 
+GUIDE = """Start with [the guide](./reference/guide.md), then `FORMS.md`.
+
+- `templates/page.html`: copy it. `templates/` has more; `logo.png` goes on top.
+- `scripts/fill.py` fills a form; run `python scripts/fill.py --help`.
+- See [the old way](gone.md), [the system's](/etc/hostname), [ours](../other/SKILL.md).
+- The user's `package.json` and `evals/evals.json` stay; https://example.org/a.md is [here][h].
+
+[h]: https://example.org/a.md
+"""
+
+
+@pytest.mark.invariant
+def test_every_file_that_the_body_names_is_read_in_order_or_said_with_its_reason(tmp_path):
+    """In the shape of public skills: files of any folder, and things that are not for reading."""
+    files = {
+        "reference__guide_md": "Guide.",
+        "FORMS_md": "Forms.",
+        "templates__page_html": "<p>",
+        "scripts__fill_py": "import os",
+        "logo_png": b"\x89PNG\0",
+        "LICENSE_txt": "Free.",
+    }
+    text, lines = activated(tmp_path, GUIDE, **files)
+    assert text == (
+        GUIDE.strip() + "\n\n[Resource:reference/guide.md]\nGuide."
+        "\n\n[Resource:FORMS.md]\nForms.\n\n[Resource:templates/page.html]\n<p>"
+    )
+    where = "in the skill folder 'pdf'"
+    assert [line.removesuffix(" The skill is used without it.") for line in lines] == [
+        "'templates' of the skill 'pdf' is not read: it is a folder.",
+        f"The resource 'logo.png' {where} is not text: it has a NUL at byte 4; name a text file.",
+        "'scripts/fill.py' of the skill 'pdf' is not read: what is in scripts is for running.",
+        f"Resource not found: 'gone.md' {where} is not there; check the path.",
+        f"Path traversal blocked: '/etc/hostname' {where} leads out of the folder; name a file "
+        "inside it.",
+        f"Path traversal blocked: '../other/SKILL.md' {where} leads out of the folder; name a file "
+        "inside it.",
+    ]
+
+
 def test_all_resources_together_are_at_most_a_mebibyte(tmp_path):
     names = ["a", "b", "c", "d", "e", "f"]
     sizes = [
