@@ -111,7 +111,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
         )
     import shtab
 
-    topic_of = {flag.names[-1]: topic for topic, flags in FLAGS.items() for flag in flags}
+    known = {flag.long: (topic, flag) for topic, flags in FLAGS.items() for flag in flags}
     words = {
         "--help": (*TOPICS, "all"),
         "--tool": sorted(TOOL_REGISTRY),
@@ -127,12 +127,13 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
             action.option_strings = [
                 f"{each}=" if each.startswith("--") else each for each in action.option_strings
             ]
-        kind = _kind(name, topic_of.get(name, ""), taken)
+        topic, action.help = (known[name][0], known[name][1].said) if name else ("", None)
+        kind = _kind(name, topic, taken)
         if name in words:
             action.choices = words[name]
         elif kind:
             setattr(action, "complete", _named(kind))  # how shtab is told
-        elif taken in ("PATH", "A B") and topic_of[name] == "runs":
+        elif taken in ("PATH", "A B") and topic == "runs":
             # Of one pattern in brackets, zsh makes qualifiers.
             setattr(action, "complete", shtab.glob("*.json") | {"zsh": "_files -g '*.json'"})
         elif taken in _FILES or not name:

@@ -35,14 +35,9 @@ class Flag(NamedTuple):
     dest: str = ""
 
     @property
-    def names(self) -> list[str]:
-        """Its spellings, the long one last."""
-        return [each.rstrip(",") for each in self.written.split() if each.startswith("-")]
-
-    @property
-    def takes(self) -> str:
-        """Its value as it is written; empty for a switch."""
-        return " ".join(each for each in self.written.split() if not each.startswith("-"))
+    def long(self) -> str:
+        """Its long spelling."""
+        return "--" + self.written.partition("--")[2].split()[0]
 
     @property
     def said(self) -> str:

@@ -118,7 +118,7 @@ def _daily() -> str:
 
 def _page(topic: str) -> str:
     flags = FLAGS[topic]
-    rows = "".join(f"{_row(flag, flag.said)}    {EXAMPLES[flag.names[-1]]}\n" for flag in flags)
+    rows = "".join(f"{_row(flag, flag.said)}    {EXAMPLES[flag.long]}\n" for flag in flags)
     return f"{topic}: {TOPICS[topic]}\n\n{rows}"
 
 

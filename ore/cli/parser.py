@@ -113,7 +113,12 @@ class Parser(argparse.ArgumentParser):
         named, _, problem = message.removeprefix("argument ").partition(": ")
         name = named.rpartition("/")[2]
         topic, flag = next(
-            ((topic, each) for topic in FLAGS for each in FLAGS[topic] if name in each.names),
+            (
+                (topic, each)
+                for topic in FLAGS
+                for each in FLAGS[topic]
+                if name in _spelled(each)[0]
+            ),
             ("all", None),
         )
         what, _, value = problem.partition(": ")
@@ -165,19 +170,24 @@ def build_parser() -> Parser:
     for topic, flags in FLAGS.items():
         group = parser.add_argument_group(topic)
         for flag in flags:
-            group.add_argument(*flag.names, **_grammar(flag))
+            names, taken = _spelled(flag)
+            group.add_argument(*names, **_grammar(flag, names[-1], taken))
     return parser
 
 
-def _grammar(flag: Flag) -> dict[str, Any]:
+def _spelled(flag: Flag) -> tuple[list[str], list[str]]:
+    """Return the spellings of a flag, and the words of its value."""
+    words = flag.written.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    return names, words[len(names) :]
+
+
+def _grammar(flag: Flag, name: str, taken: list[str]) -> dict[str, Any]:
     """Return what ``argparse`` is told of a flag."""
-    found: dict[str, Any] = {"help": flag.said}
-    words = flag.takes.split()
-    if flag.dest:
-        found["dest"] = flag.dest
-    if flag.names[-1] in _TEXTS:
-        found |= {"action": _Text, "nargs": None if words else 0}
-    elif not words:
+    found: dict[str, Any] = {"dest": flag.dest} if flag.dest else {}
+    if name in _TEXTS:
+        found |= {"action": _Text, "nargs": None if taken else 0}
+    elif not taken:
         return found | {"action": "store_true"}
     elif flag.repeats:
         found |= {"action": "append", "default": []}
@@ -185,13 +195,13 @@ def _grammar(flag: Flag) -> dict[str, Any]:
         found["choices"] = flag.choices
     if flag.kind is not str:
         found["type"] = flag.kind
-    if flag.takes.startswith("["):
-        return found | {"nargs": "?", "const": flag.bare, "metavar": flag.takes[1:-1]}
-    if words[1:]:
-        several = words[1] == "..."
-        return found | {
-            "nargs": "+" if several else len(words),
-            "default": [],
-            "metavar": words[0] if several else tuple(words),
-        }
-    return found | {"metavar": flag.takes} if words else found
+    if not taken:
+        return found
+    value, *more = taken
+    if value.startswith("["):
+        return found | {"nargs": "?", "const": flag.bare, "metavar": value[1:-1]}
+    if more == ["..."]:
+        return found | {"nargs": "+", "default": [], "metavar": value}
+    if more:
+        return found | {"nargs": len(taken), "default": [], "metavar": tuple(taken)}
+    return found | {"metavar": value}

@@ -112,7 +112,7 @@ def test_a_topic_shows_its_flags_and_an_example_of_each():
         text = help_text(topic)
         assert text in help_text("all")
         for flag in flags:
-            assert f"  {flag.written}  " in text and f"    {EXAMPLES[flag.names[-1]]}\n" in text
+            assert f"  {flag.written}  " in text and f"    {EXAMPLES[flag.long]}\n" in text
         assert text.count("\n    ore ") == len(flags)
 
 

@@ -76,7 +76,7 @@ def test_the_sections_are_those_of_a_manual_page(shown):
 
 def test_the_examples_are_shown_as_they_are_typed(shown):
     for flag in (flag for flags in FLAGS.values() for flag in flags if flag.daily):
-        assert EXAMPLES[flag.names[-1]] in shown
+        assert EXAMPLES[flag.long] in shown
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 130, 141, 143])

@@ -70,7 +70,7 @@ def read_variables() -> set[str]:
 
 def flags() -> str:
     """The flags that something stands behind: a variable, or else a default."""
-    written = {flag.names[-1]: flag.written for flags in FLAGS.values() for flag in flags}
+    written = {flag.long: flag.written for flags in FLAGS.values() for flag in flags}
     rows = [(f"`{written[name]}`".replace("|", r"\|"), *behind) for name, behind in BEHIND.items()]
     return _table(("flag", "variable", "default"), rows)
 

@@ -72,8 +72,11 @@ def _sentence(text: str) -> str:
 
 def _written(flag: Flag) -> str:
     """A flag's spellings in bold, and the name of its value, or names, in italics."""
-    taken = re.sub(r"[A-Z|=]+", lambda found: italic(found[0]), flag.takes)
-    return ", ".join(map(bold, flag.names)) + (f" {taken}" if taken else "")
+    return re.sub(
+        "(-[-a-zA-Z]+)|([A-Z|=]+)",
+        lambda found: bold(found[1]) if found[1] else italic(found[2]),
+        flag.written,
+    )
 
 
 def _codes(text: str) -> list[tuple[str, str]]:
@@ -89,5 +92,5 @@ def _item(term: str, said: str) -> str:
 
 def _examples() -> str:
     daily = [flag for flags in FLAGS.values() for flag in flags if flag.daily]
-    shown = "\n".join(roff(EXAMPLES[flag.names[-1]]) for flag in daily)
+    shown = "\n".join(roff(EXAMPLES[flag.long]) for flag in daily)
     return f".nf\n{shown}\n.fi\n"
