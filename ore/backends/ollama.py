@@ -185,7 +185,7 @@ class AyaReasoner(StreamingReasoner):
         request, texts = self._request(messages)
         size: int | None = None
         looks_early = self.strict_context or self._leaves_at_once
-        with self._answering("reading the prompt") as answer:
+        with self._answering(f"waiting for {self.model_id}") as answer:
             parts = self._client.chat_parts(request, strict=self.strict_context, **self._bounds)
             with closing(parts):
                 for part in parts:

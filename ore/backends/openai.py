@@ -131,7 +131,7 @@ class OpenAIReasoner(StreamingReasoner):
             deadline=settings.deadline,
             strict=settings.strict_context,
         )
-        self._doing = "reading the prompt"
+        self._doing = f"waiting for {self.model_id}"  # it may be busy with another request
         try:
             for part in call.chat(request):
                 if text := self._take(part, answer, last):

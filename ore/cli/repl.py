@@ -11,7 +11,7 @@ from ore.cli.conversation import Conversation
 from ore.cli.options import on_or_off
 from ore.cli.parser import decode
 from ore.cli.runs import Run
-from ore.cli.terminal.asking import MORE_LABEL, PROMPT_LABEL
+from ore.cli.terminal.asking import LONGEST_LINE, MORE_LABEL, PROMPT_LABEL, LineTooLong
 from ore.cli.terminal.console import Console
 from ore.cli.turn import outcome_of_stop, take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
@@ -38,7 +38,15 @@ def loop(run: Run) -> int:
     _greet(run)
     try:
         failed = first is not None and not _turn(talk, first)
-        while not talk.is_over and (prompt := _next_prompt(talk)) is not None:
+        while not talk.is_over:
+            try:
+                prompt = _next_prompt(talk)
+            except LineTooLong as exc:
+                console.error(str(exc))
+                failed = True
+                continue
+            if prompt is None:
+                break
             if prompt.strip():
                 failed |= not _turn(talk, prompt)
     finally:
@@ -69,6 +77,13 @@ def _history_file(run: Run) -> Path | None:
 
 
 def _turn(talk: Talk, prompt: str) -> bool:
+    """Take one turn, leave a line free below it, and return whether it succeeded."""
+    has_succeeded = _attempt(talk, prompt)
+    talk.run.console.blank_line()
+    return has_succeeded
+
+
+def _attempt(talk: Talk, prompt: str) -> bool:
     """Take one turn; report a failure, or that it was dropped, and return whether it succeeded."""
     run = talk.run
     console, before = run.console, run.conversation.length
@@ -118,7 +133,7 @@ def _next_prompt(talk: Talk) -> str | None:
         console.end_line()
         if not console.typed.strip():
             console.notice("Ctrl-D or /bye leaves.")
-    except (OutputError, ReaderGoneError):
+    except (OutputError, ReaderGoneError, LineTooLong):
         raise
     except OreError as exc:
         console.error(str(exc))
@@ -135,7 +150,7 @@ def _leaves(text: str) -> bool:
 
 def _quoted(console: Console, text: str) -> str | None:
     """Read on to the closing quotes; return the text between, or None where the input ends."""
-    text = text.lstrip()
+    text, is_too_long = text.lstrip(), False
     while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:
             line = console.ask(MORE_LABEL)
@@ -147,6 +162,10 @@ def _quoted(console: Console, text: str) -> str | None:
             console.error(f"The text was dropped: the closing {QUOTES} is missing.")
             return None
         text += "\n" + _text(line)
+        if len(text) > LONGEST_LINE:
+            text, is_too_long = QUOTES + text[-len(QUOTES) :], True
+    if is_too_long:
+        raise LineTooLong
     console.remember(text)
     return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,6 +31,13 @@ NEARLY_FULL = 0.9
 
 SHOWN_APART = ("format", "thinking")
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
+
+TOO_OFTEN, RECENT = 10, 100
+"""How often the same line comes in an answer that goes round in circles, and in how many lines."""
+IN_CIRCLES = (
+    "The answer may go round in circles: one of its lines came for the tenth time. -o num_predict=N "
+    "bounds an answer."
+)
 
 _DROPPED = "Stopped: the turn was dropped."
 
@@ -109,12 +118,20 @@ def _ask(run: Run, context: Context) -> Response:
     images, after = run.asked.images, run.asked.after
     if not run.streams:
         return run.engine.execute(*given, images=images, after=after)
-    console = run.console
-    with closing(run.engine.execute_stream(*given, images=images, after=after)) as chunks:
+    console, circles = run.console, Circles()
+    stream = run.engine.execute_stream(*given, images=images, after=after)
+    with console.following_stops(), closing(stream) as chunks:
         try:
             console.begin_answer()
             while True:
-                console.chunk(next(chunks))
+                text = next(chunks)
+                if not circles.closed_by(text):
+                    console.chunk(text)
+                    continue
+                lines, end, begun = text.rpartition("\n")
+                console.chunk(lines + end)
+                console.notice(IN_CIRCLES)
+                console.chunk(begun)
         except StopIteration as end:
             response: Response = end.value
             return response
@@ -195,11 +212,12 @@ def _tell_limits(run: Run, response: Response) -> None:
         advice = "; go on with a larger one (-o num_ctx=N), or in another conversation"
     if not response.content.strip():
         notice("The answer is empty.")
+    is_told = run.streams and Circles().closed_by(response.content)
+    if not is_told and Circles().closed_by(response.content + "\n"):
+        notice(IN_CIRCLES)
     if response.metadata.get("done_reason") == "length":
-        warning(
-            "The answer was cut off by a limit: -o num_predict=N, the model's own, or the context "
-            "window."
-        )
+        limit = _limit_of((run.asked.settings.options or {}).get("num_predict"), fit, written)
+        warning(f"The answer was cut off by a limit: {limit}.")
     answered = response.metadata.get("response_model")
     if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
         warning(
@@ -227,6 +245,44 @@ def _is_same_model(asked: str, answered: str) -> bool:
         os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
     )
     return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d)?", answered) is not None
+
+
+def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
+    """Return which limit cut an answer off, as far as the counts tell; ``asked`` is num_predict."""
+    window, is_asked = fit.get("window"), isinstance(asked, int) and asked > 0
+    if is_asked and written == asked:
+        return f"-o num_predict={asked}"
+    if window and (fit.get("prompt_tokens") or 0) + written >= window:
+        return f"the context window of {window} tokens, which -o num_ctx=N makes larger"
+    if is_asked:
+        return f"-o num_predict={asked}, or the context window"
+    after = f" after {written} tokens" if written else ""
+    return f"the model's or the server's own{after}; -o num_predict=N sets another"
+
+
+class Circles:
+    """Finds out, piece by piece, that a line of an answer comes again and again."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+        self._lines: deque[str] = deque(maxlen=RECENT)
+        self._are_found = False
+
+    def closed_by(self, text: str) -> bool:
+        """Return whether with this text a line has come for the tenth time; True once only.
+
+        It must be among the last ``RECENT`` lines each time, and have a letter or a digit: a list
+        or a program repeats its short lines too.
+        """
+        if self._are_found or "\n" not in text:
+            self._begun += text
+            return False
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in map(str.strip, lines):
+            if any(map(str.isalnum, line)):
+                self._lines.append(line)
+                self._are_found |= self._lines.count(line) == TOO_OFTEN
+        return self._are_found
 
 
 def outcome_of_stop(run: Run, length_before: int) -> str:

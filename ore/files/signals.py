@@ -66,3 +66,17 @@ def _deliver(arrived: list[int]) -> None:
             signal.raise_signal(arrived.pop())
         finally:
             _deliver(arrived)
+
+
+@contextmanager
+def on_continue(call: Callable[[], None]) -> Iterator[None]:
+    """Have ``call`` called in the block whenever the process goes on after a stop (Ctrl-Z, ``fg``)."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGCONT) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGCONT, lambda *_: call())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)

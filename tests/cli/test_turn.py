@@ -9,6 +9,7 @@ import json
 import pytest
 
 from ore.cli import main
+from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 from tests.support.faults import Intercepted, in_child
@@ -305,9 +306,101 @@ def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
     assert said in result.err and bool(said) == ("not kept" in result.err)
 
 
-def test_an_answer_cut_off_by_a_limit_is_reported(ore):
-    result = ore("hi", metadata={"done_reason": "length"})
-    assert (result.code, result.out) == (0, "Paris.\n") and "cut off by a limit" in result.err
+@pytest.mark.parametrize(
+    "flags, counts, limit",
+    [
+        (["-o", "num_predict=7"], {}, "-o num_predict=7."),
+        (["-o", "num_predict=7"], {"window": 28, "prompt_tokens": 21}, "-o num_predict=7."),
+        (
+            [],
+            {"window": 28, "prompt_tokens": 21},
+            "the context window of 28 tokens, which -o num_ctx=N makes larger.",
+        ),
+        (
+            ["-o", "num_predict=99"],
+            {"window": 28, "prompt_tokens": 21},
+            "the context window of 28 tokens, which -o num_ctx=N makes larger.",
+        ),
+        (["-o", "num_predict=99"], {}, "-o num_predict=99, or the context window."),
+        (
+            ["-o", "num_predict=-1"],
+            {"window": 4096, "prompt_tokens": 21},
+            "the model's or the server's own after 7 tokens; -o num_predict=N sets another.",
+        ),
+    ],
+)
+def test_an_answer_cut_off_by_a_limit_is_reported_with_the_limit(ore, flags, counts, limit):
+    context = {"status": "complete", "window": None, "prompt_tokens": None, **counts}
+    result = ore("hi", *flags, metadata={"done_reason": "length", "context": context})
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert f"ore: warning: The answer was cut off by a limit: {limit}\n" in result.err
+
+
+ROUND = "Round and round.\n"
+
+
+@pytest.mark.parametrize("flags", [[], ["-s"]])
+@pytest.mark.parametrize(
+    "answer, is_said",
+    [
+        (ROUND * 10, True),
+        (ROUND * 9 + "Round and round.", True),
+        (ROUND * 9 + "Round and", False),
+        ("".join(f"{n}.\n  {ROUND}\n" for n in range(10)), True),
+        ("}\n" * 30, False),
+        ("".join("else:\n" + "".join(f"{n}.{m}\n" for m in range(15)) for n in range(20)), False),
+        (ROUND * 40, True),
+    ],
+    ids=[
+        "ten",
+        "nine and an open one",
+        "nine and a part",
+        "between others",
+        "braces",
+        "far apart",
+        "forty",
+    ],
+)
+def test_an_answer_that_goes_round_in_circles_is_reported_once(ore, flags, answer, is_said):
+    for pieces in ([answer], list(answer)):
+        result = ore("hi", *flags, replies=[pieces])
+        assert (result.code, result.out) == (0, answer + "\n")
+        assert result.err.count("one of its lines came for the tenth time") == is_said
+        assert ("-o num_predict=N bounds an answer" in result.err) == is_said
+    assert ore("hi", *flags, "-q", replies=[answer]).err == ""
+
+
+def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
+    both = io.StringIO()
+    backend = ScriptedBackend([[ROUND * 9 + "Round", " and round.\nRou", "nd."]])
+    console = Console(None, both, both)
+    assert main(["hi", "-s"], console, lambda *_: backend) == 0
+    shown = both.getvalue()
+    assert shown.startswith(ROUND * 10 + "The answer may go round in circles")
+    assert shown.endswith("bounds an answer.\nRound.\n")
+
+
+@pytest.mark.parametrize("terminal, code", [("", 1), ("in err", 0)])
+def test_a_line_that_is_too_long_is_skipped_and_the_next_is_asked(ore, terminal, code):
+    longest = b"x" * LONGEST_LINE
+    lines = b"one\n" + longest + b"yz\n" + b"two\n" + longest + b"\nthree\n" + longest + b"y"
+    result = ore("-i", stdin=lines, terminal=terminal, replies=["1", "2", "3", "4"])
+    assert [len(prompt) for prompt in result.prompts] == [3, 3, LONGEST_LINE, 5]
+    assert result.code == code
+    assert result.err.count("ore: A line is longer than 16 MiB, so it was skipped") == 2
+
+
+def test_a_text_in_quotes_that_is_too_long_is_dropped_to_its_closing_quotes(ore):
+    line = b"x" * (LONGEST_LINE // 2) + b"\n"
+    quoted = b'"""' + line * 3 + b'yes"""\ntwo\n'
+    result = ore("-i", stdin=quoted, terminal="in err", replies=["1"])
+    assert result.prompts == ["two"] and "longer than 16 MiB" in result.err
+
+
+def test_a_blank_line_is_between_an_answer_and_the_next_prompt_on_a_terminal(ore):
+    result = ore("-c", stdin="one\ntwo\n", replies=["1", DOWN], terminal="in out err")
+    assert result.out == "You: [AYA]: 1\n\nYou: \nYou: "
+    assert ore("-c", stdin="one\ntwo\n", replies=["1", "2"]).out == "1\n2\n"
 
 
 def test_a_closed_stdout_is_found_before_the_model_is_called():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from ore.cli.terminal.streams import Streams
@@ -20,11 +21,29 @@ MORE_LABEL = "...  "
 """The prompt inside a text of several lines."""
 
 
+LONGEST_LINE = 16 << 20
+"""Bytes: the longest line that a REPL reads."""
+_PART = 1 << 16
+"""Bytes of a line that is skipped: how many are read at once."""
+
+
+class LineTooLong(UsageError):
+    """A line is longer than ``LONGEST_LINE``; what is left of it is skipped when the next is read."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"A line is longer than {LONGEST_LINE >> 20} MiB, so it was skipped: put a long text into "
+            f"a file, for -f PATH."
+        )
+
+
 class Asking(Streams):
     """Asks on the terminal and reads what is typed, or what is piped in instead."""
 
     is_of_process = False  # whether the streams are the process's own
     _editor: LineEditor | None = None
+    _skips = False  # whether the rest of a line is to be skipped
+    _lost = False  # whether something that was typed ahead was thrown away
 
     def edit_lines(self, kept_in: Path | None, complete: Callable[[str], list[str]]) -> None:
         """Read lines through an editor with history from here on, where that is possible.
@@ -55,13 +74,21 @@ class Asking(Streams):
 
         The prompt goes to the terminal when stdin is one: to stdout, or to stderr when stdout is
         redirected.
+
+        Raises:
+            LineTooLong: It is skipped.
         """
         if self.stdin is None:
             return None
+        if self._lost:
+            self._lost = False
+            self._tell("What was typed ahead is gone: Ctrl-Z took it.")
         if self._editor is not None:
             line = self._editor.read(prompt, self._painted)
             if line is None and not self._editor.ends_its_line:
                 self.end_line()
+            if line is not None and len(line) > LONGEST_LINE:
+                raise LineTooLong
             return line
         if self.stdin_is_terminal and self.stdout_is_terminal:
             self._write(self._painted(prompt), flush=True)
@@ -71,7 +98,7 @@ class Asking(Streams):
 
     def _read_line(self, stdin: io.BufferedIOBase) -> bytes:
         try:
-            line = stdin.readline()
+            line = self._bounded_line(stdin)
         except OSError as exc:
             problem = f"stdin can't be read: {exc.strerror}."
             if not self.stdin_is_terminal:
@@ -82,14 +109,32 @@ class Asking(Streams):
             self.end_line()
         return line
 
+    def _bounded_line(self, stdin: io.BufferedIOBase) -> bytes:
+        while self._skips:
+            part = stdin.readline(_PART)
+            self._skips = bool(part) and not part.endswith(b"\n")
+        line = stdin.readline(LONGEST_LINE + 1)
+        self._skips = len(line) > LONGEST_LINE and not line.endswith(b"\n")
+        if self._skips:
+            raise LineTooLong
+        return line
+
     def hide_typing(self) -> AbstractContextManager[None]:
         """Return a context in which the terminal does not show what is typed; it is read later."""
         from ore.cli.terminal.editing import hidden_typing
 
         marks_pastes = self._editor is not None and self._editor.ends_its_line
-        return hidden_typing(
-            self.stdin, lambda mark: self._write(mark, flush=True), is_edited=marks_pastes
-        )
+
+        def lost() -> None:
+            self._lost = True
+
+        return hidden_typing(self.stdin, self._put_mark, is_edited=marks_pastes, lost=lost)
+
+    def _put_mark(self, mark: str) -> None:
+        """Send the terminal a sequence that shows nothing, past whatever is being written."""
+        with suppress(OSError, ValueError):  # the terminal is gone
+            if self.stdout is not None:
+                os.write(self.stdout.fileno(), mark.encode())
 
     def remember(self, entry: str) -> None:
         """Keep what was typed for the next time, where lines are edited."""
@@ -113,6 +158,13 @@ class Asking(Streams):
         forget_typed(self.stdin)  # what was typed before the question does not answer it
         self._tell(f"{question} [y/N] ", end="")
         return self._read_line(self.stdin).strip().lower() in (b"y", b"yes")
+
+    def blank_line(self) -> None:
+        """Leave a line free on the terminal, between an answer and the next prompt."""
+        if self.stdin_is_terminal and self.stdout_is_terminal:
+            self._write("\n", flush=True)
+        elif self.stdin_is_terminal:
+            self.end_line()
 
     def end_line(self) -> None:
         """Leave the line that the terminal's cursor stands in."""

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
@@ -19,6 +20,7 @@ from ore.cli.terminal.streams import make_blocking, redirect_to_null
 from ore.cli.terminal.text import AnswerText, amount, laid_out, list_lines, pairs, summary
 from ore.errors import ReasonerContractError
 from ore.files.neutral import neutralise
+from ore.files.signals import on_continue
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown
@@ -89,6 +91,16 @@ class Console(Asking):
             text = self._label() + self._shown.feed(text)
         if text:
             self._write(text, flush=True)
+
+    def following_stops(self) -> AbstractContextManager[None]:
+        """Return a context in which an answer goes on in a line of its own after Ctrl-Z and ``fg``."""
+
+        def begin_line() -> None:
+            for shown in (self._thought, self._shown):
+                if isinstance(shown, AnswerText):
+                    shown.is_moved = True
+
+        return on_continue(begin_line) if self.stdout_is_terminal else nullcontext()
 
     def end_answer(self) -> None:
         """Write what is left of the answer, and the newline after it."""

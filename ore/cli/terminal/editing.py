@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import signal
 import termios
 import threading
@@ -123,16 +124,23 @@ def _leave_the_line(*_: object) -> None:
 
 @contextmanager
 def hidden_typing(
-    stdin: io.BufferedIOBase | None, show: Callable[[str], None], *, is_edited: bool
+    stdin: io.BufferedIOBase | None,
+    show: Callable[[str], None],
+    *,
+    is_edited: bool,
+    lost: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Keep the terminal from showing what is typed in the block; who reads next gets it.
 
-    Ctrl-C and Ctrl-Z work as ever. A ``stdin`` that is not a terminal is left alone.
+    That is so after Ctrl-C too. Ctrl-Z stops the process with the terminal as it was before; what
+    was typed until then is thrown away, for a shell would take it for commands. A ``stdin`` that is
+    not a terminal is left alone.
 
     Args:
-        show: Writes to the terminal, at once.
+        show: Writes to the terminal, at once, also in the middle of another writing.
         is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
             marks where a paste begins and ends (bracketed paste).
+        lost: Called where Ctrl-Z threw something away.
     """
     before = _modes(stdin)
     if before is None or stdin is None:
@@ -140,13 +148,20 @@ def hidden_typing(
         return
     hidden = list(before)
     hidden[_LOCAL] &= ~(termios.ECHO | (termios.ICANON if is_edited else 0))
+    hidden[_LOCAL] |= termios.NOFLSH  # else Ctrl-C throws away what was typed
 
     def stop(*_: object) -> None:
+        if _forget(stdin):
+            lost()
+        if is_edited:
+            show(_PASTE_OFF)
         _set_modes(stdin, before)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
         signal.signal(signal.SIGTSTP, stop)
         _set_modes(stdin, hidden)
+        if is_edited:
+            show(_PASTE_ON)
 
     try:
         _set_modes(stdin, hidden)
@@ -189,4 +204,13 @@ def _set_modes(stdin: io.BufferedIOBase, modes: list[Any]) -> None:
 def forget_typed(stdin: io.BufferedIOBase) -> None:
     """Throw away what was typed and not read yet, where stdin is a terminal."""
     if _modes(stdin) is not None:
+        _forget(stdin)
+
+
+def _forget(stdin: io.BufferedIOBase) -> bool:
+    """Throw away what was typed and not read yet; return whether there was anything."""
+    with suppress(OSError, ValueError, termios.error):  # the terminal is gone
+        is_there = bool(select.select([stdin.fileno()], [], [], 0)[0])
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+        return is_there
+    return False

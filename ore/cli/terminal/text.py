@@ -44,11 +44,12 @@ class AnswerText:
 
     Attributes:
         found: Whether a label was indented.
+        is_moved: Set by whoever knows that the cursor was moved to the left edge.
     """
 
     def __init__(self, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> None:
         self.width = width
-        self.found = False
+        self.found = self.is_moved = False
         self._labels = [ascii_of(label) for label in labels]
         own = "".join(label + label.upper() for label in labels if not label.isascii())
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
@@ -63,6 +64,9 @@ class AnswerText:
 
     def feed(self, text: str) -> str:
         """Return what can be shown of the text that came so far and was not returned before."""
+        if self.is_moved:
+            self._column = self._least = self._most = 0
+            self._begins_line, self._is_cut, self.is_moved = True, False, False
         text = (self._return + text).replace("\r\n", "\n")
         self._return = "\r" if text.endswith("\r") else ""  # it may be half of a line's end
         for character in neutralise(text.removesuffix("\r")):

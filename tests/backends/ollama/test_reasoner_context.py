@@ -253,13 +253,13 @@ def test_the_phase_follows_a_streamed_turn():
 
 
 @both_ways
-def test_the_phase_while_the_server_is_silent_is_what_it_must_be_doing(streams):
+def test_the_phase_while_the_server_is_silent_says_no_more_than_is_known(streams):
     with FakeOllama(scenario=["happy", ("happy", {"wait": 0.5})]) as server:
         reasoner = AyaReasoner("llama3.2", server.url)
         answer(reasoner, HELLO, streams)
         turn = threading.Thread(target=answer, args=(reasoner, HELLO, streams))
         turn.start()
-        until(lambda: reasoner.phase() == "reading the prompt")
+        until(lambda: reasoner.phase() == "waiting for llama3.2")
         turn.join()
 
 

@@ -80,6 +80,19 @@ def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_pro
         assert "Asking again: one\ntwo\n" in plain(terminal.wait_for("Once more."))
 
 
+def test_what_is_typed_ahead_is_still_there_after_ctrl_c():
+    with OnTerminal("-i", replies=[{"slow": "Once upon "}, "Fine."]) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("Tell a story\r")
+        terminal.wait_for("upon")
+        terminal.type("typed ahead")
+        terminal.interrupt("\x03")
+        terminal.wait_for("the turn was dropped")
+        assert "typed ahead" in plain(terminal.wait_for("ahead"))
+        terminal.type("\r")
+        terminal.wait_for("Fine.")
+
+
 def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
     with OnTerminal("-i", replies=["Read.", "Again."]) as terminal:
         terminal.wait_for(ASK)
@@ -151,7 +164,7 @@ def test_words_stay_whole_in_a_terminal_that_was_resized():
         terminal.type("Go on\r")
         terminal.wait_for("[AYA]:")
         lines = plain(terminal.wait_for(ASK)).splitlines()[1:-1]
-        assert [line.strip() for line in lines[:-1]] == [("word " * 12).strip()]
+        assert [line.strip() for line in lines[:-2]] == [("word " * 12).strip()]
 
 
 @pytest.mark.skipif(shutil.which("dash") is None, reason="needs a shell that leaves modes alone")
@@ -163,15 +176,16 @@ def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
         terminal.wait_for(ASK)
         terminal.type("Go\r")
         terminal.wait_for("upon")
+        terminal.type("rm something")
         terminal.interrupt("\x1a")
-        terminal.wait_for("Stopped")
-        terminal.wait_for("$ ")  # what is typed before the prompt stands before it
+        assert b"\x1b[?2004l" in terminal.wait_for("Stopped")
+        assert "rm" not in plain(terminal.wait_for("$ "))
         terminal.type("echo $((40 + 2))\r")
         assert "echo $((40 + 2))" in plain(terminal.wait_for("\r\n42"))
         terminal.type("fg\r")
         terminal.interrupt("\x03")
         terminal.wait_for("the turn was dropped")
-        terminal.wait_for(ASK)
+        assert "What was typed ahead is gone: Ctrl-Z took it." in plain(terminal.wait_for(ASK))
         terminal.type("/bye\r")
         terminal.wait_for("$ ")
         terminal.type("exit\r")

@@ -53,12 +53,12 @@ def test_a_conversation_on_a_screen_has_nothing_ugly(tmux):
     tmux("paste-buffer", "-p")
     until(lambda: screen(tmux).endswith("two"))
     tmux("send-keys", "Enter")
-    until(lambda: screen(tmux).endswith("end\nYou:"))
+    until(lambda: screen(tmux).endswith("end\n\nYou:"))
     tmux("resize-window", "-x", "60", "-y", "30")
     tmux("send-keys", "-l", "Again?")
     until(lambda: screen(tmux).endswith("Again?"))
     tmux("send-keys", "Enter")
-    until(lambda: screen(tmux).endswith("Short.\nYou:"))
+    until(lambda: screen(tmux).endswith("Short.\n\nYou:"))
     assert screen(tmux).split("\n") == [
         "Model: scripted (scripted)",
         "ORE: a conversation. /help lists",
@@ -68,8 +68,10 @@ def test_a_conversation_on_a_screen_has_nothing_ugly(tmux):
         "[AYA]: Words are never cut in two at the",
         "edge of a terminal.",
         " You: forged ^[[2J^Mend",
+        "",
         "You: Again?",
         "[AYA]: Short.",
+        "",
         "You:",
     ]
 

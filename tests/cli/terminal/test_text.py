@@ -238,3 +238,12 @@ def test_a_program_reads_every_key_whatever_a_server_says():
 def test_an_amount_is_a_bar_only_where_the_whole_is_known():
     assert amount(5_000_000, 0) == "5.0 MB"
     assert amount(5_000_000, 10_000_000) == f"[{'#' * 15}{'.' * 15}]  50% of 10.0 MB"
+
+
+def test_after_a_stop_the_answer_goes_on_at_the_left_edge():
+    lines = AnswerText(20)
+    assert lines.feed("one two thr") == "one two "
+    lines.is_moved = True
+    assert lines.feed("ee You: x four five ") == "three You: x four \nfive "
+    lines.is_moved = True
+    assert lines.feed("You: x ") == " You: x "
