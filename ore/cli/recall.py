@@ -13,7 +13,7 @@ from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.canonical import text_digest
 from ore.artifact.sources import PERSONA, SYSTEM, kept_system_prompt, sources_of
 from ore.backends import Settings
-from ore.backends.model_options import OPTIONS, parse_options
+from ore.backends.model_options import OPTIONS, parse_keep_alive, parse_options
 from ore.cli.personas import load_persona
 from ore.cli.record import SESSION, Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
@@ -105,7 +105,19 @@ def recorded_settings(
         options = parse_options(_pairs(named))
     except UsageError as exc:
         raise ArtifactError(f"its options can't be used: {exc}") from exc
-    return Settings(options={**options, **changed}, think=think, format=schema, **more)
+    keep_alive = _recorded_keep_alive(artifact)
+    return Settings(
+        options={**options, **changed}, think=think, format=schema, keep_alive=keep_alive, **more
+    )
+
+
+def _recorded_keep_alive(artifact: ExecutionArtifact) -> float | str | None:
+    """Return how long a server was to keep the model: no part of the answer, but of its cache."""
+    kept = artifact.output.metadata.get("keep_alive")
+    try:
+        return None if kept is None else parse_keep_alive(str(kept))
+    except UsageError as exc:
+        raise ArtifactError(f"its keep_alive can't be used: {exc}") from exc
 
 
 def _recorded_schema(kept: Any) -> Any:

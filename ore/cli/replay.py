@@ -1,4 +1,8 @@
-"""``--replay``: recorded runs asked again, each with one model call, and compared with before."""
+"""``--replay``: recorded runs asked again and compared with before.
+
+Each is one model call; where only the answer is another one, a second call shows whether the server
+gives the same answer twice.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 
 from ore.artifact import read_artifact
-from ore.artifact.compare import Difference, differences, known_to_one, unified
+from ore.artifact.compare import ANSWER, Difference, differences, known_to_one, unified
 from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
@@ -30,10 +34,19 @@ from ore.types import ExecutionArtifact, Message
 COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
 """Of what ``ore.artifact.compare`` compares, what a replay does."""
 
+_FAILED = {
+    "different": "are not the same",
+    "not repeatable": "have two answers when asked twice",
+    "not run": "could not be repeated",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one artifact: ``state`` is ``"same"``, ``"different"`` or ``"not run"``.
+    """What became of one artifact.
+
+    ``state`` is ``"same"``, ``"different"``, ``"not run"``, or ``"not repeatable"``: asked twice,
+    the server gave two answers, so that nothing follows from another one than before.
 
     Attributes:
         messages: ``"embedded"`` or ``"rebuilt"``.
@@ -67,9 +80,8 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
         finally:
             _write(outcomes, console, options.json)
     states = [each.state for each in outcomes]
-    different, not_run = states.count("different"), states.count("not run")
-    found = [f"{different} of {len(states)} runs are not the same"] if different else []
-    found += [f"{not_run} of {len(states)} runs could not be repeated"] if not_run else []
+    counts = [(states.count(state), text) for state, text in _FAILED.items()]
+    found = [f"{count} of {len(states)} runs {text}" for count, text in counts if count]
     if found:
         raise CheckFailedError(f"{', and '.join(found)}: see above.")
 
@@ -108,16 +120,23 @@ class _Replay:
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
         backend = self._backend(rerun)
+        if backend.name != "ollama":
+            settings = replace(settings, keep_alive=None)
         try:
             rerun.check(backend)
             new = self._answered(old, backend, rerun.model, settings, messages)
+            outcome = self._compared(path, how, old, new)
+            if not outcome.on_purpose and [each.name for each in outcome.differences] == [ANSWER]:
+                again = self._answered(old, backend, rerun.model, settings, messages)
+                if again.output.content != new.output.content:
+                    outcome = replace(outcome, state="not repeatable")
         except (CapabilityError, ModelNotFoundError) as exc:
             if self._options.model is not None:
                 raise
             return Outcome(path, "not run", reason=str(exc))
         except (ContextTruncatedError, UsageError) as exc:
             return Outcome(path, "not run", reason=str(exc))
-        return self._compared(path, how, old, new)
+        return outcome
 
     def _backend(self, rerun: Rerun) -> Backend:
         """Return the backend that the user chose, else the one that the artifact was made with."""

@@ -45,13 +45,51 @@ def test_the_same_messages_are_sent_once_and_the_same_answer_is_0(ore, folder, f
 
 def test_another_answer_is_3_and_a_unified_diff(ore, folder):
     record(folder / "a.json", "hi", replies=["One.\nTwo."])
-    result = ore("--replay", "a.json", replies=["One.\nThree."])
-    assert result.code == 3
+    result = ore("--replay", "a.json", replies=["One.\nThree."] * 2)
+    assert (result.code, len(result.calls)) == (3, 2)
     assert result.out == (
         "--- a.json answer\n+++ replay answer\n@@ -1,2 +1,2 @@\n One.\n-Two.\n+Three.\n"
         "a.json\tdifferent\tanswer; messages rebuilt\n"
     )
     assert result.err == "ore: 1 of 1 runs are not the same: see above.\n"
+
+
+def test_a_server_that_gives_two_answers_when_asked_twice_is_not_repeatable(ore, folder):
+    record(folder / "a.json", "hi", "-o", "temperature=0", replies=["One."])
+    result = ore("--replay", "a.json", replies=["Two.", "Three."])
+    assert (result.code, len(result.calls)) == (3, 2)
+    assert rows(result.out) == {"a.json": ["not repeatable", "answer; messages rebuilt"]}
+    assert result.err == "ore: 1 of 1 runs have two answers when asked twice: see above.\n"
+
+
+@pytest.mark.parametrize("flags", [["-o", "seed=4"], ["--model", "second"]])
+def test_what_was_changed_on_purpose_is_not_asked_twice(ore, folder, flags):
+    record(folder / "a.json", "hi", replies=["One."])
+    models = ("scripted", "second")
+    result = ore("--replay", "a.json", *flags, replies=["Two.", "Three."], models=models)
+    assert (result.code, len(result.calls)) == (3, 1)
+    assert rows(result.out)["a.json"][0] == "different"
+
+
+@pytest.mark.parametrize("given, sent_again", [("0", 0.0), ("5m", "5m"), ("-1", -1.0)])
+def test_how_long_the_model_is_kept_is_sent_again(given, sent_again, ore, folder):
+    with FakeOllama() as server:
+        flags = ("--host", server.url, "--keep-alive", given)
+        record(folder / "a.json", "hi", *flags, open_backend=open_backend)
+        result = ore("--replay", "a.json", "--host", server.url, open_backend=open_backend)
+        assert result.code == 0
+        assert [chat.json["keep_alive"] for chat in server.chats] == [sent_again] * 2
+
+
+@pytest.mark.parametrize("kept", ["soon", [5], {}])
+def test_a_keep_alive_that_is_none_is_refused(kept, ore, folder):
+    record(folder / "a.json", "hi")
+    rewrite(
+        folder / "a.json", lambda document: document["output"]["metadata"].update(keep_alive=kept)
+    )
+    result = ore("--replay", "a.json")
+    assert (result.code, result.calls) == (3, [])
+    assert "keep_alive can't be used" in result.out
 
 
 def test_an_edited_persona_is_seen_where_messages_are_rebuilt_and_only_there(ore, folder, persona):
@@ -114,7 +152,7 @@ def test_what_was_changed_on_purpose_is_reported_and_is_not_a_difference(
 def test_several_artifacts_show_progress_and_end_in_a_table(ore, folder):
     for number in range(3):
         record(folder / f"{number}.json", f"ask {number}", replies=[f"answer {number}"])
-    replies = ["answer 0", "other", "answer 2"]
+    replies = ["answer 0", "other", "other", "answer 2"]
     result = ore("--replay", "0.json", "1.json", "2.json", replies=replies)
     assert result.code == 3
     assert result.err.splitlines()[:3] == ["1 of 3: 0.json", "2 of 3: 1.json", "3 of 3: 2.json"]
@@ -251,7 +289,7 @@ def test_a_schema_is_asked_with_again(ore, folder):
 
 def test_as_json(ore, folder):
     record(folder / "a.json", "hi")
-    result = ore("--replay", "a.json", "--json", replies=["No."])
+    result = ore("--replay", "a.json", "--json", replies=["No.", "No."])
     assert result.code == 3
     assert result.json == [
         {
