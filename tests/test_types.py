@@ -176,3 +176,14 @@ def test_the_contracts_load_nothing_that_opens_a_file_or_a_socket():
     loaded = set(done.stdout.split())
     assert {"ore.types", "dataclasses"} <= loaded
     assert not loaded & {"ore.files", "ore.errors", "socket", "ollama", "yaml", "argparse"}
+
+
+def test_an_artifact_as_json_shares_nothing_with_it():
+    metadata = {"nested": {"list": [1, [2.5, None]]}, "odd": {1, 2}, "pair": ([3],)}
+    made = ExecutionArtifact.from_response(Response("a", "m", metadata=metadata), "hi", "m")
+    data = made.to_dict()
+    assert data["output"]["metadata"] == metadata
+    data["output"]["metadata"]["nested"]["list"][1].append("more")
+    data["output"]["metadata"]["odd"].add(3)
+    data["output"]["metadata"]["pair"][0].append(4)
+    assert metadata == {"nested": {"list": [1, [2.5, None]]}, "odd": {1, 2}, "pair": ([3],)}

@@ -11,6 +11,7 @@ from typing import Any
 EXACT = 2**53 - 1
 """The largest integer that every reader of JSON takes for the same number."""
 
+_plain = json.JSONEncoder(ensure_ascii=False).encode
 _FIXED_DIGITS = 21  # ECMAScript writes larger numbers with an exponent
 
 
@@ -58,7 +59,7 @@ def value_or_text(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if value is None or isinstance(value, (bool, str)):
-        return json.dumps(value, ensure_ascii=False)
+        return _plain(value)
     if isinstance(value, int):
         if abs(value) > EXACT:
             raise ValueError(f"the integer {str(value)[:24]} is too large to be exact")

@@ -66,8 +66,9 @@ class Conversation:
 
     def parent(self) -> dict[str, str] | None:
         """Return what an artifact says of the last turn here that is recorded, if there is one."""
-        for message in reversed(self.session.messages if self.session is not None else []):
-            if sha256 := self._runs().get(message.id):
+        runs = self._runs()
+        for message in reversed(self.session.messages if self.session is not None and runs else []):
+            if sha256 := runs.get(message.id):
                 return {"execution_id": message.id, "sha256": sha256, "relation": "session"}
         return None
 

@@ -144,7 +144,7 @@ class ExecutionArtifact:
         }
         if self.provenance is None:
             del data["provenance"]
-        return copy.deepcopy(data)
+        return {key: _copy(value) for key, value in data.items()}
 
     @classmethod
     def from_dict(cls, data: Any) -> ExecutionArtifact:
@@ -166,3 +166,14 @@ class ExecutionArtifact:
             continuation=ExecutionArtifactContinuation(**known(data, "continuation")),
             provenance=data.get("provenance"),
         )
+
+
+def _copy(value: Any) -> Any:
+    """Return a deep copy; of JSON, which it nearly always is, several times as fast as ``copy``'s."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if type(value) is dict:
+        return {key: _copy(each) for key, each in value.items()}
+    if type(value) is list:
+        return [_copy(each) for each in value]
+    return copy.deepcopy(value)

@@ -104,7 +104,8 @@ def test_what_is_noted_goes_with_the_session(ore, folder, home):
 
 def test_notes_of_another_session_of_that_name_mean_nothing(ore, folder, home):
     turn(folder, 1)
-    (home / ".ore/sessions/talk.json").unlink()
+    for ending in ("json", "meta.json"):
+        (home / f".ore/sessions/talk.{ending}").unlink(missing_ok=True)
     assert turn(folder, 2)["provenance"]["parent"] is None
 
 
