@@ -20,8 +20,15 @@ from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
 
 HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
-STATES = (HOLDS, BROKEN, UNSEALED, NOT_READ)
 """What may be found of an artifact; one without a seal has nothing that could be checked."""
+
+
+_COUNTED = {
+    HOLDS: ("holds", "hold"),
+    BROKEN: ("is broken", "are broken"),
+    UNSEALED: ("has nothing to check", "have nothing to check"),
+    NOT_READ: ("can't be read", "can't be read"),
+}
 
 
 @dataclass
@@ -46,7 +53,7 @@ class Checked:
 
     @property
     def state(self) -> str:
-        """One of ``STATES``."""
+        """``HOLDS``, ``BROKEN``, ``UNSEALED`` or ``NOT_READ``."""
         if self.sha256 is None:
             return NOT_READ
         if self.problems:
@@ -68,6 +75,16 @@ def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list
     for child, artifact in artifacts:
         _check_parent(child, artifact, artifacts)
     return found
+
+
+def totals(found: Sequence[Checked]) -> str:
+    """Return how many artifacts there are, and what was found of them, without a full stop."""
+    states = [each.state for each in found]
+    parts = []
+    for state, (one, more) in _COUNTED.items():
+        if number := states.count(state):
+            parts.append(f"{number} {one if number == 1 else more}")
+    return f"{len(found)} artifact{'s' * (len(found) > 1)}: {', '.join(parts)}"
 
 
 def _check_ids(whole: Sequence[Pair]) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
-from ore.cli.record import artifact_of, lacks_own_text
+from ore.cli.record import artifact_of, keeps_own_text_here
 from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.types import Response
@@ -24,8 +24,7 @@ def record(
         The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
-        artifact = artifact_of(run, context, response, earlier)
-        document = encode_artifact(artifact)
+        document = encode_artifact(artifact_of(run, context, response, earlier))
     except OreError as exc:
         return None, [exc]
     data, paths = document.encode("ascii"), _paths(run, response)
@@ -40,12 +39,16 @@ def record(
     if len(errors) < len(paths) or run.options.artifact_out == "-":
         error = run.conversation.note(response.id, sha256(data).hexdigest())
         errors += [error] if error is not None else []
-    if lacks_own_text(artifact) and earlier == 0:
+    return document, errors
+
+
+def tell_what_stays_here(run: Run) -> None:
+    """Say once a conversation where only this machine has the system prompt of what was recorded."""
+    if run.conversation.length <= 2 and keeps_own_text_here(run):
         run.console.notice(
             "The artifact has the hash of its system prompt only, and nobody else has the text: "
             "--artifact-text keeps it."
         )
-    return document, errors
 
 
 def is_recorded(run: Run, response: Response) -> bool:

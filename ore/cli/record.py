@@ -16,11 +16,10 @@ from ore import __version__
 from ore.artifact import not_keepable
 from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
-from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
+from ore.artifact.sources import PERSONA, SYSTEM
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
 from ore.cli.context import Context
-from ore.cli.options import Options
 from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
 from ore.types import ExecutionArtifact, Message, Response, Session
@@ -142,7 +141,7 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
     provenance = {
         **_made_with(run.backend, run.asked.settings, run.model_id),
         "persona": run.options.persona,
-        "system_prompt": _kept_system_prompt(run.options, messages),
+        "system_prompt": _kept_system_prompt(run),
         "context": response.metadata.get("context"),
         "grants": sorted(set(run.options.grant)),
         "skills": _hashed(messages, "skill:"),
@@ -155,22 +154,21 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
     return _sealed(replace(artifact, provenance=provenance))
 
 
-def _kept_system_prompt(options: Options, messages: Sequence[Sourced]) -> str | None:
+def _kept_system_prompt(run: Run) -> str | None:
     """Return the text of the system prompt, None where none was sent or it is not to be kept."""
-    text = next((each.content for each in messages if each.source in (PERSONA, SYSTEM)), None)
-    if text is None or options.artifact_hashes_only:
+    text, options = run.engine.system_prompt, run.options
+    if not text or options.artifact_hashes_only:
         return None
     is_short = len(text.encode("utf-8")) <= LONGEST_KEPT_TEXT
     return text if is_short or options.artifact_text else None
 
 
-def lacks_own_text(artifact: ExecutionArtifact) -> bool:
+def keeps_own_text_here(run: Run) -> bool:
     """Return whether only this machine has the system prompt of a run: ORE's own is everywhere."""
-    provenance = artifact.provenance or {}
-    if provenance.get("system_prompt") is not None or provenance.get("messages") is not None:
+    text = run.engine.system_prompt
+    if not text or run.options.artifact_full or _kept_system_prompt(run) is not None:
         return False
-    sent = [sha256 for source, sha256 in hashed_sources(artifact) if source in (PERSONA, SYSTEM)]
-    return bool(sent) and sent[0] != text_digest(load_aya_system_prompt())
+    return text != load_aya_system_prompt()
 
 
 def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:

@@ -13,7 +13,7 @@ from typing import Any
 from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.fences import last_code_block
-from ore.cli.keep import is_recorded, record
+from ore.cli.keep import is_recorded, record, tell_what_stays_here
 from ore.cli.record import plan_of
 from ore.cli.runs import Run
 from ore.errors import (
@@ -196,6 +196,8 @@ def _tell(run: Run, response: Response) -> None:
             f"The {what} not kept in the session '{run.conversation.name}': later turns see the "
             f"text only."
         )
+    if run.options.artifact_out is not None or run.log is not None:
+        tell_what_stays_here(run)
     if run.options.verbose:
         shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
         run.console.metadata(response.id, response.model_id, shown)

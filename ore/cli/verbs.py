@@ -153,8 +153,7 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
             [(each.path, each.state, "; ".join(each.problems or each.notes)) for each in found]
         )
     states = [each.state for each in found]
-    totals = ", ".join(f"{states.count(s)} {s}" for s in artifacts.STATES if s in states)
-    totals = f"{len(found)} artifact{'s' * (len(found) > 1)}: {totals}"
+    totals = artifacts.totals(found)
     if {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
         raise CheckFailedError(f"{totals}. Their lines say why.")
     if artifacts.NOT_READ in states:

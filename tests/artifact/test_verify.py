@@ -24,7 +24,7 @@ def chain(folder):
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
 def test_a_pipeline_holds_in_any_order(ore, chain, order):
     result = ore("--verify", *(f"{name}.json" for name in order))
-    assert (result.code, result.err) == (0, "3 artifacts: 3 holds.\n")
+    assert (result.code, result.err) == (0, "3 artifacts: 3 hold.\n")
     assert list(rows(result.out)) == [f"{name}.json" for name in order]
     assert rows(result.out)["a.json"] == ["holds"]
     assert rows(result.out)["c.json"] == ["holds", "child of b.json"]
@@ -136,7 +136,7 @@ def test_the_last_line_has_the_totals(ore, chain):
     result = ore("--verify", "a.json", "b.json", "old.json", "missing.json")
     assert (result.code, result.err) == (
         3,
-        "ore: 4 artifacts: 1 holds, 1 broken, 1 nothing to check, 1 not read. "
+        "ore: 4 artifacts: 1 holds, 1 is broken, 1 has nothing to check, 1 can't be read. "
         "Their lines say why.\n",
     )
     assert [each["state"] for each in ore("--verify", "a.json", "b.json", "--json").json] == [
@@ -155,7 +155,7 @@ def test_what_is_not_an_artifact_is_one_line_and_3(ore, chain, data):
     result = ore("--verify", "bad.json", "a.json", "missing.json")
     found = rows(result.out)
     assert (result.code, len(result.err.splitlines())) == (3, 1)
-    assert result.err.startswith("ore: 3 artifacts: 1 holds, 1 broken, 1 not read.")
+    assert result.err.startswith("ore: 3 artifacts: 1 holds, 1 is broken, 1 can't be read.")
     assert found["bad.json"][0] == "broken" and "can't be used" in found["bad.json"][1]
     assert found["missing.json"][0] == "not read"
     assert "a.json\tholds\n" in result.out
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_reported_as_such_and_not_as_a_failed_check(ore, 
     assert last.startswith(f"{path}\tnot read\t") and why in last
     assert (result.code, result.err) == (
         1,
-        "ore: 2 artifacts: 1 holds, 1 not read. Their lines say why.\n",
+        "ore: 2 artifacts: 1 holds, 1 can't be read. Their lines say why.\n",
     )
     as_json = ore("--verify", path, "--json")
     (found,) = as_json.json
