@@ -144,7 +144,10 @@ class ExecutionArtifact:
         }
         if self.provenance is None:
             del data["provenance"]
-        return {key: _copy(value) for key, value in data.items()}
+        try:
+            return {key: _copy(value) for key, value in data.items()}
+        except RecursionError:  # too deep, or a value within itself: whoever writes it says which
+            return copy.deepcopy(data)
 
     @classmethod
     def from_dict(cls, data: Any) -> ExecutionArtifact:
