@@ -100,7 +100,7 @@ def read_confined(
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if relative.startswith("/") or ".." in parts or not parts:
         raise PermissionError(errno.EACCES, "leads out of the folder", relative)
-    shown = os.path.join(root, *parts)
+    shown = os.path.join(root, *parts).removeprefix("./")
     try:
         folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
         try:
