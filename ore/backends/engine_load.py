@@ -85,7 +85,7 @@ class EngineProcess:
             "packages": packages,
             "window": window,
             "key": key,
-            "threads": threads,
+            "threads": hardware.generating_threads(threads, size),
             "batch_threads": threads,
             "batch": _BATCH_TOKENS,
             "memory": self.memory,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
+SMALL_MODEL_BYTES = 128 << 20
 _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -27,6 +28,16 @@ def thread_count() -> int:
     usable = len(os.sched_getaffinity(0))
     physical = physical_cores(_text_of(_CPU_INFO)) or usable
     return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
+
+
+def generating_threads(threads: int, model_bytes: int) -> int:
+    """Return how many of ``threads`` generate best with a model of a size; all read a prompt.
+
+    Threads that sleep while they wait (``OMP_WAIT_POLICY=passive``) are woken some hundred times a
+    token, which takes longer than what a second one saves a small model. On two cores one thread
+    generated 62 tokens a second of a model of 98 MB, two 36; of one of 180 MB 27 and 42.
+    """
+    return 1 if model_bytes < SMALL_MODEL_BYTES else threads
 
 
 def physical_cores(cpu_info: str) -> int:

@@ -6,7 +6,16 @@ import os
 
 import pytest
 
-from ore.backends.hardware import missing_features, physical_cores, quota_cores, thread_count
+from ore.backends.engine_load import EngineProcess
+from ore.backends.hardware import (
+    SMALL_MODEL_BYTES,
+    generating_threads,
+    missing_features,
+    physical_cores,
+    quota_cores,
+    thread_count,
+)
+from ore.backends.http import Deadline
 
 MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
 TWO_CORES_FOUR_THREADS = "".join(
@@ -68,3 +77,29 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
         assert thread_count() == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize(
+    "threads, size, generating",
+    [
+        (2, 98_362_432, 1),
+        (8, SMALL_MODEL_BYTES - 1, 1),
+        (2, SMALL_MODEL_BYTES, 2),
+        (8, 40 << 30, 8),
+        (1, 40 << 30, 1),
+    ],
+)
+def test_a_small_model_generates_with_one_thread_and_a_large_one_with_all(
+    threads, size, generating
+):
+    assert generating_threads(threads, size) == generating
+
+
+@pytest.mark.embedded
+def test_the_small_model_reads_with_all_threads_and_generates_with_one(model_dir, monkeypatch):
+    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
+    sent = []
+    monkeypatch.setattr(EngineProcess, "_start", lambda self, asked: sent.append(asked))
+    monkeypatch.setattr(EngineProcess, "_wait", lambda *_: None)
+    EngineProcess(next(model_dir.glob("*.gguf")), 512, "key", Deadline(None)).end()
+    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (1, 2)
