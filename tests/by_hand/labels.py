@@ -23,6 +23,7 @@ from ore.cli.terminal.text import laid_out
 
 WIDTH = 40
 BATCH = 4000
+FENCES = 10  # that a batch makes, each below what is rendered at most
 LABELS = ("You:", "[AYA]:")
 SHAPES = {
     "before": lambda c, label: f"{c}{label} x",
@@ -93,7 +94,9 @@ def shown(text: str, rendered: bool) -> str:
     from ore.cli.terminal.markdown import Markdown
 
     blocks = Markdown(WIDTH, has_colour=True)
-    return blocks.feed(text) + blocks.end()
+    lines = blocks.feed(text) + blocks.end()
+    assert not blocks.is_plain, "it was too much to render"
+    return lines
 
 
 def main() -> int:
@@ -112,7 +115,8 @@ def main() -> int:
                     batch = points[start : start + BATCH]
                     texts = [make(c, LABELS[ord(c) % 2]) for c in batch]
                     if wanted.rendered:
-                        texts = ["~~~text\n" + "\n".join(texts) + "\n~~~\n", *texts[::40]]
+                        fenced = ["\n".join(texts[at::FENCES]) for at in range(FENCES)]
+                        texts = [*(f"~~~text\n{each}\n~~~\n" for each in fenced), *texts[::40]]
                     rows = pane.rows("\n".join(shown(text, wanted.rendered) for text in texts))
                     looked += len(rows)
                     found = list(filter(is_forged, rows))
