@@ -12,7 +12,7 @@ from ore.backends.model_options import parse_options
 from ore.cli.conversation import Conversation
 from ore.cli.options import Options
 from ore.cli.personas import load_persona
-from ore.cli.prompt import UNNAMED, Asked
+from ore.cli.prompt import AYA, UNNAMED, Asked
 from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, UsageError
 from ore.files.neutral import one_line
 from ore.store.beginnings import Beginning
@@ -59,6 +59,13 @@ def as_begun(
     if said:
         notice(one_line(f"'{name}' goes on as it was begun: {', '.join(said)}. Flags change it."))
     return replace(options, **changed), asked
+
+
+def speaker_of(begun: Beginning | None) -> str:
+    """Return whose answers a session holds, as their label says; Aya's where nothing is known."""
+    if begun is None or (begun.persona is None and begun.system is None):
+        return AYA
+    return begun.persona or UNNAMED
 
 
 def beginning_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
-from ore.cli.beginning import described
+from ore.cli.beginning import described, speaker_of
 from ore.cli.options import Options
 from ore.cli.terminal.asking import PROMPT_LABEL
 from ore.cli.terminal.console import Console
@@ -52,9 +52,10 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
     if options.json:
         console.json({**asdict(session), "messages": [_data(m) for m in session.messages]})
         return
+    begun = _beginning(console, store, name)
+    console.answers_as(speaker_of(begun))
     labels = {"user": PROMPT_LABEL, "assistant": console.answer_label}
     parts = [(labels[message.role], message.content) for message in session.messages]
-    begun = _beginning(console, store, name)
     about = _about(session) + (f" with {described(begun)}" if begun is not None else "")
     console.transcript(f"{name}: {about}", parts)
 
@@ -113,7 +114,8 @@ def _export(options: Options, console: Console, store: FileSessionStore) -> None
         parts[1] += f" with {described(begun)}"
         parts += ["## System prompt", begun.system] if begun.system else []
     for message in session.messages:
-        parts += ["## You" if message.role == "user" else "## Aya", message.content]
+        speaker = "You" if message.role == "user" else speaker_of(begun)
+        parts += [f"## {speaker[0].upper()}{speaker[1:]}", message.content]
     console.document("\n\n".join(parts))
 
 

@@ -148,3 +148,21 @@ def test_a_resumed_session_shows_the_last_answer_with_the_same_label(ore, person
     flags = ["--session", "trip", "--persona", "critic"]
     result = ore(*flags, stdin="", terminal="in out err")
     assert "You: hi\n[CRITIC]: Paris.\n" in result.err
+
+
+@pytest.mark.parametrize(
+    "flags, label, heading",
+    [
+        (["--persona", "critic"], "[CRITIC]: ", "## Critic"),
+        (["--system", "Be brief."], "[ANSWER]: ", "## Answer"),
+        (["--no-system"], "[ANSWER]: ", "## Answer"),
+        ([], "[AYA]: ", "## Aya"),
+    ],
+)
+def test_a_session_goes_on_and_is_shown_with_the_label_it_was_begun_with(
+    ore, personas, flags, label, heading
+):
+    ore("hi", "--session", "trip", *flags)
+    assert ore("more", "--session", "trip", terminal="out").out == f"{label}Paris.\n"
+    assert f"You: hi\n\n{label}Paris.\n" in ore("--show-session", "trip").out
+    assert f"## You\n\nhi\n\n{heading}\n\nParis." in ore("--export-session", "trip").out
