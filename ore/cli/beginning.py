@@ -33,8 +33,10 @@ def as_begun(
         ModelNotFoundError: The model is a file, which only the user may choose.
     """
     store, name = conversation.store, conversation.source
-    begun = store.beginning(name) if store is not None and name is not None else None
-    if begun is None or store is None or name is None:
+    if store is None or name is None or conversation.source_id is None:  # it begins now
+        return options, asked
+    begun = store.beginning(name)
+    if begun is None:
         return options, asked
     if begun.id != conversation.source_id:
         raise InvalidSessionError(

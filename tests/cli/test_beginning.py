@@ -183,6 +183,18 @@ def test_showing_and_exporting_say_what_it_was_begun_with(ore, begun):
     assert "\n\n## System prompt\n\nBe brief.\n\n## You\n" in ore("--export-session", "other").out
 
 
+@pytest.mark.parametrize("left", [None, b"{", b'{"id": "other", "model": "gone"}'])
+def test_what_a_session_that_is_gone_has_left_is_not_used(ore, begun, left):
+    (begun / "trip.json").unlink()
+    if left is not None:
+        (begun / "trip.meta.json").write_bytes(left)
+    result = ore("-S", "trip", "Where?", **MODELS)
+    assert (result.code, result.backend.engine.model_id) == (0, "scripted")
+    assert ("is not kept, but its turns are" in result.err) == (left == b"{")
+    if left != b"{":
+        assert json.loads((begun / "trip.meta.json").read_text())["model"] == "scripted"
+
+
 def test_a_turn_that_failed_begins_nothing(ore, home):
     assert ore("-S", "trip", "Where?", models=()).code == 1
     assert not list((home / ".ore/sessions").glob("trip*"))
