@@ -13,6 +13,7 @@ from ore.types import ExecutionArtifact
 
 _NAMED = {"skills": "skill:", "tools": "tool:", "files": "file:"}
 _SHORT = 12
+_MOST_LISTED = 100
 
 
 def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
@@ -80,10 +81,7 @@ def as_markdown(run: dict[str, Any]) -> str:
     lines += _parameters(run["options"])
     lines += [f"- Permissions: {_codes(run['grants'])}"] if run["grants"] else []
     for kind in _NAMED:
-        for each in run[kind]:
-            lines.append(
-                f"- {kind.capitalize()[:-1]}: {_code(each['name'])}{_digest(each['sha256'])}"
-            )
+        lines += _listed(kind, run[kind])
     lines += [f"- Images: {_codes(run['images'])}"] if run["images"] else []
     earlier = run["earlier_messages"]
     lines += [f"- Earlier messages of its session: {earlier}"] if earlier else []
@@ -96,6 +94,15 @@ def as_markdown(run: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _listed(kind: str, entries: list[dict[str, str]]) -> list[str]:
+    more = len(entries) - _MOST_LISTED
+    lines = [
+        f"- {kind.capitalize()[:-1]}: {_code(each['name'])}{_digest(each['sha256'])}"
+        for each in entries[:_MOST_LISTED]
+    ]
+    return [*lines, f"- And {more} more {kind}"] if more > 0 else lines
+
+
 def _where(run: dict[str, Any]) -> list[str]:
     places = [run[key] for key in ("backend", "server_version") if run[key] is not None]
     lines = [f"- Backend: {' '.join(map(_code, places))}"] if places else []
@@ -106,10 +113,8 @@ def _where(run: dict[str, Any]) -> list[str]:
 def _parameters(options: Any) -> list[str]:
     if not isinstance(options, dict):
         return []
-    pairs = [_code(f"{key}={value}") for key, value in options.items()]
-    return [
-        f"- Parameters: {', '.join(pairs) or 'none were given; the defaults of the model hold'}"
-    ]
+    pairs = [f"{key}={value}" for key, value in options.items()]
+    return [f"- Parameters: {_codes(pairs) or 'none were given; the defaults of the model hold'}"]
 
 
 def _system_section(system: dict[str, Any] | None) -> list[str]:
@@ -138,7 +143,11 @@ def _code(value: Any) -> str:
 
 
 def _codes(values: Any) -> str:
-    return ", ".join(map(_code, values)) if isinstance(values, list) else _code(values)
+    if not isinstance(values, list):
+        return _code(values)
+    more = len(values) - _MOST_LISTED
+    last = [f"and {more} more"] if more > 0 else []
+    return ", ".join([*map(_code, values[:_MOST_LISTED]), *last])
 
 
 def _digest(sha256: Any) -> str:

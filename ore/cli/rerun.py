@@ -83,7 +83,7 @@ def find_model(
         here = _installed_as(name, digest)
         if here is not None:
             return Rerun(here, _EMBEDDED)
-    if _is_file(name):
+    if _is_file(name) and recorded != "ollama":
         raise ArtifactError(f"{source} {_file_problem(name, recorded, digest)}")
     goes_back = follows and not chosen and recorded in RECORDED_BACKENDS
     return Rerun(name, recorded if goes_back else options.backend)

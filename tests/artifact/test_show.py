@@ -140,3 +140,13 @@ def test_odd_provenance_is_shown_as_it_is(ore, folder, run, key, value):
     rewrite(folder / "run.json", lambda d: d["output"]["metadata"].update(images=value))
     for more in ([], ["--json"]):
         assert ore("--show", "run.json", *more).code == 0
+
+
+def test_a_long_list_is_cut(ore, folder, run):
+    entry = {"source": "file:x", "sha256": "0" * 64}
+    options = {f"o{number}": 1 for number in range(150)}
+    rewrite(folder / "run.json", lambda d: d["provenance"].update(sources=[entry] * 5000))
+    rewrite(folder / "run.json", lambda d: d["provenance"].update(options=options))
+    page = ore("--show", "run.json").out
+    assert "- And 4900 more files\n" in page and "`o99=1`, and 50 more\n" in page
+    assert len(ore("--show", "run.json", "--json").json["files"]) == 5000

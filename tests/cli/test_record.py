@@ -15,6 +15,7 @@ from ore.backends.ollama_client import OllamaClient
 from ore.cli.record import LONGEST_KEPT_TEXT
 from ore.core import load_aya_system_prompt
 from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import ScriptedBackend
 from tests.support.runs import record, rewrite, sha256
 
 KEYS = (
@@ -163,6 +164,19 @@ def test_no_number_or_text_of_a_server_takes_the_seal_off(ore, path, value, kept
     assert breaks(document) == [] and ore("--verify", str(path)).code == 0
     rewrite(path, lambda d: d["output"].update(content="No."))
     assert ore("--verify", str(path)).code == 3
+
+
+def test_no_version_or_digest_of_a_server_takes_the_seal_off(ore, path):
+    class Odd(ScriptedBackend):
+        def provenance(self, model_id):
+            return {"server_version": "1\ud83d", "model_digest": 2**60}
+
+    ore("hi", "--artifact-out", str(path), open_backend=lambda *_: Odd(["Paris."]))
+    found = json.loads(path.read_text())["provenance"]
+    assert (found["server_version"], found["model_digest"]) == ('"1\\ud83d"', str(2**60))
+    assert ore("--verify", str(path)).code == 0
+    again = ore("--replay", str(path), open_backend=lambda *_: Odd(["Paris."]))
+    assert again.code == 0
 
 
 def test_a_server_s_own_numbers_do_not_take_the_seal_off(ore, server, path):

@@ -143,6 +143,16 @@ def test_a_run_of_a_server_s_model_that_is_named_like_a_file_can_be_replayed(
     assert result.code == 1 and "--backend openai" in result.err
 
 
+def test_a_name_of_ollama_s_may_end_like_a_file_s(ore, folder):
+    record(folder / "run.json", "hi")
+    for name in ("hf.co/someone/tiny:Q4.gguf", "mine.gguf"):
+        for key in ("input", "output"):
+            rewrite(folder / "run.json", lambda d, key=key, name=name: d[key].update(model_id=name))
+        rewrite(folder / "run.json", lambda d: d["provenance"].update(backend="ollama"))
+        assert ore("--replay", "run.json", models=(name,)).code == 0
+        assert ore("--artifact-in", "run.json", models=(name,)).code == 0
+
+
 def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     (folder / "notes.txt").write_text("a note")
     flags = ["--skill", "writing", "--tool", "echo", "-f", "notes.txt", "--system", "Rhyme."]
