@@ -206,6 +206,7 @@ def test_last_is_the_newest_run_wherever_a_path_is_asked_for(ore, two, folder):
     assert result.code == 0 and result.json[0]["path"] == str(new)
     for order in (["--last", str(old)], [str(old), "--last"]):
         assert f"{new} answer" in ore("--diff", *order).out
+    assert json.loads(new.read_text())["execution_id"] in ore("--show", "--last").out
     assert ore("--artifact-in", "--last").prompts == ["Q2"]
 
 
