@@ -19,7 +19,7 @@ from socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from typing import Any
 
 from ore.backends.engine_load import EngineProcess
-from ore.backends.http import REFUSAL_LIMIT, Deadline, shorten
+from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline, TooLarge, shorten
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -163,7 +163,7 @@ class Engine:
     def _ask(self, path: str) -> Any:
         with closing(_Connection(self._process.socket, timeout=_ASK_SECONDS)) as connection:
             connection.request("GET", path, headers=self._headers)
-            return json.loads(connection.getresponse().read())
+            return json.loads(connection.getresponse().read(REPLY_LIMIT))
 
     def _refusal(self, body: bytes) -> BackendError:
         error = _refusal_error(body)
@@ -210,7 +210,9 @@ def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generato
     """Yield the events of a stream of server-sent events, up to its end mark."""
     while True:
         before_read()
-        line = response.readline()
+        line = response.readline(LINE_LIMIT)
+        if len(line) >= LINE_LIMIT:  # the file has a token as long as that
+            raise TooLarge("an event", LINE_LIMIT)
         if not line.endswith(b"\n"):
             raise HTTPException("the stream has no end")
         field, _, value = line.rstrip(b"\n").partition(b": ")

@@ -32,29 +32,27 @@ def run(*args: str, stdin: bytes = b"", cwd=None) -> Ended:
     return end(subprocess.Popen([*COMMAND, *args], env=env, cwd=cwd, **pipes), stdin)
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("Hi",),
-        ("Hi", "--stream"),
-        ("Hi", "--session", "s"),
-        ("Hi", "--artifact-out", "run.json"),
-        ("Hi", "--deadline", "60", "--timeout", "60"),
-        (),
-        ("-c",),
-        ("--session", "s"),
-    ],
-    ids=lambda args: " ".join(args) or "piped",
-)
-@pytest.mark.parametrize("server", [FakeOllama, FakeOpenAI])
-def test_every_mode_answers_without_a_thread(tmp_path, args, server):
-    backend = "openai" if server is FakeOpenAI else "ollama"
+def check(server, backend: str, args: tuple[str, ...], folder) -> None:
     with server() as fake:
-        stdin = b"" if args and args[0] == "Hi" else b"Hello\n"
-        flags = ("--backend", backend, "--host", fake.url)
-        done = run(*args, *flags, stdin=stdin, cwd=tmp_path)
+        stdin = b"" if args[:1] == ("Hi",) else b"Hello\n"
+        done = run(*args, "--backend", backend, "--host", fake.url, stdin=stdin, cwd=folder)
     assert (done.code, "Traceback" in done.err) == (0, False), done.err
     assert done.out.strip()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("Hi", "--session", "s"), ("Hi", "--artifact-out", "run.json"), (), ("--session", "s")],
+    ids=lambda args: " ".join(args) or "piped",
+)
+def test_every_mode_answers_without_a_thread(tmp_path, args):
+    check(FakeOllama, "ollama", args, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("args", [("Hi",), ("-c",)], ids=lambda args: args[0])
+def test_the_openai_backend_needs_no_thread(tmp_path, args):
+    check(FakeOpenAI, "openai", args, tmp_path)
 
 
 def test_a_terminal_gets_its_answer_without_a_waiting_line(home):

@@ -18,7 +18,15 @@ CHATML = (
 )
 EMBEDDING, FEED, HEADS, WINDOW = 32, 64, 2, 8192
 FLOAT32, ALIGNMENT = 0, 32
-UINT32, FLOAT, BOOL, STRING, ARRAY, INT32 = 4, 6, 7, 8, 9, 5
+UINT16, UINT32, INT32, FLOAT, BOOL, STRING, ARRAY = 2, 4, 5, 6, 7, 8, 9
+
+
+class Short(int):
+    """A whole number of 16 bits, as a split model's keys are."""
+
+
+class Signed(int):
+    """A whole number of 32 bits with a sign."""
 
 
 def text(value: str) -> bytes:
@@ -36,6 +44,10 @@ def entry(name: str, value: Any) -> bytes:
         return key(name, STRING, text(value))
     if isinstance(value, bool):
         return key(name, BOOL, struct.pack("<?", value))
+    if isinstance(value, Short):
+        return key(name, UINT16, struct.pack("<H", value))
+    if isinstance(value, Signed):
+        return key(name, INT32, struct.pack("<i", value))
     if isinstance(value, int):
         return key(name, UINT32, struct.pack("<I", value))
     if isinstance(value, float):
@@ -101,15 +113,31 @@ def tiny_model(**changes: Any) -> bytes:
     named = {name.replace("__", "."): value for name, value in changes.items()}
     new = {name: value for name, value in named.items() if name not in METADATA}
     metadata = {**new, **{name: named.get(name, value) for name, value in METADATA.items()}}
-    keys = [entry(name, value) for name, value in metadata.items() if value is not None]
-    noise, infos, data = random.Random(7), b"", b""
-    for name, shape in SHAPES.items():
+    return _file({name: value for name, value in metadata.items() if value is not None}, [*SHAPES])
+
+
+def _file(metadata: dict[str, Any], tensors: list[str]) -> bytes:
+    keys = [entry(name, value) for name, value in metadata.items()]
+    infos, data = b"", b""
+    for name in tensors:
+        shape, noise = SHAPES[name], random.Random(name)
         infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
         size = shape[0] * (shape[1] if len(shape) > 1 else 1)
         numbers = array("f", [1.0 if len(shape) == 1 else noise.gauss(0, 0.2) for _ in range(size)])
         data += numbers.tobytes() + bytes(-len(numbers.tobytes()) % ALIGNMENT)
-    whole = head(*keys, tensors=len(SHAPES)) + infos
+    whole = head(*keys, tensors=len(tensors)) + infos
     return whole + bytes(-len(whole) % ALIGNMENT) + data
+
+
+def write_split_model(folder: Path, name: str, parts: int = 2) -> list[Path]:
+    """Write a model in several files: all keys in the first, each with some of the tensors."""
+    paths = [folder / f"{name}-{n:05}-of-{parts:05}.gguf" for n in range(1, parts + 1)]
+    names = list(SHAPES)
+    for number, path in enumerate(paths):
+        split = {"no": Short(number), "count": Short(parts), "tensors.count": Signed(len(SHAPES))}
+        keys = {f"split.{key}": value for key, value in split.items()}
+        path.write_bytes(_file({**(METADATA if number == 0 else {}), **keys}, names[number::parts]))
+    return paths
 
 
 def write_model(path: Path, **changes: Any) -> Path:

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from ore.backends.engine import _parsed, _refusal_error, _timeout_error
-from ore.backends.http import Deadline
+from ore.backends.http import Deadline, TooLarge
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
 ONE = b'data: {"n":1}\n\n'
@@ -135,3 +135,8 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
 def test_an_error_reply_becomes_a_sentence(body, kind, said):
     error = _refusal_error(body)
     assert type(error) is kind and said in str(error)
+
+
+def test_a_line_without_an_end_is_read_no_further_than_its_limit():
+    with answering(b"data: " + b"x" * (2 << 20)) as (response, sock), pytest.raises(TooLarge):
+        events(response, sock)

@@ -21,7 +21,7 @@ from ore.errors import (
     IncompleteAnswerError,
 )
 from ore.types import Message
-from tests.support.gguf import CHATML, tiny_model, write_model
+from tests.support.gguf import CHATML, tiny_model, write_model, write_split_model
 from tests.support.process import run, start, until
 
 pytestmark = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def test_a_model_that_is_written_for_a_test_answers(tmp_path):
 @pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
 def test_a_template_without_an_end_meets_the_deadline(tmp_path, text):
     with pytest.raises(BackendTimeoutError, match="deadline"):
-        ask(template(tmp_path, text), TRAP, deadline=1.0)
+        ask(template(tmp_path, text), TRAP, deadline=0.5)
 
 
 def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch):
@@ -92,6 +92,7 @@ def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_pat
         ask(template(tmp_path, trap(LOOP)), TRAP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LARGE, trap(LARGE)], ids=["at the load", "in a turn"])
 def test_a_template_that_makes_large_text_gets_no_more_memory(tmp_path, text, monkeypatch):
     monkeypatch.setattr(engine_load, "_SPARE_BYTES", 200 << 20)
@@ -194,6 +195,11 @@ def test_a_model_for_embeddings_is_refused(tmp_path, name, value):
         ask(path)
 
 
+def test_a_split_model_answers_as_the_whole_one_does(tmp_path):
+    first = write_split_model(tmp_path, "m", 3)[0]
+    assert ask(first).content == ask(write_model(tmp_path / "whole.gguf")).content
+
+
 @pytest.mark.parametrize(
     "part, said", [(1, r"m-00002-of-00002.gguf is not beside it"), (2, "is part 2 of 2 of a split")]
 )
@@ -217,6 +223,7 @@ def test_a_session_is_whole_after_a_turn_that_crashed_the_engine(tmp_path, home)
     assert len(json.loads(file.read_bytes())["messages"]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
 @pytest.mark.parametrize(
     "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, 137)]
