@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 
 from ore.backends import PREFERRED_MODELS as PREFERRED_MODELS
-from ore.backends import choose_default
+from ore.backends import choose_default as choose_default
 from ore.backends.address import Host, as_host
 from ore.backends.ollama_client import OllamaClient
 
@@ -28,7 +28,7 @@ def fetch_models(host: str | Host | None = None) -> list[str]:
 def default_model(host: str | Host | None = None) -> str | None:
     """Return the model to use when none is named: ``ORE_MODEL``, else ``choose_default``'s choice.
 
-    Where ``ORE_MODEL`` is set, nobody is asked whether that model is there.
+    A model for embeddings alone is never chosen. Where ``ORE_MODEL`` is set, nobody is asked whether that model is there.
 
     Args:
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.
@@ -37,5 +37,7 @@ def default_model(host: str | Host | None = None) -> str | None:
         UsageError: ``host``, or ``OLLAMA_HOST``, is not an address.
         BackendError: The server does not answer, or not as Ollama does.
     """
-    named = os.environ.get("ORE_MODEL", "").strip()
-    return named or choose_default(fetch_models(host))
+    if named := os.environ.get("ORE_MODEL", "").strip():
+        return named
+    with closing(OllamaClient(as_host(host))) as client:
+        return client.default_model()

@@ -6,19 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import Settings
+from ore.backends import Model, Settings
 from ore.backends.address import Host
+from ore.backends.choice import open_backend
 from ore.backends.ollama import OllamaBackend
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
 from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
 
 
 @pytest.mark.parametrize(
     "names, chosen",
     [
         ([], None),
-        (["phi:latest", "gemma"], "phi:latest"),
+        (["phi:latest", "gemma"], "gemma"),  # by name: not the one that was fetched last
+        (["zeta", "Beta", "alpha:2b"], "alpha:2b"),
         (["qwen2.5", "llama2", "mistral", "llama3", "llama3.1", "llama3.2"], "llama3.2"),
         (["qwen2.5", "llama2:7b"], "llama2:7b"),
         (["phi", "qwen2.5:0.5b"], "qwen2.5:0.5b"),
@@ -52,7 +55,7 @@ def test_the_default_is_always_one_of_the_names(names):
 def test_names_come_as_the_server_gives_them_and_in_its_order():
     with FakeOllama(models=("b:1", "A:latest", "c:Q4")) as server:
         assert fetch_models(server.url) == ["b:1", "A:latest", "c:Q4"]
-        assert default_model(server.url) == "b:1"
+        assert default_model(server.url) == "A:latest"
 
 
 def test_the_host_may_come_from_the_environment(monkeypatch):
@@ -102,3 +105,78 @@ def test_the_backend_hands_its_settings_to_the_reasoner():
     reasoner = OllamaBackend("box:1").reasoner("m", settings)
     assert (reasoner.model_id, str(reasoner.host)) == ("m", "http://box:1")
     assert (reasoner.timeout, reasoner.deadline, reasoner.strict_context) == (3.0, 9.5, True)
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["newer", "older"])
+@pytest.mark.parametrize(
+    "models, chosen",
+    [
+        ({"a-embed:latest": ["embedding"], "small:1b": ["completion"]}, "small:1b"),
+        ({"a-embed:latest": ["embedding"]}, None),
+        ({"a-embed:latest": ["embedding"], "llama3.2:1b": ["completion"]}, "llama3.2:1b"),
+    ],
+)
+def test_a_model_for_embeddings_alone_is_never_the_default(models, chosen, lists):
+    with FakeOllama(models=tuple(models)) as server:
+        server.ollama.able = models
+        server.ollama.lists_abilities = lists
+        assert default_model(server.url) == chosen
+        assert OllamaBackend(server.url).default_model() == chosen
+        assert OllamaBackend(server.url, "a-embed").default_model() == "a-embed"
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["newer", "older"])
+def test_a_model_is_listed_with_what_is_known_of_it(lists):
+    with FakeOllama(models=("llama3.2:latest", "nomic:v1")) as server:
+        server.ollama.able = {"nomic:v1": ["embedding"], "llama3.2:latest": ["completion", "tools"]}
+        server.ollama.lists_abilities = lists
+        server.ollama.context_length = 8192
+        found = OllamaBackend(server.url).described()
+        asked = [seen.path for seen in server.requests]
+    known = {"size": 2_019_393_189, "parameters": "3.2B", "quantization": "Q4_K_M", "window": 8192}
+    assert found == [
+        Model("llama3.2:latest", **known, capabilities=("completion", "tools")),
+        Model("nomic:v1", **known, capabilities=("embedding",)),
+    ]
+    assert asked == ["/api/tags"] + [] if lists else ["/api/tags", "/api/show", "/api/show"]
+
+
+@pytest.mark.parametrize("scenario", ["show-old", "show-bare", "not-found-text"])
+def test_what_a_server_does_not_say_of_its_models_is_left_out(scenario):
+    with FakeOllama(scenario=scenario, on="/api/show") as server:
+        found = OllamaBackend(server.url).described()
+    assert [model.can_answer for model in found] == [True, True]
+    assert found[0].capabilities is None
+
+
+@pytest.mark.parametrize(
+    "models, flags, environ, told",
+    [
+        (("zeta:1b", "beta:latest"), (), {}, "The model beta:latest answers"),
+        (("zeta:1b", "beta:latest"), ("--model", "zeta:1b"), {}, ""),
+        (("zeta:1b", "beta:latest"), (), {"ORE_MODEL": "zeta:1b"}, ""),
+        (("zeta:1b", "beta:latest"), ("-q",), {}, ""),
+        (("beta:latest", "llama3.2:1b"), (), {}, ""),
+    ],
+)
+def test_where_no_preferred_model_is_there_it_is_said_which_answers_in_pipes_too(
+    models, flags, environ, told, monkeypatch
+):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with FakeOllama(models=models) as server:
+        result = run_ore("hi", "--host", server.url, *flags, open_backend=open_backend)
+    assert (result.code, result.out) == (0, "Paris.\n")
+    assert result.err.startswith(told) and bool(result.err) is bool(told)
+
+
+def test_a_model_for_embeddings_is_listed_as_one():
+    with FakeOllama(models=("embed:latest", "llama3.2:1b")) as server:
+        server.ollama.able = {"embed:latest": ["embedding"]}
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["embed:latest", "embeddings only"],
+        ["llama3.2:1b", "default"],
+    ]
+    assert [row[-1] for row in rows] == ["embedding", "completion"]

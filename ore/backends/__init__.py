@@ -18,6 +18,33 @@ from ore.types import Message, Response
 PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
 """Which model answers when none is named, best first, as Ollama names them."""
 
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is there, and what is known of it.
+
+    Attributes:
+        name: Its name, as the backend lists it.
+        size: The bytes of its file.
+        parameters: How many parameters it has, as its server writes it (``"3.2B"``).
+        quantization: How its numbers are stored (``"Q4_K_M"``).
+        window: The largest context window, in tokens.
+        capabilities: What it can do, as Ollama names it (``"completion"``, ``"vision"``).
+    """
+
+    name: str
+    size: int | None = None
+    parameters: str | None = None
+    quantization: str | None = None
+    window: int | None = None
+    capabilities: tuple[str, ...] | None = None
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether it answers prompts; one for embeddings alone does not."""
+        return self.capabilities is None or "completion" in self.capabilities
+
+
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the bytes there are and the bytes expected (0: not known)."""
 
@@ -76,9 +103,21 @@ class Backend(ABC):
             BackendError: The backend does not answer.
         """
 
+    def described(self) -> list[Model]:
+        """Return what is known of each model that is there, in the order of ``models``.
+
+        Raises:
+            BackendError: The backend does not answer.
+        """
+        return [Model(name) for name in self.models()]
+
     @abstractmethod
     def default_model(self) -> str | None:
         """Return the model to use when none is named, or None when there is none."""
+
+    def about_default(self, model_id: str) -> str | None:
+        """Return the sentence that ``model_id`` answers, the default, where nobody expects it."""
+        return None
 
     def no_default(self) -> str:
         """Return the sentence for when there is no default model: why, and what to do."""
@@ -159,7 +198,7 @@ class StreamingReasoner(Reasoner):
 
 
 def choose_default(names: Iterable[str]) -> str | None:
-    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first name, else None.
+    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first by name, else None.
 
     A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
     """
@@ -172,4 +211,9 @@ def choose_default(names: Iterable[str]) -> str | None:
                 tagged.setdefault(tag or "latest", name)
         if tagged:
             return tagged.get("latest") or next(iter(tagged.values()))
-    return names[0] if names else None
+    return min(names, key=lambda name: (name.casefold(), name), default=None)
+
+
+def is_preferred(name: str) -> bool:
+    """Whether the model ``name`` is one of ``PREFERRED_MODELS``, in whatever size."""
+    return name.partition(":")[0] in PREFERRED_MODELS

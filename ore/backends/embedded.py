@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, StreamingReasoner, weights
+from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import Engine
 from ore.backends.engine_load import check_installed, engine_version
@@ -65,6 +65,10 @@ class EmbeddedBackend(Backend):
     def models(self) -> list[str]:
         """Return the names of the models that are there, the pinned one first."""
         return list(weights.installed())
+
+    def described(self) -> list[Model]:
+        found = weights.installed().items()
+        return [Model(name, path.stat().st_size if path.exists() else None) for name, path in found]
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the pinned one, else the first one."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends import (
     Backend,
+    Model,
     Progress,
     Settings,
     StreamingReasoner,
-    choose_default,
     failures,
+    is_preferred,
     window,
 )
 from ore.backends.address import Host, as_host
@@ -22,6 +23,7 @@ from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hash
 from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
+from ore.backends.ollama_models import numbers_of
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -30,8 +32,7 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
     from ollama import Message as Part
 
-_PROVENANCE_SECONDS = 2.0
-_NAMES_SECONDS = 2.0
+_PROVENANCE_SECONDS = _NAMES_SECONDS = 2.0
 _WINDOW_SECONDS = (0.5, 5.0)  # with strict context it is worth waiting for
 _PHASE_SECONDS = 0.5
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
@@ -78,7 +79,15 @@ class OllamaBackend(Backend):
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the one of ``choose_default``."""
-        return self._model or choose_default(self.models())
+        return self._model or self._client.default_model(self._seconds)
+
+    def about_default(self, model_id: str) -> str | None:
+        if self._model or is_preferred(model_id):
+            return None
+        return f"The model {model_id} answers: --model or ORE_MODEL names another one."
+
+    def described(self) -> list[Model]:
+        return self._client.described(self._seconds)
 
     def pull(self, name: str, progress: Progress) -> None:
         self._client.pull(name, progress)
@@ -118,18 +127,16 @@ class AyaReasoner(StreamingReasoner):
     """Asks a model on an Ollama server: one turn is one ``POST /api/chat``, and nothing is retried.
 
     Making one touches no network. It may serve several threads at once and keeps nothing of a
-    turn; ``phase`` tells of the one that changed last. An answer always comes in parts, so that
-    ``timeout`` is about silence, also for ``reason``. The metadata of a response holds, besides the four counts,
-    what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
-    ``done_reason``, the model's ``thinking`` if there was any, ``context`` (see
-    ``ore.backends.window``), what was set of ``options``, ``think``, ``format`` and
-    ``keep_alive``, and the SHA-256 of each image, ``images``.
+    turn; ``phase`` tells of the one that changed last. A response's metadata has, besides the four
+    counts, what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
+    ``done_reason``, the model's ``thinking``, ``context`` (see ``ore.backends.window``), what was
+    set of ``options``, ``think``, ``format``, ``keep_alive``, and the ``images``' SHA-256.
 
     Args:
         model_id: The model's name on the server.
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.
-        timeout: The longest silence to accept, in seconds; None waits, for loading a model and
-            reading a long prompt are silent.
+        timeout: The longest silence to accept, in seconds, also for ``reason``; None waits, for
+            loading a model and reading a long prompt are silent.
         deadline: The longest a whole turn may take, in seconds; None waits.
         strict_context: The server is asked not to shorten a prompt; one that was shortened is an
             error, and so is one of which nobody knows.
@@ -183,8 +190,7 @@ class AyaReasoner(StreamingReasoner):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         request, texts = self._request(messages)
-        size: int | None = None
-        looks_early = self.strict_context or self._leaves_at_once
+        size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
             parts = self._client.chat_parts(request, strict=self.strict_context, **self._bounds)
             with closing(parts):
@@ -271,9 +277,8 @@ class AyaReasoner(StreamingReasoner):
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in COUNTS}
         also = {name: getattr(last, name) for name in _ALSO}
+        also |= {"thinking": answer.thinking or None, "images": hashes(messages) or None}
         metadata.update({name: value for name, value in also.items() if value is not None})
-        also = {"thinking": answer.thinking, "images": hashes(messages)}
-        metadata.update({name: value for name, value in also.items() if value})
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(
             window.estimate(texts, sum(len(message.images) for message in messages)),
@@ -294,7 +299,7 @@ class AyaReasoner(StreamingReasoner):
 
     def _refuses(self) -> bool:
         """Whether the server was asked to refuse a too long prompt, and is one that does."""
-        return self.strict_context and _is_at_least(_REFUSES_FROM, _known(self._client.version))
+        return self.strict_context and numbers_of(_known(self._client.version)) >= _REFUSES_FROM
 
     def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
         """Return the error with what is known by now: the models there are, the text that came."""
@@ -313,8 +318,3 @@ def _known(question: Callable[[float], Any], seconds: float = _PROVENANCE_SECOND
         return question(seconds)
     except OreError:
         return None
-
-
-def _is_at_least(version: tuple[int, int, int], found: str | None) -> bool:
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", found or "")
-    return numbers is not None and tuple(map(int, numbers.groups())) >= version

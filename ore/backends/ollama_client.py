@@ -13,10 +13,11 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from ore.backends import failures
+from ore.backends import Model, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
+from ore.backends.ollama_models import default_of, described, name_of, trained_window
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.errors import BackendError
 from ore.types import strictjson
@@ -94,8 +95,19 @@ class OllamaClient:
 
     def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:
         """Return the names of the models that are there, as the server gives them."""
-        found = [entry.get("name") or entry.get("model") for entry in self.tags(seconds)]
-        return [name for name in found if isinstance(name, str)]
+        return [name for entry in self.tags(seconds) if (name := name_of(entry)) is not None]
+
+    def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
+        """Return the model to use when none is named: ``choose_default``'s, if it answers prompts."""
+        entries = self.tags(seconds)
+        chosen = choose_default(name for each in entries if (name := name_of(each)) is not None)
+        if chosen is None or is_preferred(chosen):
+            return chosen
+        return default_of(entries, lambda name: self.show(name, seconds))
+
+    def described(self, seconds: float = QUESTION_SECONDS) -> list[Model]:
+        """Return what is known of each model that is there."""
+        return described(self.tags(seconds), lambda name: self.show(name, seconds))
 
     def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/ps`` says of each loaded model, with ``context_length`` in tokens.
@@ -291,15 +303,6 @@ def weights_of(shown: dict[str, Any]) -> str | None:
     """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
     found = _WEIGHTS.search(str(shown.get("modelfile")))
     return found[1] if found else None
-
-
-def trained_window(shown: dict[str, Any]) -> int | None:
-    """Return the largest context, in tokens, that a model knows, as ``/api/show`` reports it."""
-    facts = shown.get("model_info")
-    if not isinstance(facts, dict):
-        return None
-    length = facts.get(f"{facts.get('general.architecture')}.context_length")
-    return length if type(length) is int and length > 0 else None
 
 
 def _full_name(name: str) -> str:

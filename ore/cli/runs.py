@@ -80,7 +80,9 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
             conversation.beginning = beginning.beginning_of(
                 options, asked, backend, model_id, conversation.session
             )
-        if console.stderr_is_terminal:
+        if asked.model is None and (told := backend.about_default(model_id)):
+            console.notice(told)
+        elif console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
         if options.verbose:
             console.notice(_persona(options))

@@ -52,13 +52,27 @@ def do_verb(options: Options, console: Console, connect: Callable[..., Backend])
 
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:
-    """List the installed models, the default marked."""
-    names = backend.models()
+    """List the installed models and what is known of them, the default marked."""
+    models = backend.described()
     default = backend.default_model()
-    rows = [{"name": name, "default": name == default} for name in names]
+    rows = [{"name": each.name, "default": each.name == default, **asdict(each)} for each in models]
     if not rows:
         console.notice("No model is installed: fetch one with --pull NAME.")
-    _list(console, as_json, rows, lambda row: (row["name"], "default" if row["default"] else ""))
+    _list(console, as_json, rows, _model_columns)
+
+
+def _model_columns(row: dict[str, Any]) -> tuple[str, ...]:
+    able = row["capabilities"]
+    is_for_prompts = able is None or "completion" in able
+    return (
+        row["name"],
+        "default" if row["default"] else "" if is_for_prompts else "embeddings only",
+        "" if row["size"] is None else f"{row['size'] / 1e9:.2f} GB",
+        row["parameters"] or "",
+        row["quantization"] or "",
+        "" if row["window"] is None else f"{row['window']} tokens",
+        ",".join(able or ()),
+    )
 
 
 def list_tools(console: Console, as_json: bool) -> None:

@@ -105,7 +105,9 @@ def test_an_unknown_model_says_which_there_are_and_how_to_fetch_it(server):
 
 
 def test_models_are_listed_and_pulled(server):
-    assert run("--list-models").out == "llama3.2:latest\tdefault\nmistral:latest\n"
+    known = "2.02 GB\t3.2B\tQ4_K_M\t131072 tokens\tcompletion"
+    listed = f"llama3.2:latest\tdefault\t{known}\nmistral:latest\t\t{known}\n"
+    assert run("--list-models").out == listed
     assert run("--list-models", env=environment(ORE_MODEL="mistral")).code == 0
     assert run("--pull", "tiny").err.endswith("tiny is ready.\n")
 

@@ -185,7 +185,8 @@ def test_models_are_listed_with_the_default_marked(ore):
     models = ("first:latest", "second:1b")
     assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\n"
     document = ore("--list-models", "--json", models=models).json
-    assert document[0] == {"name": "first:latest", "default": True}
+    unknown = dict.fromkeys(("size", "parameters", "quantization", "window", "capabilities"))
+    assert document[0] == {"name": "first:latest", "default": True, **unknown}
 
 
 def test_no_models_is_an_empty_list_and_is_reported(ore):

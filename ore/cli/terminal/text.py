@@ -256,10 +256,11 @@ def _aligned(cells: list[str]) -> list[str]:
 
 def summary(response_id: str, model_id: str, values: Mapping[str, object]) -> str:
     """Return the metadata of a response as a person reads it; what is not known is left out."""
-    asked, written = _number(values, "prompt_eval_count"), _number(values, "eval_count")
-    writing = _number(values, "eval_duration")
+    written, writing = _number(values, "eval_count"), _number(values, "eval_duration")
     whole = _number(values, "total_duration") or writing + _number(values, "prompt_eval_duration")
-    parts = [model_id, f"{asked:.0f} in", f"{written:.0f} out"]
+    counts = {"in": "prompt_eval_count", "out": "eval_count"}
+    known = {way: key for way, key in counts.items() if values.get(key, 0) is not None}
+    parts = [model_id, *(f"{_number(values, key):.0f} {way}" for way, key in known.items())]
     if writing:
         parts.append(f"{written * 1e9 / writing:.{0 if written * 1e8 >= writing else 1}f} tok/s")
     if whole:

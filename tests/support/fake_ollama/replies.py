@@ -95,6 +95,10 @@ class Ollama:
     loads: list[object] = field(default_factory=list)
     version: str = VERSION
     copies: dict[str, str] = field(default_factory=dict)
+    able: dict[str, list[str]] = field(default_factory=dict)
+    """What single models can do, instead of ``capabilities``."""
+    lists_abilities: bool = False
+    """Whether ``/api/tags`` says what a model can do and its window, as since 0.33."""
     tokens: int | None = None
     """What it says that it counted of a prompt, instead of what it did."""
 
@@ -138,6 +142,9 @@ class Ollama:
         for model in self.models:
             entry = self.entry(model)
             name = {"name": entry.pop("name"), "model": entry.pop("model")}
+            if self.lists_abilities:
+                entry["details"] |= {"context_length": self.context_length}
+                entry["capabilities"] = self.abilities(model)
             models.append(name | {"modified_at": MODIFIED} | entry)
         return Reply([{"models": models}])
 
@@ -163,12 +170,14 @@ class Ollama:
             "template": "{{ .Prompt }}",
             "details": self.entry(model)["details"],
             "model_info": info,
-            "capabilities": self.abilities(),
+            "capabilities": self.abilities(model),
             "modified_at": MODIFIED,
         }
         return Reply([body])
 
-    def abilities(self) -> list[str]:
+    def abilities(self, model: str) -> list[str]:
+        if model in self.able:
+            return self.able[model]
         thinks = self.thinking is not None and "thinking" not in self.capabilities
         return [*self.capabilities, *(["thinking"] if thinks else [])]
 
@@ -199,7 +208,7 @@ class Ollama:
     def chat(self, request: dict, overflow: str) -> Reply:
         check_types(request)
         model = self.find(request.get("model") or "")
-        check_abilities(request, model, self.abilities())
+        check_abilities(request, model, self.abilities(model))
         check_options(request)
         num_ctx = self.window(request)
         if not request.get("messages"):

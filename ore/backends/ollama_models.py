@@ -1,0 +1,91 @@
+"""What an Ollama server says of its models: how large they are, and what they can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ore.backends import Model, choose_default
+from ore.errors import BackendError
+
+_MOST_ASKED = 200
+"""Of how many models a server that lists little is asked for more."""
+
+Entry = dict[str, Any]
+
+
+def described(entries: Iterable[Entry], show: Callable[[str], Entry]) -> list[Model]:
+    """Return the models that ``/api/tags`` lists; what it leaves out is asked of ``show``.
+
+    Servers before 0.33 list neither a window nor what a model can do.
+    """
+    return [
+        _described(entry, show if number < _MOST_ASKED else _nothing)
+        for number, entry in enumerate(entries)
+    ]
+
+
+def default_of(entries: Iterable[Entry], show: Callable[[str], Entry]) -> str | None:
+    """Return ``choose_default``'s choice among the models that answer prompts, or None."""
+    known = {name: entry for entry in entries if (name := name_of(entry)) is not None}
+    for _ in range(_MOST_ASKED):
+        name = choose_default(known)
+        if name is None or _described(known[name], show).can_answer:
+            return name
+        del known[name]
+    return None
+
+
+def name_of(entry: Entry) -> str | None:
+    """Return the name of a model that a list has, as the server gives it."""
+    name = entry.get("name") or entry.get("model")
+    return name if isinstance(name, str) else None
+
+
+def trained_window(shown: Entry) -> int | None:
+    """Return the largest context, in tokens, that a model knows, as ``/api/show`` reports it."""
+    facts = shown.get("model_info")
+    if not isinstance(facts, dict):
+        return None
+    return _natural(facts.get(f"{facts.get('general.architecture')}.context_length"))
+
+
+def numbers_of(version: str | None) -> tuple[int, ...]:
+    """Return the numbers of a version, to be compared; none where they are not known."""
+    found = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version or "")
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def _described(entry: Entry, show: Callable[[str], Entry]) -> Model:
+    name, details = name_of(entry) or "", entry.get("details")
+    details = details if isinstance(details, dict) else {}
+    able, window = entry.get("capabilities"), _natural(details.get("context_length"))
+    if not isinstance(able, list) or window is None:
+        try:
+            shown = show(name)
+        except BackendError:
+            shown = {}
+        able = able if isinstance(able, list) else shown.get("capabilities")
+        window = window or trained_window(shown)
+    texts = [each for each in able if isinstance(each, str)] if isinstance(able, list) else None
+    return Model(
+        name,
+        size=_natural(entry.get("size")),
+        parameters=_text(details.get("parameter_size")),
+        quantization=_text(details.get("quantization_level")),
+        window=window,
+        capabilities=None if texts is None else tuple(texts),
+    )
+
+
+def _nothing(name: str) -> Entry:
+    return {}
+
+
+def _natural(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
