@@ -191,9 +191,21 @@ def _is_own(stdin: io.BufferedIOBase) -> bool:
         status = os.fstat(stdin.fileno())
         if stat.S_ISREG(status.st_mode):  # a shell may lend it its own stdin for ``< FILE``
             return os.lseek(stdin.fileno(), 0, os.SEEK_CUR) == 0
-        return not os.path.samestat(status, os.stat(f"/proc/{os.getppid()}/fd/0"))
+        return not _is_read_by(os.getppid(), status)
     except (OSError, ValueError):
         return True
+
+
+def _is_read_by(process: int, pipe: os.stat_result) -> bool:
+    """Return whether a process has a pipe open for reading; raise ``OSError`` where it can't be told."""
+    for number in os.listdir(f"/proc/{process}/fd"):
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(pipe, os.stat(f"/proc/{process}/fd/{number}")):
+                with open(f"/proc/{process}/fdinfo/{number}", encoding="ascii") as lines:
+                    flags = next(int(line.split()[1], 8) for line in lines if "flags:" in line)
+                if flags & os.O_ACCMODE != os.O_WRONLY:
+                    return True
+    return False
 
 
 def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:

@@ -337,6 +337,7 @@ def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
         ('while read -r c; do ore -n "$c?"; done < list', ""),
         ('exec 3< list; read -r c <&3; ore "$c?" <&3', "6 bytes of stdin were added"),
         ('read -r c < list; ore "$c?" < /dev/null', ""),
+        ('cat list | { exec 3<&0; read -r c; ore "$c?" <&3; :; }', "6 bytes of stdin were added"),
         ('printf "" | ore "why?"', ""),
     ],
 )
