@@ -6,7 +6,7 @@ skills are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
@@ -24,8 +24,8 @@ from ore.store import FileSessionStore
 from ore.types import ExecutionArtifact, Session, strictjson
 
 _ROLES = ("system", "user", "assistant")
+_AFTER = "artifact:"
 _NOT_HELD = {
-    "artifact:": "the answer it went on from is",
     "file:": "the text of its files is",
     "tool:": "what its tools returned is",
 }
@@ -35,11 +35,14 @@ _THINK = (True, False, "low", "medium", "high")
 
 
 def recorded_messages(
-    artifact: ExecutionArtifact, notice: Callable[[str], None]
+    artifact: ExecutionArtifact,
+    notice: Callable[[str], None],
+    others: Callable[[], Iterable[ExecutionArtifact]] = tuple,
 ) -> tuple[str, list[Sourced]]:
     """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
 
-    They are rebuilt from the prompt, and from the persona and the skills as they are now.
+    They are rebuilt from the prompt, and from the persona, the skills and the session as they are
+    now; what it went on from is looked for among ``others``.
     """
     if artifact.output.metadata.get("images"):
         raise ArtifactError("it was asked with images, which an artifact does not hold")
@@ -56,15 +59,32 @@ def recorded_messages(
     texts = [skill_text(find_skill(registry, name), notice) for name in skills]
     known = sources_of(artifact)
     earlier = [s for s in known if s.startswith((f"{SESSION}:", f"{SESSION}#"))]
+    after = [source for source in known if source.startswith(_AFTER)][:1]
     messages = build_messages(
         artifact.input.prompt,
         system_prompt=system,
         skill_context=texts,
         session=_recorded_session(provenance, earlier) if earlier else None,
+        after=_gone_on_from(provenance, others) if after else None,
     )
     sources = [source] if system else []
-    sources += [f"skill:{name}" for name in skills] + earlier + (known[-1:] or ["prompt"])
+    sources += [f"skill:{name}" for name in skills] + after + earlier + (known[-1:] or ["prompt"])
     return "rebuilt", sourced(messages, sources)
+
+
+def _gone_on_from(
+    provenance: dict[str, Any], others: Callable[[], Iterable[ExecutionArtifact]]
+) -> ExecutionArtifact:
+    """Return the one of ``others`` whose answer was sent, as its hash says."""
+    entries = [each for each in provenance["sources"] if isinstance(each, dict)]
+    sent = [(each.get("source"), each.get("sha256")) for each in entries]
+    for other in others():
+        if (_AFTER + other.execution_id, text_digest(other.as_text())) in sent:
+            return other
+    raise ArtifactError(
+        "the answer it went on from is not in it: name that artifact as well, or record such runs "
+        "with --artifact-full"
+    )
 
 
 def _recorded_session(provenance: dict[str, Any], sources: list[str]) -> Session:

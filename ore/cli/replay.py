@@ -6,8 +6,9 @@ gives the same answer twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from ore.artifact import read_artifact
@@ -20,6 +21,7 @@ from ore.cli.record import Sourced, facts
 from ore.cli.rerun import Rerun, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
+    ArtifactError,
     CapabilityError,
     CheckFailedError,
     ContextTruncatedError,
@@ -104,6 +106,13 @@ class _Replay:
         self._backends: dict[str | None, Backend] = {}
         self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
 
+    def _all(self) -> Iterator[ExecutionArtifact]:
+        """Yield the artifacts in files; a pipe can be read once, and is not for this."""
+        for path in self._options.replay:
+            if os.path.isfile(path):
+                with suppress(ArtifactError):
+                    yield read_artifact(path)
+
     def once(self, path: str) -> Outcome:
         """Run one artifact again; raises what is not the fault of the artifact."""
         try:
@@ -116,7 +125,7 @@ class _Replay:
                 deadline=self._options.deadline,
                 strict_context=self._options.strict_context,
             )
-            how, messages = recorded_messages(old, self._console.notice)
+            how, messages = recorded_messages(old, self._console.notice, self._all)
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
         backend = self._backend(rerun)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import pytest
 
@@ -271,6 +272,35 @@ def test_a_replay_needs_the_messages(ore, draft):
     found = rows(result.out)
     assert found["full.json"][0] == "same" and found["short.json"][0] == "not run"
     assert "--artifact-full" in found["short.json"][1]
+
+
+def test_a_chain_is_replayed_as_a_whole(ore, folder):
+    pipeline(ore, folder, ("Draft", "A title."), ("Shorten", "Title."), ("Translate", "Titel."))
+    names = ["3.json", "1.json", "2.json"]
+    result = ore("--replay", *names, replies=["Titel.", "A title.", "Title."])
+    assert result.code == 0
+    assert rows(result.out) == {name: ["same", "messages rebuilt"] for name in names}
+    assert result.calls[2][1].content == text_of(folder / "1.json")[0]
+
+
+def test_a_replay_takes_no_other_answer_for_the_one_that_was_gone_on_from(ore, draft):
+    record(draft.parent / "short.json", "Shorten it", "--after", "draft.json")
+    rewrite(draft, lambda document: document["output"].update(content="Another."))
+    result = ore("--replay", "short.json", "draft.json", "gone.json", replies=["Paris."])
+    assert rows(result.out)["short.json"][0] == "not run"
+    assert not any("[Artifact:" in message.content for call in result.calls for message in call)
+
+
+def test_a_pipe_is_not_waited_for_twice(ore, draft):
+    record(draft.parent / "short.json", "Shorten it", "--after", "draft.json")
+    os.mkfifo("pipe")
+    writer = threading.Thread(
+        target=lambda: (draft.parent / "pipe").write_bytes(draft.read_bytes())
+    )
+    writer.start()
+    result = ore("--replay", "pipe", "short.json", replies=["A title."])
+    writer.join()
+    assert [rest[0] for rest in rows(result.out).values()] == ["same", "not run"]
 
 
 # A continuation is declared, and never inferred
