@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from ore.types import Session
 
 LOCAL_BACKENDS = ("ollama", "embedded")
 """Backends that a session may choose, where the user named none: they are on this machine."""
+
+
+_MOST, _LONGEST = 12, 80  # things that are said of a beginning, and characters of each
 
 
 def as_begun(
@@ -46,8 +49,9 @@ def as_begun(
         )
     changed: dict[str, Any] = {}
     said: list[str] = []
-    if options.model is None and begun.model:
-        changed = _model(begun, begun.model, name, options)
+    chosen = options.backend or os.environ.get("ORE_BACKEND") or "auto"
+    if options.model is None and begun.model and chosen in ("auto", begun.backend):
+        changed = _model(begun, begun.model, name, is_chosen=chosen != "auto" or bool(options.host))
         asked = replace(asked, model=begun.model)
         said.append(_said_of_model(begun.model))
     if not (options.has_own_system or options.persona):
@@ -59,7 +63,7 @@ def as_begun(
         asked = replace(asked, settings=replace(asked.settings, options=_options(begun, name)))
         said += begun.options
     if said:
-        notice(one_line(f"'{name}' goes on as it was begun: {', '.join(said)}. Flags change it."))
+        notice(f"'{name}' goes on as it was begun: {_joined(said)}. Flags change it.")
     return replace(options, **changed), asked
 
 
@@ -76,19 +80,30 @@ def beginning_of(
     """Return what a session is begun with."""
     id = session.id if session is not None else ""
     system = "" if options.no_system else asked.system_prompt if options.system else None
-    return Beginning(id, backend.name, model_id, options.persona, system, options.option)
+    is_file = backend.name == "embedded" and os.path.isfile(model_id)
+    model = os.path.abspath(model_id) if is_file else model_id
+    return Beginning(id, backend.name, model, options.persona, system, options.option)
 
 
-def _model(begun: Beginning, model: str, name: str, options: Options) -> dict[str, Any]:
+def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[str, Any]:
+    """Return the flags that name the model, and its backend unless one ``is_chosen``."""
     if os.path.isfile(model):
         raise ModelNotFoundError(
             f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
             f"yourself with --model, or another one.",
             model=model,
         )
-    is_chosen = options.backend or options.host or os.environ.get("ORE_BACKEND")
-    chosen = {} if is_chosen or begun.backend not in LOCAL_BACKENDS else {"backend": begun.backend}
-    return {"model": model, **chosen}
+    if is_chosen:
+        return {"model": model}
+    if begun.backend == "openai":
+        raise ModelNotFoundError(
+            f"The session '{name}' was begun with the model {one_line(model)} of an openai server: "
+            f"say --backend openai, or name another model with --model.",
+            model=model,
+        )
+    return {"model": model} | (
+        {"backend": begun.backend} if begun.backend in LOCAL_BACKENDS else {}
+    )
 
 
 def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
@@ -111,7 +126,13 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
 def described(begun: Beginning) -> str:
     """Return what a session was begun with, on one line."""
     model = [_said_of_model(begun.model)] if begun.model else []
-    return one_line(", ".join([*model, *_said_of_prompt(begun), *begun.options]))
+    return _joined([*model, *_said_of_prompt(begun), *begun.options])
+
+
+def _joined(said: Sequence[str]) -> str:
+    """Return what is said of a beginning on one line; of many things, and of long ones, a part."""
+    shown = [each if len(each) <= _LONGEST else each[:_LONGEST] + "…" for each in said[:_MOST]]
+    return one_line(", ".join([*shown, "…"] if len(said) > _MOST else shown))
 
 
 def _said_of_model(model: str) -> str:

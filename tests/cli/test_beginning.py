@@ -6,8 +6,13 @@ import json
 
 import pytest
 
+from ore.cli.beginning import beginning_of
+from ore.cli.options import Options
+from ore.cli.prompt import Asked
 from ore.core import load_aya_system_prompt
-from ore.store import FileSessionStore
+from ore.store import Beginning, FileSessionStore
+from ore.types import Session
+from tests.support.harness import ScriptedBackend
 
 MODELS = {"models": ("scripted", "second")}
 FLAGS = ("-m", "second", "--persona", "critic", "-o", "temperature=0", "-o", "seed=7")
@@ -173,6 +178,58 @@ def test_what_can_not_be_used_is_a_sentence_and_everything_stays(ore, folder, be
         assert ore(*flags).code == 0
     assert ore("--rename-session", "trip", "tour").code == 0
     assert (begun / "tour.meta.json").read_bytes() == before["trip.meta.json"]
+
+
+@pytest.mark.parametrize(
+    "flags, environ, begun_on, code, model, backend",
+    [
+        ([], {}, "ollama", 0, "second", "ollama"),
+        ([], {}, "embedded", 0, "second", "embedded"),
+        ([], {}, "openai", 1, None, None),
+        ([], {}, "elsewhere", 0, "second", None),
+        ([], {"ORE_BACKEND": "auto"}, "embedded", 0, "second", "embedded"),
+        ([], {"ORE_BACKEND": "ollama"}, "ollama", 0, "second", None),
+        ([], {"ORE_BACKEND": "ollama"}, "embedded", 0, "scripted", None),
+        (["--backend", "openai"], {}, "openai", 0, "second", "openai"),
+        (["--backend", "embedded"], {}, "ollama", 0, "scripted", "embedded"),
+        (["--host", "127.0.0.1:9"], {}, "ollama", 0, "second", None),
+        (["-m", "scripted"], {}, "openai", 0, "scripted", None),
+    ],
+)
+def test_a_model_is_asked_where_it_was_unless_another_place_is_named(
+    ore, begun, monkeypatch, flags, environ, begun_on, code, model, backend
+):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    path = begun / "trip.meta.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"backend": begun_on}))
+    seen = []
+    made = ScriptedBackend(["Paris."], ["scripted", "second"])
+
+    def open_backend(wanted, *_):
+        seen.append(wanted.backend)
+        return made
+
+    result = ore("-S", "trip", "And?", *flags, open_backend=open_backend)
+    assert result.code == code and seen == ([] if code else [backend])
+    assert ("say --backend openai, or name another model" in result.err) == bool(code)
+    assert code or made.engine.model_id == model
+
+
+def test_a_model_that_is_a_file_is_remembered_by_its_whole_path(folder):
+    (folder / "x.gguf").write_bytes(b"GGUF")
+    backend = ScriptedBackend()
+    backend.name = "embedded"
+    kept = beginning_of(Options(), Asked(None, None), backend, "x.gguf", Session(id="1"))
+    assert kept == Beginning("1", "embedded", str(folder / "x.gguf"))
+
+
+def test_what_is_said_of_it_is_bounded(ore, begun):
+    path = begun / "trip.meta.json"
+    kept = {"model": "m" * 1_000_000, "options": ["stop=" + "s" * 1000] * 1000}
+    path.write_text(json.dumps(json.loads(path.read_text()) | kept))
+    assert len(ore("--show-session", "trip").out) < 2_000
+    assert len(ore("-S", "trip", "And?", "-m", "scripted").err) < 2_000
 
 
 def test_showing_and_exporting_say_what_it_was_begun_with(ore, begun):
