@@ -145,12 +145,13 @@ def _embedded(model: str | None) -> EmbeddedBackend:
 def _ollama(host: Host, model: str | None, wanted: Choice) -> OllamaBackend:
     from ore.backends.ollama import OllamaBackend
 
-    _check_name(wanted.model or "-")
+    if not wanted.is_name:
+        check_name(wanted.model or "-")
     return OllamaBackend(host, model, seconds=wanted.seconds)
 
 
-def _check_name(model: str) -> None:
-    """Refuse what can't be a model of Ollama's, which would only say that one is required."""
+def check_name(model: str) -> None:
+    """Raise ``UsageError`` for what can't be ``model`` of Ollama's, which says only that it needs one."""
     parts = model.rpartition("://")[2].split("/")
     if len(parts) > 3 or not all(parts):
         raise UsageError(

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from ore.artifact.sources import sources_of
 from ore.backends import Backend, weights
+from ore.backends.choice import check_name
 from ore.cli.options import Options
-from ore.errors import ArtifactError, ModelNotFoundError, OreError
+from ore.errors import ArtifactError, ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
@@ -47,7 +48,12 @@ class Rerun:
         return connect(chosen, is_name=self.is_recorded)
 
     def check(self, backend: Backend) -> None:
-        """Raise ``ModelNotFoundError`` where the engine would take a recorded name for a file."""
+        """Raise ``ModelNotFoundError`` where what the artifact named can't be a model's name there."""
+        if self.is_recorded and backend.name == "ollama":
+            try:
+                check_name(self.model)
+            except UsageError as exc:
+                raise ModelNotFoundError(str(exc), model=self.model) from exc
         if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
             raise ModelNotFoundError(
                 f"The embedded engine has no model '{one_line(self.model)}': name one with --model.",

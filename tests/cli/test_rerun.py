@@ -10,6 +10,7 @@ import pytest
 from ore.backends import weights
 from ore.backends.choice import open_backend
 from ore.backends.embedded import EmbeddedBackend
+from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import ScriptedBackend, ScriptedReasoner, run_ore
 from tests.support.runs import record, rewrite, rows, sha256
@@ -151,6 +152,24 @@ def test_a_name_of_ollama_s_may_end_like_a_file_s(ore, folder):
         rewrite(folder / "run.json", lambda d: d["provenance"].update(backend="ollama"))
         assert ore("--replay", "run.json", models=(name,)).code == 0
         assert ore("--artifact-in", "run.json", models=(name,)).code == 0
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "a/b/c/d", "x//y"])
+def test_a_name_that_no_model_of_ollama_s_can_have_is_not_asked_wrongly(
+    ore, folder, monkeypatch, name
+):
+    record(folder / "b.json", "hi", "--model", "mistral", models=("mistral",))
+    record(folder / "a.json", "hi")
+    rewrite(folder / "a.json", lambda d: d["input"].update(model_id=name))
+    for path in ("a.json", "b.json"):
+        rewrite(folder / path, lambda d: d["provenance"].update(backend="ollama"))
+    with FakeOllama() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        result = ore("--replay", "a.json", "b.json", "a.json", open_backend=open_backend)
+        assert result.code == 3 and len(server.chats) == 1
+        assert "can't be a model's name" in rows(result.out)["a.json"][1]
+        asked = ore("--artifact-in", "a.json", open_backend=open_backend)
+        assert (asked.code, len(server.chats)) == (1, 1)
 
 
 def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
