@@ -26,6 +26,7 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
 )
+from ore.files.neutral import one_line
 
 WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
@@ -245,7 +246,7 @@ def _refusal_error(body: bytes) -> BackendError:
 def _last_line(text: str) -> str:
     """Return the last line of what the engine says, where it gives its reason, after a colon."""
     line = text.strip().rpartition("\n")[2]
-    reason = shorten(line.removeprefix("Error: ").removeprefix("Jinja Exception: "))
+    reason = one_line(shorten(line.removeprefix("Error: ").removeprefix("Jinja Exception: ")))
     return f": {reason}" if reason else ""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ore.backends.http import shorten
 from ore.errors import BackendError
+from ore.files.neutral import one_line
 
 _HEAD = re.compile(r"^[\d.]+ E +(?P<said>.*)$")
 _ORIGIN = re.compile(r"^(?:[a-z]+ +)?[\w~]+: +")  # who says it: two words at most, none of ours
@@ -15,8 +16,8 @@ _PREFIX = re.compile(r"^(?:error(?: loading model)?: |parser: )+")
 _NOISE = ("failed to load model", "exiting due to", "please consider", "for example:")
 
 NO_THREADS = (
-    "the system gives it no more threads: raise the limit (ulimit -u; in a container, its limit of "
-    "processes)"
+    "the system gives it no more threads, or no memory for them: raise the limit (ulimit -u and -v; "
+    "in a container, its limit of processes)"
 )
 _KINDS: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
@@ -59,7 +60,7 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
     for pattern, sentence in _KINDS:
         if found := re.search(pattern, log):
             why = found.groupdict().get("why") or _reason(log)
-            said = sentence.format(why=shorten(why), memory=f"{memory // 1_000_000:,}")
+            said = sentence.format(why=one_line(shorten(why)), memory=f"{memory // 1_000_000:,}")
             return BackendError(f"{path} can't be loaded: {said}.")
     if ended:
         return BackendError(
@@ -68,7 +69,7 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
         )
     return BackendError(
         f"{path} can't be loaded: it is damaged, or not as the engine expects it "
-        f"({_reason(log)}). Fetch it again, or use another model."
+        f"({one_line(_reason(log))}). Fetch it again, or use another model."
     )
 
 

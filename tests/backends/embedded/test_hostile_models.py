@@ -139,6 +139,18 @@ def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     )
 
 
+def test_a_file_s_own_words_drive_no_terminal_from_a_log(tmp_path):
+    bad = "\x1b[2J\x07\u202e"
+    for messages, path in (
+        (TRAP, template(tmp_path, trap("{{ raise_exception('" + bad + "') }}"))),
+        (ASK, write_model(tmp_path / "n.gguf", general__architecture=bad)),
+        (ASK, write_model(tmp_path / "o.gguf", tokenizer__ggml__model=bad)),
+    ):
+        with pytest.raises(BackendError) as raised:
+            ask(path, messages)
+        assert str(raised.value).isprintable()
+
+
 WHOLE = tiny_model()
 QUERY = WHOLE.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight")
 

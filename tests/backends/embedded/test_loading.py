@@ -146,6 +146,6 @@ def test_the_release_is_told_without_what_reads_metadata():
 def test_an_engine_that_gets_no_threads_does_not_blame_the_model(log):
     error = load_error(Path("/m.gguf"), log, "SIGABRT", 1 << 30)
     assert str(error) == (
-        "/m.gguf can't be loaded: the system gives it no more threads: raise the limit (ulimit -u; in "
-        "a container, its limit of processes)."
+        "/m.gguf can't be loaded: the system gives it no more threads, or no memory for them: raise the "
+        "limit (ulimit -u and -v; in a container, its limit of processes)."
     )
