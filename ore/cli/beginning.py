@@ -54,10 +54,11 @@ def as_begun(
         changed = _model(begun, begun.model, name, is_chosen=chosen != "auto" or bool(options.host))
         asked = replace(asked, model=begun.model)
         said.append(_said_of_model(begun.model))
-    if not (options.has_own_system or options.persona):
+    if not asked.system_from.startswith("--"):
+        is_usual = asked.system_from == "default"
         shaped, asked = _system_prompt(begun, name, asked)
         changed |= shaped
-        said += _said_of_prompt(begun)
+        said += _said_of_prompt(begun) or ([] if is_usual else [f"the persona '{AYA.lower()}'"])
     if begun.options and not options.option:
         changed["option"] = begun.options
         asked = replace(asked, settings=replace(asked.settings, options=_options(begun, name)))
@@ -107,7 +108,12 @@ def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[
 
 
 def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str, Any], Asked]:
-    """Return the flags that a system prompt stands for, and what is asked with it."""
+    """Return the flags that a system prompt stands for, and what is asked with it.
+
+    It goes before ``ORE_SYSTEM``, which is for what is begun anew; Aya's does, too.
+    """
+    asked = replace(asked, system_from=f"session:{name}")
+    flags: dict[str, Any] = {"persona": None, "system": None, "no_system": False}
     if begun.persona is not None:
         try:
             text = load_persona(begun.persona)
@@ -116,11 +122,12 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
                 f"{exc} The session '{name}' was begun with it: --persona, --system and "
                 f"--no-system take another."
             ) from exc
-        return {"persona": begun.persona}, replace(asked, system_prompt=text, speaker=begun.persona)
+        asked = replace(asked, system_prompt=text, speaker=begun.persona)
+        return flags | {"persona": begun.persona}, asked
     if begun.system is None:
-        return {}, asked
-    flag = {"system": begun.system} if begun.system else {"no_system": True}
-    return flag, replace(asked, system_prompt=begun.system, speaker=UNNAMED)
+        return flags, replace(asked, system_prompt=None, speaker=AYA)
+    flags |= {"system": begun.system} if begun.system else {"no_system": True}
+    return flags, replace(asked, system_prompt=begun.system, speaker=UNNAMED)
 
 
 def described(begun: Beginning) -> str:

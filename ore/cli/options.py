@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +38,10 @@ NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
 STDOUT_ARTIFACT = "--artifact-out to stdout"
 STDIN_ARTIFACT = "an artifact from stdin (--artifact-in -, --after -)"
+
+SYSTEM_FLAGS = ("--system", "--no-system", "--persona")
+DEFAULT_SYSTEM = "ORE_SYSTEM"
+"""The variable that stands behind them."""
 
 SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
 
@@ -178,6 +183,11 @@ class Options:
         return any((self.save_session, self.resume_session, self.session, self.continue_last))
 
     @property
+    def system_flag(self) -> str | None:
+        """The flag that says which system prompt is sent, if one does."""
+        return next((flag for flag in SYSTEM_FLAGS if flag in self.given), None)
+
+    @property
     def has_own_system(self) -> bool:
         """Whether the system prompt is no persona's: a text of the user's own, or none."""
         return self.no_system or self.system is not None
@@ -244,6 +254,29 @@ class Options:
 
 def _written(field: str) -> str:
     return NAMES.get(field, "--" + field.replace("_", "-"))
+
+
+def with_default_system(options: Options, environ: Mapping[str, str]) -> Options:
+    """Return ``options`` with the flag that ``ORE_SYSTEM`` stands for, where none of them was given.
+
+    Raises:
+        UsageError: It is neither ``none``, ``persona:NAME`` nor ``@FILE``, or its file is relative:
+            whoever made a folder would choose the system prompt there.
+    """
+    value = environ.get(DEFAULT_SYSTEM, "").strip()
+    if not value or options.system_flag is not None:
+        return options
+    kind, _, name = value.partition(":")
+    if value == "none":
+        return replace(options, no_system=True)
+    if kind == "persona" and name:
+        return replace(options, persona=name)
+    if value.startswith(("@/", "@~")):
+        return replace(options, system="@" + os.path.expanduser(value[1:]))
+    raise UsageError(
+        f"{DEFAULT_SYSTEM} is {value!r}: set it to none, persona:NAME, or @FILE with the full path "
+        f"of a file, as in @~/prompt.txt."
+    )
 
 
 def on_or_off(variable: str, value: str | None) -> bool | None:

@@ -18,10 +18,10 @@ from ore.backends import Settings
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
 from ore.backends.schema import read_schema
-from ore.cli.options import Options
+from ore.cli.options import DEFAULT_SYSTEM, Options, with_default_system
 from ore.cli.parser import decode
 from ore.cli.terminal.console import Console
-from ore.errors import UsageError
+from ore.errors import OreError, UsageError
 from ore.files import reason
 from ore.types import ExecutionArtifact
 
@@ -56,6 +56,8 @@ class Asked:
         model: The model that was named, or None for the default one.
         link: The artifact whose prompt is asked, or whose answer is gone on from, or None.
         system_prompt: None is Aya's, ``""`` is none at all.
+        system_from: What chose it: a flag, ``ORE_SYSTEM``, ``session:NAME`` for how that was begun, or
+            ``default``.
         speaker: Whose answers they are, as their label says: the persona's name, or ``answer`` where
             the system prompt is none or has no name.
         settings: What the flags ask of the model.
@@ -68,6 +70,7 @@ class Asked:
     model: str | None = None
     link: Link | None = None
     system_prompt: str | None = None
+    system_from: str = "default"
     speaker: str = AYA
     settings: Settings = field(default_factory=Settings)
     images: tuple[bytes, ...] = ()
@@ -80,7 +83,14 @@ class Asked:
 
 def read_asked(options: Options, console: Console) -> Asked:
     """Return what argv, stdin or an artifact ask, with all that the flags add to it."""
-    system_prompt = _system_prompt(options)
+    shaped = with_default_system(options, os.environ)
+    system_from = options.system_flag or ("default" if shaped is options else DEFAULT_SYSTEM)
+    try:
+        system_prompt = _system_prompt(shaped)
+    except OreError as exc:
+        if system_from != DEFAULT_SYSTEM:
+            raise
+        raise UsageError(f"{DEFAULT_SYSTEM} can't be used: {exc}") from exc
     settings = _settings(options, console.thinking)
     images = tuple(read_image(path) for path in options.image)
     link = None
@@ -96,7 +106,8 @@ def read_asked(options: Options, console: Console) -> Asked:
     return replace(
         asked,
         system_prompt=system_prompt,
-        speaker=UNNAMED if options.has_own_system else options.persona or AYA,
+        system_from=system_from,
+        speaker=UNNAMED if shaped.has_own_system else shaped.persona or AYA,
         settings=settings,
         images=images,
     )

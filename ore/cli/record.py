@@ -223,6 +223,7 @@ def plan_of(run: Run, context: Context) -> dict[str, Any]:
         "backend": run.backend.name,
         "model_id": run.model_id,
         "options": options_of(run.asked.settings),
+        "system_from": run.asked.system_from,
         "messages": shown,
         "messages_sha256": messages_digest(messages),
         **({} if context.decision is None else {"routing": asdict(context.decision)}),

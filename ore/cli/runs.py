@@ -13,7 +13,7 @@ from ore.backends import Backend
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
-from ore.cli.options import Options, on_or_off
+from ore.cli.options import Options, on_or_off, with_default_system
 from ore.cli.prompt import AYA, Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
@@ -60,6 +60,7 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
 
         options, log = with_last(options, os.environ), run_log(options, os.environ)
     asked = read_asked(options, console)
+    options = with_default_system(options, os.environ)
     console.answers_as(asked.speaker)
     _check_output(options, console, log)
     source = ContextSource(options, console.notice)
@@ -85,7 +86,7 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
         elif console.stderr_is_terminal:
             console.notice(f"Model: {model_id} ({backend.name})")
         if options.verbose:
-            console.notice(_persona(options))
+            console.notice(_persona(options, asked.system_from))
         with closing(_reasoner(backend, model_id, asked)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
@@ -103,11 +104,13 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
             )
 
 
-def _persona(options: Options) -> str:
+def _persona(options: Options, chosen_by: str) -> str:
+    """Return which system prompt is sent, and what chose it where no flag of this run did."""
+    by = "" if chosen_by == "default" or chosen_by.startswith("--") else f" ({chosen_by})"
     if options.has_own_system:
-        return "System prompt: none." if options.no_system else "System prompt: your own."
+        return f"System prompt: {'none' if options.no_system else 'your own'}{by}."
     if options.persona not in (None, AYA.lower()):
-        return f"System prompt: the persona '{options.persona}'."
+        return f"System prompt: the persona '{options.persona}'{by}."
     return "System prompt: Aya, ORE's own persona; --persona, --system or --no-system changes it."
 
 

@@ -12,7 +12,7 @@ from ore.artifact import verify as artifacts
 from ore.artifact.compare import differences, known_to_one, not_known, unified
 from ore.artifact.show import as_markdown, described
 from ore.backends import Backend
-from ore.cli.options import SESSION_VERBS, Options
+from ore.cli.options import SESSION_VERBS, Options, with_default_system
 from ore.cli.personas import load_persona, persona_names
 from ore.cli.replay import replay
 from ore.cli.runlog import with_last
@@ -44,7 +44,7 @@ def do_verb(options: Options, console: Console, connect: Callable[..., Backend])
     elif options.list_skills:
         list_skills(console, options.json)
     elif options.list_personas:
-        list_personas(console, options.json)
+        list_personas(console, options)
     elif options.pull is not None:
         pull(console, connect(options), options.pull, options.json)
     else:
@@ -105,8 +105,10 @@ def list_skills(console: Console, as_json: bool) -> None:
     _list(console, as_json, rows, lambda row: (row["name"], row["description"]))
 
 
-def list_personas(console: Console, as_json: bool) -> None:
+def list_personas(console: Console, options: Options) -> None:
     """List the personas, the default marked; those that can't be used are named on stderr."""
+    usual = with_default_system(options, os.environ)
+    default = None if usual.has_own_system else usual.persona or AYA_PROMPT_PATH.stem
     rows = []
     for name in persona_names():
         try:
@@ -114,10 +116,10 @@ def list_personas(console: Console, as_json: bool) -> None:
         except PersonaError as exc:
             console.notice(str(exc))
             continue
-        rows.append({"name": name, "default": name == AYA_PROMPT_PATH.stem, "text": text})
+        rows.append({"name": name, "default": name == default, "text": text})
     _list(
         console,
-        as_json,
+        options.json,
         rows,
         lambda row: (row["name"], "default" if row["default"] else "", brief(row["text"])),
     )

@@ -10,7 +10,10 @@ from ore.artifact.canonical import digest
 from ore.core import load_aya_system_prompt
 from tests.support.runs import record, sha256
 
-KEYS = ["plan_version", "backend", "model_id", "options", "messages", "messages_sha256"]
+KEYS = [
+    *("plan_version", "backend", "model_id", "options", "system_from"),
+    *("messages", "messages_sha256"),
+]
 
 
 def sources(result) -> list[str]:
