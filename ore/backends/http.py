@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ore.files.neutral import neutralise
+
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
     import ssl
 
@@ -176,8 +178,11 @@ def tls_context() -> ssl.SSLContext:
 
 
 def shorten(text: str) -> str:
-    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``."""
-    line = " ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-")
+    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``.
+
+    No character in it does anything to a terminal: a program may print a message as it is.
+    """
+    line = neutralise(" ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-"))
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 

@@ -111,7 +111,7 @@ def check_fields(data: dict[str, Any]) -> None:
 def known(data: dict[str, Any], section: str) -> dict[str, Any]:
     """Return a section of a checked artifact without its unknown keys."""
     names = [name.partition(".") for name in (*_REQUIRED, *_MAY_BE_NULL)]
-    keys = [key for outer, _, key in names if outer == section and key in data[section]]
+    keys = [key for outer, dot, key in names if dot and outer == section and key in data[section]]
     return {key: data[section][key] for key in keys}
 
 

@@ -269,3 +269,10 @@ def test_a_spoiled_artifact_is_an_artifact_or_a_clean_error():
     rng = random.Random(9)
     outcomes = [read_or_refuse(spoiled(rng)) for _ in range(MUTATIONS)]
     assert 0.1 < sum(outcomes) / MUTATIONS < 0.9, "the mutations reach both outcomes"
+
+
+@pytest.mark.parametrize("section", ["input", "output", "continuation"])
+@pytest.mark.parametrize("name", ["", "input", "input.prompt", "self", "prompt "])
+def test_a_key_of_whatever_name_is_tolerated_in_each_section(section, name):
+    odd = {**GOOD, section: {**GOOD[section], name: 1}}
+    assert ExecutionArtifact.from_dict(odd).to_dict() == GOOD

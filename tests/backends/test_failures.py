@@ -14,6 +14,7 @@ from ore.errors import (
     IncompleteAnswerError,
     ServerUnreachableError,
 )
+from ore.files.neutral import neutralise
 
 HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
 AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
@@ -80,3 +81,4 @@ def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
     shown = http.shorten(text)
     assert len(shown) <= http.MOST_SHOWN + 1
     assert shown.split() == shown.split(" ") or shown == ""
+    assert neutralise(shown) == shown
