@@ -97,7 +97,7 @@ def read_asked(options: Options, console: Console) -> Asked:
     if options.artifact_in is not None or options.after is not None:
         from ore.cli.chain import read_link
 
-        link = read_link(shaped, console)
+        link = read_link(options, console)
     if link is not None and link.rerun is not None:
         prompt = link.artifact.input.prompt
         asked = Asked(prompt, prompt, model=link.rerun.model, link=link)

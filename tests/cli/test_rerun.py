@@ -172,7 +172,7 @@ def test_a_name_that_no_model_of_ollama_s_can_have_is_not_asked_wrongly(
         assert (asked.code, len(server.chats)) == (1, 1)
 
 
-def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing, monkeypatch):
+def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     (folder / "notes.txt").write_text("a note")
     flags = ["--skill", "writing", "--tool", "echo", "-f", "notes.txt", "--system", "Rhyme."]
     record(folder / "run.json", "hi", *flags)
@@ -181,9 +181,6 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing, monkeypatch
         "Not repeated of that run: tool echo, skill writing, file notes.txt, its system prompt."
     ]
     assert "system prompt" not in ore("--artifact-in", "run.json", "--system", "Rhyme.").err
-    monkeypatch.setenv("ORE_SYSTEM", "none")
-    assert "system prompt" not in ore("--artifact-in", "run.json").err
-    monkeypatch.delenv("ORE_SYSTEM")
     record(folder / "talk.json", "hi", "--session", "talk")
     record(folder / "talk.json", "ho", "--session", "talk")
     assert "Not repeated of that run: its conversation." in ore("--artifact-in", "talk.json").err
