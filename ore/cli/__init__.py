@@ -127,15 +127,14 @@ def _dispatch(
 
         do_verb(options, console, connect)
         return 0
-    from ore.cli.runs import open_run
-    from ore.cli.turn import answer_once
+    from ore.cli import runs, turn
 
-    with open_run(options, console, connect) as opened:
+    with runs.open_run(options, console, connect) as opened:
         if opened.first is None:
             from ore.cli.repl import loop
 
             return loop(opened)
-        answer_once(opened, opened.first)
+        turn.answer_once(opened, opened.first)
         return 0
 
 

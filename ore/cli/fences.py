@@ -6,7 +6,6 @@ Fences in lists and quotes are found too. Code that is only indented is not fenc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 _LINE = r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+"
 _FENCE = r"( {0,3})(?:(`{3,})[^`]*$|(~{3,}))"
@@ -15,7 +14,7 @@ _QUOTE = r" {0,3}> ?"
 _TAB = 4
 _DEEPEST = 32  # lists and quotes in each other; what stands deeper is text
 _QUOTED = -1
-"""Of a container that is a quote; of an item of a list, it is how far its text is indented."""
+"""A container that is a quote; one that is an item of a list is how far its text is indented."""
 
 
 def last_code_block(text: str) -> str | None:
@@ -23,42 +22,37 @@ def last_code_block(text: str) -> str | None:
 
     A block that is not closed goes to the end of what it stands in.
     """
-    found: _Block | None = None
+    lines: list[str] | None = None  # of the last block that was found
+    fence, indent = "", 0
     containers: list[int] = []
-    is_open = False
     for whole in re.findall(_LINE, text):
         line = whole.rstrip("\r\n")
         depth, rest = _within(line, containers)
-        if is_open and found is not None and depth == len(containers):
-            is_open = not found.ends_with(rest)
-            if is_open:
-                found.add(rest if containers or found.indent else line, whole[len(line) :])
+        if fence and lines is not None and depth == len(containers):
+            if _closes(rest, fence):
+                fence = ""
+            else:
+                rest = rest if containers or indent else line  # with its tabs
+                lines.append(rest[min(_indent(rest), indent) :] + whole[len(line) :])
             continue
-        is_open = False
         del containers[depth:]
         rest = _entered(rest, containers)
-        if fence := re.match(_FENCE, rest):
-            found, is_open = _Block(fence[2] or fence[3], len(fence[1])), True
-    return "".join(found.lines) if found is not None else None
+        opening = re.match(_FENCE, rest)
+        fence = "" if opening is None else opening[2] or opening[3]
+        if opening is not None:
+            lines, indent = [], len(opening[1])
+    return "".join(lines) if lines is not None else None
 
 
-@dataclass
-class _Block:
-    """A code block: its fence, how far that was indented, and its lines with their ends."""
+def _closes(line: str, fence: str) -> bool:
+    """Return whether a line ends the block that a fence has begun."""
+    closing = line.strip(" \t")
+    is_fence = closing == fence[0] * len(closing) and len(closing) >= len(fence)
+    return is_fence and _indent(line) < _TAB
 
-    fence: str
-    indent: int
-    lines: list[str] = field(default_factory=list)
 
-    def ends_with(self, line: str) -> bool:
-        closing = line.strip(" \t")
-        indent = len(line) - len(line.lstrip(" "))
-        is_fence = closing == self.fence[0] * len(closing) and len(closing) >= len(self.fence)
-        return is_fence and indent < _TAB
-
-    def add(self, line: str, end: str) -> None:
-        indent = len(line) - len(line.lstrip(" "))
-        self.lines.append(line[min(indent, self.indent) :] + end)
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
 def _within(line: str, containers: list[int]) -> tuple[int, str]:
@@ -70,7 +64,7 @@ def _within(line: str, containers: list[int]) -> tuple[int, str]:
             if quote is None:
                 return depth, rest
             rest = _spaced(rest[quote.end() :])
-        elif rest.strip() and len(rest) - len(rest.lstrip(" ")) < container:
+        elif rest.strip() and _indent(rest) < container:
             return depth, rest
         else:
             rest = rest[container:]
@@ -85,7 +79,7 @@ def _entered(rest: str, containers: list[int]) -> str:
             rest = _spaced(rest[quote.end() :])
         elif item := re.match(_ITEM, rest):
             after = _spaced(" " * item.end() + rest[item.end() :])[item.end() :]
-            blanks = len(after) - len(after.lstrip(" "))
+            blanks = _indent(after)
             indent = blanks if 0 < blanks <= _TAB and after.strip() else 1
             containers.append(item.end() + indent)
             rest = after[indent:]

@@ -12,7 +12,6 @@ from typing import Any
 
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.fences import last_code_block
 from ore.cli.keep import is_recorded, record, tell_what_stays_here
 from ore.cli.record import plan_of
 from ore.cli.runs import Run
@@ -67,7 +66,7 @@ def answer_once(run: Run, context: Context) -> None:
         raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
     if turn.not_kept is not None:
         raise turn.not_kept
-    if run.options.extract and last_code_block(turn.response.content) is None:
+    if run.options.extract and _code_block(turn.response) is None:
         raise CheckFailedError(
             f"The answer has no fenced code block: it is\n{turn.response.content}"
         )
@@ -167,7 +166,7 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
         if document is not None:
             console.document(document)
     elif options.extract:
-        block = last_code_block(response.content)
+        block = _code_block(response)
         if block is not None:
             console.document(block)
     elif options.json:
@@ -178,6 +177,12 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
             text = response.content
             console.chunk(text if options.schema is None else as_document(text))
         console.end_answer()
+
+
+def _code_block(response: Response) -> str | None:
+    from ore.cli.fences import last_code_block
+
+    return last_code_block(response.content)
 
 
 def _outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -> str:
