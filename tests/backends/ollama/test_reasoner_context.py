@@ -176,8 +176,8 @@ STRICT = {"strict_context": True}
 def test_a_large_strict_turn_that_fitted_passes_where_the_server_refuses_others(
     version, passes, streams
 ):
-    prompt = conversation(4, 600)  # four fifths of the window, of words that could be more
-    with FakeOllama(num_ctx=7000, version=version) as server:
+    prompt = conversation(4, 600)  # nearly all of the window, of words that could be more
+    with FakeOllama(num_ctx=5200, version=version) as server:
         reasoner = AyaReasoner("llama3.2", server.url, **STRICT)
         if passes:
             context = answer(reasoner, prompt, streams).metadata["context"]
