@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-ROWS, COLUMNS = 26, 84
+ROWS, COLUMNS = 32, 84
 PATIENCE = 120.0  # seconds
 
 SHELL = """\
@@ -41,14 +41,14 @@ Step = tuple[str, str]
 
 PICTURES: dict[str, list[Step]] = {
     "repl": [
-        ("ore -c -s -v", "You: "),
+        ("ore -c -v", "You: "),
         ("Name three fruits.", "tok/s"),
         ("Which of them is yellow?", "tok/s"),
         ("/show", "active"),
         ("/clear", "begin another"),
     ],
     "render": [
-        ("ore -i -s --render", "You: "),
+        ("ore -i --render", "You: "),
         ("Write a Markdown list of three fruits, their names in bold.", "You: "),
         ("Show a short Python function that adds two numbers.", "You: "),
     ],

@@ -104,10 +104,11 @@ class Console(Asking):
 
     def end_answer(self) -> None:
         """Write what is left of the answer, and the newline after it."""
-        rest = self._shown.end() if self._shown is not None else ""
-        is_plain = getattr(self._shown, "is_plain", False)
-        self._shown = None
-        self._write(f"{self._label()}{rest}\n", flush=True)
+        shown, self._shown = self._shown, None
+        rest = shown.end() if shown is not None else ""
+        is_plain = getattr(shown, "is_plain", False)
+        is_block = rest.endswith("\n") and not isinstance(shown, AnswerText)
+        self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)
         self._line_is_open = False
         if is_plain:
             self.notice("Some of it takes too long to lay out, and is shown as it was written.")

@@ -154,3 +154,8 @@ def test_a_person_is_told_that_a_part_is_not_laid_out(ore, monkeypatch):
     result = ore("Hi", "--render", replies=[[NEVER_ENDING]], terminal="out err")
     assert result.code == 0 and "~~~autoit" in result.out
     assert "takes too long to lay out, and is shown as it was written." in result.err
+
+
+def test_one_blank_line_is_between_a_rendered_answer_and_the_next_prompt(ore):
+    result = ore("-i", "--render", stdin="one\n", replies=["# A\n\nb"], terminal="in out err")
+    assert result.out.rstrip(" ").endswith("b\n\nYou:")
