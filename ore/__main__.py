@@ -77,7 +77,7 @@ def load_env_files() -> dict[str, str]:
             if value is None or name in os.environ:
                 continue
             if name not in SETTABLE:
-                found[f"the variable {name!r} of {path} (a file sets ORE's only)"] = ""
+                found[f"the variable {name!r} of {path} (not one that a .env may set)"] = ""
                 continue
             try:
                 os.environ[name] = value

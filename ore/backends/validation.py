@@ -17,7 +17,7 @@ from referencing.jsonschema import specification_with
 from ore.backends.http import shorten
 from ore.files.bounded import Bounded
 
-LONGEST = 4.0
+LONGEST = 3.0
 """Seconds: how long judging a value may take."""
 _MOST_STEPS = 10**8
 """Up to here, characters of the value times those of the schema, judging takes no child."""

@@ -272,8 +272,8 @@ class TestEnvFiles:
         "line, bad",
         [
             ("ORE_HOME=a\0b", "the variable 'ORE_HOME' of {}"),
-            ("'a=b'=c", "the variable 'a=b' of {} (a file sets ORE's only)"),
-            ("PYTHONPATH=/x", "the variable 'PYTHONPATH' of {} (a file sets ORE's only)"),
+            ("'a=b'=c", "the variable 'a=b' of {} (not one that a .env may set)"),
+            ("PYTHONPATH=/x", "the variable 'PYTHONPATH' of {} (not one that a .env may set)"),
             ("no assignment at all", "line 2 of {}"),
             ("ORE_X", None),
         ],
