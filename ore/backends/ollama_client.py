@@ -17,7 +17,7 @@ from ore.backends import Model, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
-from ore.backends.ollama_models import default_of, described, name_of, trained_window
+from ore.backends.ollama_models import default_of, described, trained_window
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.errors import BackendError
 from ore.types import strictjson
@@ -95,19 +95,29 @@ class OllamaClient:
 
     def names(self, seconds: float = QUESTION_SECONDS) -> list[str]:
         """Return the names of the models that are there, as the server gives them."""
-        return [name for entry in self.tags(seconds) if (name := name_of(entry)) is not None]
+        return list(self._named(seconds))
 
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s, if it answers prompts."""
-        entries = self.tags(seconds)
-        chosen = choose_default(name for each in entries if (name := name_of(each)) is not None)
+        known = self._named(seconds)
+        chosen = choose_default(known)
         if chosen is None or is_preferred(chosen):
             return chosen
-        return default_of(entries, lambda name: self.show(name, seconds))
+        return default_of(known, self._shows(seconds))
 
     def described(self, seconds: float = QUESTION_SECONDS) -> list[Model]:
         """Return what is known of each model that is there."""
-        return described(self.tags(seconds), lambda name: self.show(name, seconds))
+        return described(self._named(seconds), self._shows(seconds))
+
+    def _shows(self, seconds: float) -> Callable[[str], dict[str, Any]]:
+        """Return ``show``, whose answers may take so many seconds in all."""
+        end = time.monotonic() + seconds
+        return lambda model: self.show(model, max(end - time.monotonic(), 0.01))
+
+    def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
+        """Return what ``/api/tags`` says of each model, by its name."""
+        found = ((each.get("name") or each.get("model"), each) for each in self.tags(seconds))
+        return {name: each for name, each in found if isinstance(name, str)}
 
     def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/ps`` says of each loaded model, with ``context_length`` in tokens.
@@ -135,35 +145,31 @@ class OllamaClient:
         of ``/api/show``, where the request set it or the prompt is large (``size``, in bytes).
         What is not known after ``seconds`` is left out.
         """
-        end = time.monotonic() + seconds
-
-        def left() -> float:
-            return max(end - time.monotonic(), 0.01)
-
+        show = self._shows(seconds)
         try:
-            found = num_ctx or self._loaded_window(model, left)
+            found = num_ctx or self._loaded_window(model, show, seconds)
             if found is None or found <= _LEAST_TRAINED or not (num_ctx or size > _LARGE):
                 return found
-            trained = trained_window(self.show(model, left()))
+            trained = trained_window(show(model))
         except BackendError:
             return None
         return min(found, trained or found)
 
-    def _loaded_window(self, model: str, left: Callable[[], float]) -> int | None:
+    def _loaded_window(
+        self, model: str, show: Callable[[str], dict[str, Any]], seconds: float
+    ) -> int | None:
         """Return the window of a loaded model, also where it is loaded under another name."""
-        running = self.ps(left())
+        running = self.ps(seconds)
         entry = find_model(running, model)
         if entry is None and running:
-            digest = (find_model(self.tags(left()), model) or {}).get("digest")
-            entry = next(
-                (each for each in running if digest and each.get("digest") == digest), None
-            )
-            if entry is None and (weights := weights_of(self.show(model, left()))):
-                for each in running[:_MOST_LOADED]:
-                    name = str(each.get("name"))
-                    if weights_of(self.show(name, left())) == weights:
-                        entry = each
-                        break
+            digest = (find_model(self.tags(seconds), model) or {}).get("digest")
+            same = (each for each in running if digest and each.get("digest") == digest)
+            entry = next(same, None)
+            if entry is None and (weights := weights_of(show(model))):
+                names = ((str(each.get("name")), each) for each in running[:_MOST_LOADED])
+                entry = next(
+                    (each for name, each in names if weights_of(show(name)) == weights), None
+                )
         return window_of(entry)
 
     def pull(self, name: str, progress: Callable[[str, int, int], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ore.backends import Model, choose_default
@@ -15,32 +15,26 @@ _MOST_ASKED = 200
 Entry = dict[str, Any]
 
 
-def described(entries: Iterable[Entry], show: Callable[[str], Entry]) -> list[Model]:
+def described(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> list[Model]:
     """Return the models that ``/api/tags`` lists; what it leaves out is asked of ``show``.
 
     Servers before 0.33 list neither a window nor what a model can do.
     """
     return [
-        _described(entry, show if number < _MOST_ASKED else _nothing)
-        for number, entry in enumerate(entries)
+        _described(name, entry, show if number < _MOST_ASKED else _nothing)
+        for number, (name, entry) in enumerate(known.items())
     ]
 
 
-def default_of(entries: Iterable[Entry], show: Callable[[str], Entry]) -> str | None:
+def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
     """Return ``choose_default``'s choice among the models that answer prompts, or None."""
-    known = {name: entry for entry in entries if (name := name_of(entry)) is not None}
+    left = dict(known)
     for _ in range(_MOST_ASKED):
-        name = choose_default(known)
-        if name is None or _described(known[name], show).can_answer:
+        name = choose_default(left)
+        if name is None or _described(name, left[name], show).can_answer:
             return name
-        del known[name]
+        del left[name]
     return None
-
-
-def name_of(entry: Entry) -> str | None:
-    """Return the name of a model that a list has, as the server gives it."""
-    name = entry.get("name") or entry.get("model")
-    return name if isinstance(name, str) else None
 
 
 def trained_window(shown: Entry) -> int | None:
@@ -57,8 +51,8 @@ def numbers_of(version: str | None) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
-def _described(entry: Entry, show: Callable[[str], Entry]) -> Model:
-    name, details = name_of(entry) or "", entry.get("details")
+def _described(name: str, entry: Entry, show: Callable[[str], Entry]) -> Model:
+    details = entry.get("details")
     details = details if isinstance(details, dict) else {}
     able, window = entry.get("capabilities"), _natural(details.get("context_length"))
     if not isinstance(able, list) or window is None:
