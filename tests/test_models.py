@@ -152,7 +152,7 @@ def test_what_a_server_does_not_say_of_its_models_is_left_out(scenario):
 @pytest.mark.parametrize(
     "models, flags, environ, told",
     [
-        (("zeta:1b", "beta:latest"), (), {}, "The model beta:latest answers"),
+        (("zeta:1b", "beta:latest"), (), {}, "No preferred model is there, so beta:latest answers"),
         (("zeta:1b", "beta:latest"), ("--model", "zeta:1b"), {}, ""),
         (("zeta:1b", "beta:latest"), (), {"ORE_MODEL": "zeta:1b"}, ""),
         (("zeta:1b", "beta:latest"), ("-q",), {}, ""),

@@ -84,7 +84,7 @@ class OllamaBackend(Backend):
     def about_default(self, model_id: str) -> str | None:
         if self._model or is_preferred(model_id):
             return None
-        return f"The model {model_id} answers: --model or ORE_MODEL names another one."
+        return f"No preferred model is there, so {model_id} answers: --model names another one."
 
     def described(self) -> list[Model]:
         return self._client.described(self._seconds)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings, StreamingReasoner, failures, window
+from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, failures, window
 from ore.backends.address import Host
 from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
@@ -58,8 +58,17 @@ class OpenAIBackend(Backend):
 
     def models(self) -> list[str]:
         """Return the names of the models that the server lists, in its order."""
+        return [entry.id for entry in self._entries()]
+
+    def described(self) -> list[Model]:
+        return [
+            Model(entry.id, _meta_of(entry).get("size"), None, None, _window_of(entry))
+            for entry in self._entries()
+        ]
+
+    def _entries(self) -> list[Any]:
         seconds = min(self._seconds or _LOOK_UP_SECONDS, _LOOK_UP_SECONDS)
-        return [entry.id for entry in _listed(self.address, self._key, seconds)]
+        return _listed(self.address, self._key, seconds)
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""
@@ -274,10 +283,15 @@ def _word(value: Any) -> str:
 
 def _window_of(entry: Any) -> int | None:
     """Return the context window in tokens, where the server's list of models says it."""
-    about = getattr(entry, "meta", None)  # llama.cpp's; vLLM and SGLang say it themselves
-    length = about.get("n_ctx") if isinstance(about, dict) else None
-    length = length or getattr(entry, "max_model_len", None)
-    return length if type(length) is int and length > 0 else None
+    length = _meta_of(entry).get("n_ctx") or known_count(getattr(entry, "max_model_len", None))
+    return length or None
+
+
+def _meta_of(entry: Any) -> dict[str, int]:
+    """Return the numbers that llama.cpp's server says of a model: its size, its window."""
+    about = getattr(entry, "meta", None)
+    found = about.items() if isinstance(about, dict) else ()
+    return {name: n for name, value in found if (n := known_count(value)) is not None}
 
 
 def _nanoseconds(milliseconds: Any) -> int | None:

@@ -358,3 +358,18 @@ def test_one_reasoner_serves_several_threads():
         with closing(one.stream_reason(ASKED)) as chunks:
             assert "".join(chunks) == "Paris."
     assert answers == ["Paris."] * 8
+
+
+@pytest.mark.parametrize(
+    "about, size, window",
+    [
+        ({"meta": {"n_ctx": 4096, "size": 96_576_768}, "max_model_len": None}, 96_576_768, 4096),
+        ({"max_model_len": 8192}, None, 8192),
+        ({"meta": "odd", "max_model_len": "odd"}, None, None),
+        ({"meta": {"n_ctx": -1, "size": 1 << 60}, "max_model_len": 0}, None, None),
+    ],
+)
+def test_a_model_is_listed_with_what_its_server_says_of_it(about, size, window):
+    with FakeOpenAI(about=about) as fake:
+        found = OpenAIBackend(Host(fake.url, "--host")).described()
+    assert [(each.name, each.size, each.window) for each in found] == [("small", size, window)]
