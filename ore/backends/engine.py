@@ -75,7 +75,8 @@ class Engine:
             if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
                 raise
             raise BackendError(
-                f"The embedded engine was started on {path} and does not answer: try again."
+                f"The embedded engine was started on {path} and does not say what it has loaded, or "
+                f"more than {REPLY_LIMIT >> 20} MiB of it: use another model."
             ) from exc
         self.load_duration = time.monotonic_ns() - started
 

@@ -24,7 +24,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
         "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "
-        "model, or a smaller window (-o num_ctx=N)",
+        "window (-o num_ctx=N), or another model",
     ),
     (
         r"unknown model architecture: '(?P<why>[^'\n]*)'",
