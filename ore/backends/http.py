@@ -20,6 +20,8 @@ LINE_LIMIT = 1 << 20
 """The most bytes of one line, or of one event, of a stream."""
 REPLY_LIMIT = 16 << 20
 """The most bytes of a body that is not a stream, and of the text that a stream brings."""
+MOST_VALUES = 1 << 20
+"""The most values of a body that is not a stream: each takes far more memory than it has bytes."""
 REFUSAL_LIMIT = 64 << 10
 """The most bytes that are read of the body of a refusal."""
 
@@ -141,12 +143,19 @@ class Lines:
 
 
 def whole_body(chunks: Iterable[bytes]) -> bytes:
-    """Return a body in one piece; ``TooLarge`` is raised beyond ``REPLY_LIMIT``."""
+    """Return a body of JSON in one piece.
+
+    Raises:
+        TooLarge: It is larger than ``REPLY_LIMIT``.
+        ValueError: It holds more than ``MOST_VALUES``.
+    """
     body = bytearray()
     for chunk in chunks:
         body += chunk
         if len(body) > REPLY_LIMIT:
             raise TooLarge("an answer", REPLY_LIMIT)
+    if body.count(b",") > MOST_VALUES:
+        raise ValueError(f"its JSON has more than {MOST_VALUES:,} values")
     return bytes(body)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from ore.errors import BackendError
 
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
+_LONGEST = 10.0
+"""Seconds: when no further model is asked about."""
 
 Entry = dict[str, Any]
 
@@ -20,18 +23,16 @@ def described(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> list[
 
     Servers before 0.33 list neither a window nor what a model can do.
     """
-    return [
-        _described(name, entry, show if number < _MOST_ASKED else _nothing)
-        for number, (name, entry) in enumerate(known.items())
-    ]
+    ask = _bounded(show)
+    return [_described(name, entry, ask) for name, entry in known.items()]
 
 
 def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
     """Return ``choose_default``'s choice among the models that answer prompts, or None."""
-    left = dict(known)
+    left, ask = dict(known), _bounded(show)
     for _ in range(_MOST_ASKED):
         name = choose_default(left)
-        if name is None or _described(name, left[name], show).can_answer:
+        if name is None or _described(name, left[name], ask).can_answer:
             return name
         del left[name]
     return None
@@ -73,8 +74,15 @@ def _described(name: str, entry: Entry, show: Callable[[str], Entry]) -> Model:
     )
 
 
-def _nothing(name: str) -> Entry:
-    return {}
+def _bounded(show: Callable[[str], Entry]) -> Callable[[str], Entry]:
+    """Return a ``show`` that knows nothing any more after so many questions, or so long."""
+    end, left = time.monotonic() + _LONGEST, iter(range(_MOST_ASKED))
+
+    def ask(name: str) -> Entry:
+        may_ask = next(left, None) is not None and time.monotonic() < end
+        return show(name) if may_ask else {}
+
+    return ask
 
 
 def _natural(value: Any) -> int | None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends.http import (
+    MOST_VALUES,
     REFUSAL_LIMIT,
     REPLY_LIMIT,
     Deadline,
@@ -97,3 +98,9 @@ def test_what_an_answer_in_parts_has_left_on_a_connection_counts_for_no_request(
         requests.append(Deadline(None))
         stream.write(b"x")
         assert theirs.recv(1) == b"x"
+
+
+def test_a_body_of_countless_values_is_refused_before_it_is_parsed():
+    assert whole_body([b"[" + b"1," * MOST_VALUES + b"1]"])
+    with pytest.raises(ValueError, match="^its JSON has more than 1,048,576 values$"):
+        whole_body([b"[" + b"[]," * (MOST_VALUES + 1) + b"1]"])

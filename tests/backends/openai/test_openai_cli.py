@@ -86,7 +86,10 @@ def test_of_several_models_one_has_to_be_named():
         result = asked("hi", "--host", fake.url)
         assert result.code == 1 and "has several models, or none: name one" in result.err
         assert asked("hi", "--host", fake.url, "--model", "large").out == "Paris.\n"
-        assert asked("--list-models", "--host", fake.url).out == "small\t\t\t\t\t4096 tokens\nlarge\t\t\t\t\t4096 tokens\n"
+        assert (
+            asked("--list-models", "--host", fake.url).out
+            == "small\t\t\t\t\t4096 tokens\nlarge\t\t\t\t\t4096 tokens\n"
+        )
 
 
 def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
