@@ -102,8 +102,9 @@ class EngineProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is there."""
-        return self._child is not None and self._child.poll() is None
+        """Whether the process is there, and its socket: old temporary files are removed by some."""
+        is_there = self._child is not None and self._child.poll() is None
+        return is_there and os.path.exists(self.socket)
 
     def how_it_ended(self) -> str:
         """Return how the process ended by itself, in a few words; empty where it did not."""

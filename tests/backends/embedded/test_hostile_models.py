@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import closing
@@ -120,13 +121,23 @@ def test_a_template_that_includes_itself_is_a_sentence_and_the_next_turn_works(t
         assert reasoner.reason(ASK).content == before
 
 
-def test_an_engine_that_is_killed_between_two_turns_is_loaded_again(tmp_path):
+def kill(child: int, _: Path) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+
+def sweep(_: int, scratch: Path) -> None:
+    """Remove old temporary files, as a system may do each night."""
+    shutil.rmtree(next(scratch.iterdir()))
+
+
+@pytest.mark.parametrize("lose", [kill, sweep])
+def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose):
     path = write_model(tmp_path / "m.gguf")
     with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
         before = reasoner.reason(ASK).content
         (child,) = children()
-        os.kill(child, signal.SIGKILL)
-        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        lose(child, tmp_path / "scratch")
         assert reasoner.reason(ASK).content == before
 
 
