@@ -111,7 +111,7 @@ class Console(Asking):
         self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)
         self._line_is_open = False
         if is_plain:
-            self.notice("Some of it takes too long to lay out, and is shown as it was written.")
+            self.notice("A part of it takes too long to lay out, and is shown as it was written.")
 
     def _label(self) -> str:
         label = self._painted(self.answer_label) if self._label_is_due else ""
