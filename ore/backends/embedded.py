@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, weights
+from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, gguf, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import Engine
 from ore.backends.engine_load import check_installed, engine_version
@@ -67,12 +67,13 @@ class EmbeddedBackend(Backend):
         return list(weights.installed())
 
     def described(self) -> list[Model]:
-        found = weights.installed().items()
-        return [Model(name, path.stat().st_size if path.exists() else None) for name, path in found]
+        return [gguf.described(name, path) for name, path in weights.installed().items()]
 
     def default_model(self) -> str | None:
-        """Return the model that was named, else the pinned one, else the first one."""
-        return self._model or next(iter(weights.installed()), None)
+        """Return the model that was named, else the pinned one, else the first that writes text."""
+        return self._model or next(
+            (each.name for each in self.described() if each.can_answer), None
+        )
 
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""

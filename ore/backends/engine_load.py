@@ -286,9 +286,7 @@ def _check_engine() -> str:
 
 def _check_answers(path: Path, head: dict[str, Any]) -> None:
     """Refuse a model that turns text into numbers and writes none."""
-    causal = gguf.architecture_value(head, "attention.causal")
-    pooling = gguf.architecture_value(head, "pooling_type")
-    if causal is False or (type(pooling) is int and pooling > 0):
+    if not gguf.writes_text(head):
         raise CapabilityError(
             f"{path} is a model for embeddings and writes no text: use another model."
         )

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ore.errors import FileAccessError
+from ore.backends import Model
+from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
 
 MAGIC = b"GGUF"
@@ -19,6 +20,12 @@ _STRING, _ARRAY = 8, 9
 _NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
 _MOST_PARTS = 10_000
+_FILE_TYPES = {
+    **{0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K"},
+    **{11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S"},
+    **{17: "Q5_K_M", 18: "Q6_K", 32: "BF16"},
+}
+"""``general.file_type`` in the words that people use; there are more, of rarer kinds."""
 
 
 def check_kind(path: Path) -> None:
@@ -87,6 +94,31 @@ def read_head(path: Path) -> dict[str, Any]:
 def architecture_value(head: dict[str, Any], name: str) -> Any:
     """Return the value of a key that is named after the model's architecture; None without it."""
     return head.get(f"{head.get('general.architecture')}.{name}")
+
+
+def writes_text(head: dict[str, Any]) -> bool:
+    """Whether a model answers prompts; one for embeddings turns text into numbers only."""
+    pooling = architecture_value(head, "pooling_type")
+    is_causal = architecture_value(head, "attention.causal") is not False
+    return is_causal and not (type(pooling) is int and pooling > 0)
+
+
+def described(name: str, path: Path) -> Model:
+    """Return what the first file of the model ``name``, at ``path``, says of it, and its size."""
+    try:
+        head = read_head(path)
+        size = sum(part.stat().st_size for part in parts_of(path))
+    except (OSError, OreError):
+        return Model(name)
+    label, kind = head.get("general.size_label"), head.get("general.file_type")
+    return Model(
+        name,
+        size,
+        label if isinstance(label, str) and label else None,
+        _FILE_TYPES.get(kind) if type(kind) is int else None,
+        _context_length(head),
+        ("completion",) if writes_text(head) else ("embedding",),
+    )
 
 
 def context_length(path: Path) -> int | None:

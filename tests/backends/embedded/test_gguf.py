@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ore.backends import Model
+from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
-from ore.backends.gguf import check_kind, context_length
+from ore.backends.gguf import check_kind, context_length, described
 from ore.errors import BackendError, FileAccessError
-from tests.support.gguf import head, key, text
+from tests.support.gguf import entry, head, key, text
 
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 LENGTH = key("llama.context_length", 4, struct.pack("<I", 8192))
@@ -105,3 +107,43 @@ def test_a_file_that_is_not_gguf_is_refused_without_waiting(tmp_path, make, said
     make(path)
     with pytest.raises(FileAccessError, match=said):
         check_kind(path)
+
+
+@pytest.mark.parametrize(
+    "keys, known",
+    [
+        (
+            {"general.size_label": "135M", "general.file_type": 3, "llama.context_length": 8192},
+            ("135M", "Q4_1", 8192, ("completion",)),
+        ),
+        ({"llama.pooling_type": 1}, (None, None, None, ("embedding",))),
+        ({"llama.attention.causal": False}, (None, None, None, ("embedding",))),
+        (
+            {"general.size_label": 7, "general.file_type": "x", "llama.context_length": "y"},
+            (None, None, None, ("completion",)),
+        ),
+        ({"general.file_type": 999}, (None, None, None, ("completion",))),
+    ],
+)
+def test_what_a_file_says_of_its_model_is_listed(keys, known, tmp_path):
+    path = tmp_path / "m.gguf"
+    keys = {"general.architecture": "llama", **keys}
+    path.write_bytes(head(*(entry(name, value) for name, value in keys.items())))
+    assert described("m", path) == Model("m", path.stat().st_size, *known)
+
+
+def test_of_a_file_that_is_gone_or_lacks_a_part_the_name_is_known(tmp_path):
+    assert described("m", tmp_path / "gone.gguf") == Model("m")
+    part = tmp_path / "m-00001-of-00002.gguf"
+    part.write_bytes(head())
+    assert described("m", part) == Model("m")
+
+
+def test_a_model_for_embeddings_is_never_the_default(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
+    architecture = entry("general.architecture", "bert")
+    (tmp_path / "a.gguf").write_bytes(head(architecture, entry("bert.pooling_type", 1)))
+    assert EmbeddedBackend().default_model() is None
+    (tmp_path / "b.gguf").write_bytes(head(entry("general.architecture", "llama")))
+    assert EmbeddedBackend().default_model() == "b"
+    assert EmbeddedBackend("a").default_model() == "a"

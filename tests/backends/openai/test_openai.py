@@ -373,3 +373,10 @@ def test_a_model_is_listed_with_what_its_server_says_of_it(about, size, window):
     with FakeOpenAI(about=about) as fake:
         found = OpenAIBackend(Host(fake.url, "--host")).described()
     assert [(each.name, each.size, each.window) for each in found] == [("small", size, window)]
+
+
+def test_what_a_server_reused_of_a_prompt_is_kept():
+    with FakeOpenAI() as fake:
+        usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 16}}
+        fake.play = [*fake.events(), event(usage=usage), DONE]
+        assert reasoner(fake).reason(ASKED).metadata["cached_tokens"] == 16

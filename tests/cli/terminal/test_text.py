@@ -222,6 +222,7 @@ COUNTS = {"prompt_eval_count": 128, "eval_count": 512}
         ({**COUNTS, "total_duration": 12_000_000}, "m · 128 in · 512 out · 0.01 s"),
         (COUNTS, "m · 128 in · 512 out"),
         ({}, "m · 0 in · 0 out"),
+        ({"prompt_eval_count": None, "eval_count": 7, "eval_duration": None}, "m · 7 out"),
         ({"eval_count": "many", "eval_duration": None}, "m · 0 in · 0 out"),
         ({"prompt_eval_count": -1, "eval_count": 10**400}, f"m · 0 in · {2**63} out"),
     ],
