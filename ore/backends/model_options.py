@@ -134,16 +134,14 @@ def _nearest(key: str) -> str:
     return f"; the nearest is '{near}'" if near else f": there are {', '.join(OPTIONS)}"
 
 
-def natural(options: Mapping[str, Any] | None, name: str) -> int | None:
+def natural(options: Mapping[str, Any], name: str) -> int | None:
     """Return an option's value where it is a whole number that is not negative, else None."""
-    value = (options or {}).get(name)
+    value = options.get(name)
     return value if type(value) is int and value >= 0 else None
 
 
-def checked_seconds(name: str, value: float | None) -> float | None:
+def checked_seconds(name: str, value: float) -> float:
     """Return a limit of time; raise ``UsageError`` for what is none."""
-    if value is None:
-        return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f"The {name} must be a number of seconds, not {value!r}.")
     if not 0 < value <= _MOST_SECONDS:

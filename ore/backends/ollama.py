@@ -33,8 +33,7 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import Message as Part
 
 _PROVENANCE_SECONDS = _NAMES_SECONDS = 2.0
-_WINDOW_SECONDS = (0.5, 5.0)  # with strict context it is worth waiting for
-_PHASE_SECONDS = 0.5
+_PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # with strict context it is waited for
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
 _AT_ONCE = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
@@ -108,7 +107,8 @@ class OllamaBackend(Backend):
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
-        check_ollama(settings.options)
+        if settings.options:
+            check_ollama(settings.options)
         made = AyaReasoner(
             model_id,
             self.address,
@@ -168,15 +168,15 @@ class AyaReasoner(StreamingReasoner):
             raise UsageError("No model was named: give one with --model NAME.")
         self.model_id = model_id
         self.host = as_host(host)
-        self.timeout = checked_seconds("timeout", timeout)
-        self.deadline = checked_seconds("deadline", deadline)
+        self.timeout = timeout if timeout is None else checked_seconds("timeout", timeout)
+        self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)
         self.strict_context = strict_context
         self.on_thinking = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._bounds = {"timeout": self.timeout, "deadline": self.deadline}
-        self._num_ctx = natural(options, "num_ctx") or None
-        self._num_keep = natural(options, "num_keep")
+        self._num_ctx = natural(options, "num_ctx") or None if options else None
+        self._num_keep = natural(options, "num_keep") if options else None
         self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
         self._client = OllamaClient(self.host)
 
