@@ -5,13 +5,16 @@ Each backend has a module of this package; only the chosen one is imported.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
+from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
@@ -30,6 +33,8 @@ class Model:
         quantization: How its numbers are stored (``"Q4_K_M"``).
         window: The largest context window, in tokens.
         capabilities: What it can do, as Ollama names it (``"completion"``, ``"vision"``).
+        digest: Its SHA-256, in hexadecimal digits: what ``split_pin`` pins.
+        template_sha256: The SHA-256 of its chat template, in UTF-8.
     """
 
     name: str
@@ -38,6 +43,8 @@ class Model:
     quantization: str | None = None
     window: int | None = None
     capabilities: tuple[str, ...] | None = None
+    digest: str | None = None
+    template_sha256: str | None = None
 
     @property
     def can_answer(self) -> bool:
@@ -103,8 +110,11 @@ class Backend(ABC):
             BackendError: The backend does not answer.
         """
 
-    def described(self) -> list[Model]:
+    def described(self, *, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there, in the order of ``models``.
+
+        Args:
+            whole: Its digest and its template too, which may take long to find out.
 
         Raises:
             BackendError: The backend does not answer.
@@ -155,6 +165,40 @@ class Backend(ABC):
         """
         return {"server_version": None, "model_digest": None}
 
+    def check_digest(self, model_id: str, pin: str) -> None:
+        """Raise where the digest of ``model_id`` does not begin with the digits of ``pin``.
+
+        Raises:
+            CheckFailedError: It is another model.
+            CapabilityError: The backend does not know the digest.
+            ModelNotFoundError: There is no such model.
+            BackendError: The backend does not answer.
+        """
+        found = self.provenance(model_id)["model_digest"]
+        found = found and found.lower().removeprefix("sha256:")
+        if found and found.startswith(pin):
+            return
+        if found:
+            raise CheckFailedError(
+                f"{model_id} is not the model that is pinned: its digest is sha256:{found}, and the "
+                f"pin says sha256:{pin}. Nothing was sent. Fetch the pinned one, or change the pin."
+            )
+        self.reasoner(model_id, Settings()).close()  # raises where it knows that there is none
+        names = self.models()
+        if not {model_id, f"{model_id}:latest"} & set(names):
+            raise ModelNotFoundError(
+                f"There is no model '{model_id}', so its pin can't be checked: --list-models shows "
+                f"what there is.",
+                model=model_id,
+                host=self.host,
+                available=tuple(names),
+            )
+        raise CapabilityError(
+            f"The digest of {model_id} is not known, so its pin can't be checked and nothing was "
+            f"sent: try again, or leave the pin out.",
+            host=self.host,
+        )
+
     @abstractmethod
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner for ``model_id`` with ``settings``; no turn is taken yet.
@@ -195,6 +239,41 @@ class StreamingReasoner(Reasoner):
     @abstractmethod
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator stops the model."""
+
+
+def split_pin(model: str) -> tuple[str, str | None]:
+    """Return the name in ``model``, ``NAME@sha256:HEX``, and its digits; None for no digits.
+
+    Raises:
+        UsageError: What follows the name is no such pin.
+    """
+    if "@sha256" not in model.lower():
+        return model, None
+    found = _PINNED.fullmatch(model)
+    if not found:
+        raise UsageError(
+            f"{model!r} does not pin a model: write NAME@sha256: and the first 12 to 64 digits of "
+            f"its digest, which --list-models --json shows."
+        )
+    return found["name"], found["digits"].lower()
+
+
+def template_digest(template: object) -> str | None:
+    """Return the SHA-256, in hexadecimal digits, of a chat ``template``; None where there is none."""
+    if not isinstance(template, str) or not template:
+        return None
+    return sha256(template.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def in_short(count: int | None) -> str | None:
+    """Return the ``count`` of a model's parameters as Ollama writes it: ``"134.52M"``, ``"3.21B"``."""
+    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if count is not None and count >= size:
+            return f"{count / size:.2f}".rstrip("0").rstrip(".") + letter
+    return None if count is None else str(count)
+
+
+_PINNED = re.compile(r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})")
 
 
 def choose_default(names: Iterable[str]) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ore.backends import Backend
+from ore.backends import Backend, split_pin
 from ore.backends.address import (
     Host,
     is_loopback,
@@ -84,6 +84,7 @@ def open_backend(
             notice(f"Prompts go to {host.url}, which {file} names.")
         return replace(host, source=f"{host.source} in {file}")
 
+    wanted = _without_pin(wanted)
     name = wanted.backend or environ.get("ORE_BACKEND") or "auto"
     if name not in BACKENDS:
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(BACKENDS)}.")
@@ -114,6 +115,13 @@ def open_backend(
     return _ollama(host, named, wanted)
 
 
+def _without_pin(wanted: Choice) -> Choice:
+    """Return the choice of the model's name alone: whoever asks the model checks its pin."""
+    if wanted.model is None or wanted.is_name:
+        return wanted
+    return replace(wanted, model=split_pin(wanted.model)[0])
+
+
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
 
@@ -132,8 +140,8 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
 
 
 def _model(environ: Mapping[str, str]) -> str | None:
-    """Return the model that ``ORE_MODEL`` names; a blank one is none."""
-    return environ.get("ORE_MODEL", "").strip() or None
+    """Return the model that ``ORE_MODEL`` names, without its pin; a blank one is none."""
+    return split_pin(environ.get("ORE_MODEL", "").strip())[0] or None
 
 
 def _embedded(model: str | None) -> EmbeddedBackend:

@@ -66,8 +66,9 @@ class EmbeddedBackend(Backend):
         """Return the names of the models that are there, the pinned one first."""
         return list(weights.installed())
 
-    def described(self) -> list[Model]:
-        return [gguf.described(name, path) for name, path in weights.installed().items()]
+    def described(self, *, whole: bool = False) -> list[Model]:
+        found = [(gguf.described(name, path), path) for name, path in weights.installed().items()]
+        return [weights.with_digests(each, path) if whole else each for each, path in found]
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the pinned one, else the first that writes text."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import struct
@@ -16,16 +17,27 @@ from ore.files import read_regular
 
 MAGIC = b"GGUF"
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
+_WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
+_MOST_DIMENSIONS = 8
+_DAMAGE = (
+    struct.error,
+    UnicodeDecodeError,
+    KeyError,
+    OverflowError,
+)  # or longer than what was read
 _STRING, _ARRAY = 8, 9
 _NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
 _MOST_PARTS = 10_000
 _FILE_TYPES = {
-    **{0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K"},
-    **{11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S"},
-    **{17: "Q5_K_M", 18: "Q6_K", 32: "BF16"},
+    **dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))),
+    **dict(enumerate(("Q8_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L"), 7)),
+    **dict(enumerate(("Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K", "IQ2_XXS", "IQ2_XS"), 14)),
+    **dict(enumerate(("Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ3_M"), 21)),
+    **dict(enumerate(("IQ2_S", "IQ2_M", "IQ4_XS", "IQ1_M", "BF16"), 28)),
+    **{36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4"},
 }
-"""``general.file_type`` in the words that people use; there are more, of rarer kinds."""
+"""What llama.cpp calls the numbers of ``general.file_type``."""
 
 
 def check_kind(path: Path) -> None:
@@ -77,18 +89,50 @@ def read_head(path: Path) -> dict[str, Any]:
     Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian). Reading
     stops where the file is damaged, and after its first MiB. An array's value is None.
     """
-    head = io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES))
+    return _read(io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES)))[0]
+
+
+def read_template(path: Path) -> tuple[str | None, int | None]:
+    """Return the chat template of a model, and how many parameters it has; None where unsaid.
+
+    Both stand behind its tokens, so that more of the file is read than by ``read_head``. Of a split
+    model only the first file is looked at, which does not say how many there are.
+    """
+    head = io.BytesIO(read_regular(path, sys.maxsize, head=_WHOLE_BYTES))
+    found, tensors = _read(head, whole=True)
+    template = found.get("tokenizer.chat_template")
+    count = 0
+    try:
+        for _ in range(tensors or 0):
+            _string(head)
+            (dimensions,) = _take(head, "I")
+            count += math.prod(_take(head, f"{min(dimensions, _MOST_DIMENSIONS)}Q"))
+            _take(head, "IQ")  # its type, and where it begins
+    except _DAMAGE:
+        count = 0
+    is_whole = split_name(path) is None
+    return template if isinstance(template, str) else None, count if count and is_whole else None
+
+
+def quantization(head: dict[str, Any]) -> str | None:
+    """Return how a model's numbers are stored, as ``"Q4_K_M"``; None where that is not known."""
+    kind = head.get("general.file_type")
+    return _FILE_TYPES.get(kind) if type(kind) is int else None
+
+
+def _read(head: io.BytesIO, whole: bool = False) -> tuple[dict[str, Any], int | None]:
+    """Return the keys, and where all of them were read how many tensors follow."""
     found: dict[str, Any] = {}
     try:
-        _, known, _, keys = _take(head, "4sIQQ")
+        _, known, tensors, keys = _take(head, "4sIQQ")
         for _ in range(keys if known in (2, 3) else 0):
             name = _string(head)
-            if name.startswith("tokenizer.") and _context_length(found):
+            if name.startswith("tokenizer.") and window_of(found) and not whole:
                 break
             found[name] = _value(head, *_take(head, "I"))
-    except (struct.error, UnicodeDecodeError, KeyError, OverflowError):
-        pass  # damaged, or longer than what was read
-    return found
+    except _DAMAGE:
+        return found, None
+    return found, tensors
 
 
 def architecture_value(head: dict[str, Any], name: str) -> Any:
@@ -110,23 +154,24 @@ def described(name: str, path: Path) -> Model:
         size = sum(part.stat().st_size for part in parts_of(path))
     except (OSError, OreError):
         return Model(name)
-    label, kind = head.get("general.size_label"), head.get("general.file_type")
+    label = head.get("general.size_label")
     return Model(
         name,
         size,
         label if isinstance(label, str) and label else None,
-        _FILE_TYPES.get(kind) if type(kind) is int else None,
-        _context_length(head),
+        quantization(head),
+        window_of(head),
         ("completion",) if writes_text(head) else ("embedding",),
     )
 
 
 def context_length(path: Path) -> int | None:
     """Return the largest context window that a model was made for, in tokens; None if unsaid."""
-    return _context_length(read_head(path))
+    return window_of(read_head(path))
 
 
-def _context_length(head: dict[str, Any]) -> int | None:
+def window_of(head: dict[str, Any]) -> int | None:
+    """Return ``context_length`` of a file whose keys were read."""
     length = architecture_value(head, "context_length")
     return length if type(length) is int and length > 0 else None
 
@@ -149,5 +194,5 @@ def _value(head: io.BytesIO, kind: int) -> Any:
         head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
         return None
     for _ in range(count):
-        _string(head)
+        head.seek(_take(head, "Q")[0], os.SEEK_CUR)
     return None

@@ -85,8 +85,8 @@ class OllamaBackend(Backend):
             return None
         return f"No preferred model is there, so {model_id} answers: --model names another one."
 
-    def described(self) -> list[Model]:
-        return self._client.described(self._seconds)
+    def described(self, *, whole: bool = False) -> list[Model]:
+        return self._client.described(self._seconds, whole)
 
     def pull(self, name: str, progress: Progress) -> None:
         self._client.pull(name, progress)

@@ -105,9 +105,9 @@ class OllamaClient:
             return chosen
         return default_of(known, self._shows(seconds))
 
-    def described(self, seconds: float = QUESTION_SECONDS) -> list[Model]:
-        """Return what is known of each model that is there."""
-        return described(self._named(seconds), self._shows(seconds))
+    def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
+        """Return what is known of each model that is there; ``whole`` is with its template."""
+        return described(self._named(seconds), self._shows(seconds), whole)
 
     def _shows(self, seconds: float) -> Callable[[str], dict[str, Any]]:
         """Return ``show``, whose answers may take so many seconds in all."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from ore.backends import Model, choose_default
+from ore.backends import Model, choose_default, template_digest
 from ore.errors import BackendError
 
 _MOST_ASKED = 200
@@ -18,13 +19,16 @@ _LONGEST = 10.0
 Entry = dict[str, Any]
 
 
-def described(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> list[Model]:
+def described(
+    known: Mapping[str, Entry], show: Callable[[str], Entry], whole: bool = False
+) -> list[Model]:
     """Return the models that ``/api/tags`` lists; what it leaves out is asked of ``show``.
 
-    Servers before 0.33 list neither a window nor what a model can do.
+    Servers before 0.33 list neither a window nor what a model can do, and none lists a template,
+    which is asked for where the ``whole`` is wanted.
     """
     ask = _bounded(show)
-    return [_described(name, entry, ask) for name, entry in known.items()]
+    return [_described(name, entry, ask, whole) for name, entry in known.items()]
 
 
 def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
@@ -52,15 +56,14 @@ def numbers_of(version: str | None) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
-def _described(name: str, entry: Entry, show: Callable[[str], Entry]) -> Model:
+def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: bool = False) -> Model:
     details = entry.get("details")
     details = details if isinstance(details, dict) else {}
     able, window = entry.get("capabilities"), _natural(details.get("context_length"))
-    if not isinstance(able, list) or window is None:
-        try:
+    shown: Entry = {}
+    if whole or not isinstance(able, list) or window is None:
+        with suppress(BackendError):
             shown = show(name)
-        except BackendError:
-            shown = {}
         able = able if isinstance(able, list) else shown.get("capabilities")
         window = window or trained_window(shown)
     texts = [each for each in able if isinstance(each, str)] if isinstance(able, list) else None
@@ -71,6 +74,8 @@ def _described(name: str, entry: Entry, show: Callable[[str], Entry]) -> Model:
         quantization=_text(details.get("quantization_level")),
         window=window,
         capabilities=None if texts is None else tuple(texts),
+        digest=_text(entry.get("digest")),
+        template_sha256=template_digest(shown.get("template")),
     )
 
 

@@ -60,7 +60,7 @@ class OpenAIBackend(Backend):
         """Return the names of the models that the server lists, in its order."""
         return [entry.id for entry in self._entries()]
 
-    def described(self) -> list[Model]:
+    def described(self, *, whole: bool = False) -> list[Model]:
         return [
             Model(entry.id, _meta_of(entry).get("size"), None, None, _window_of(entry))
             for entry in self._entries()
@@ -81,6 +81,14 @@ class OpenAIBackend(Backend):
         return (
             f"The server at {self.address} has several models, or none: name one with --model; "
             f"--list-models shows what there is."
+        )
+
+    def check_digest(self, model_id: str, pin: str) -> None:
+        """Refuse: the protocol has no word for a model's digest."""
+        raise CapabilityError(
+            f"The server at {self.address} does not say the digest of {model_id}, so a pin can't be "
+            f"checked and nothing was sent: leave @sha256:{pin} out.",
+            host=self.host,
         )
 
     def pull(self, name: str, progress: Progress) -> None:

@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ore.backends import Model, gguf, in_short, template_digest
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import begins_with, read_regular, reason, replace_file
@@ -83,6 +84,20 @@ def installed() -> dict[str, Path]:
         if path not in pinned.values() and name not in PINNED:
             own.setdefault(name, path)  # one in one file goes before a split one of that name
     return {**pinned, **dict(sorted(own.items()))}
+
+
+def with_digests(model: Model, path: Path) -> Model:
+    """Return a model with what its whole file says: its digest, its template, how large it is."""
+    try:
+        digest, (template, count) = file_digest(path), gguf.read_template(path)
+    except FileAccessError:
+        return model
+    return replace(
+        model,
+        parameters=in_short(count) or model.parameters,
+        digest=digest,
+        template_sha256=template_digest(template),
+    )
 
 
 def _is_model(path: Path) -> bool:

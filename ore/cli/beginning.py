@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ore.backends import Backend
+from ore.backends import Backend, split_pin
 from ore.backends.model_options import parse_options
 from ore.cli.conversation import Conversation
 from ore.cli.options import Options
@@ -76,19 +76,33 @@ def speaker_of(begun: Beginning | None) -> str:
 
 
 def beginning_of(
-    options: Options, asked: Asked, backend: Backend, model_id: str, session: Session | None
+    options: Options,
+    asked: Asked,
+    backend: Backend,
+    model_id: str,
+    session: Session | None,
+    pin: str | None = None,
 ) -> Beginning:
-    """Return what a session is begun with."""
+    """Return what a session is begun with; where its model is pinned, it stays so."""
     id = session.id if session is not None else ""
     system = "" if options.no_system else asked.system_prompt if options.system else None
     is_file = backend.name == "embedded" and os.path.isfile(model_id)
-    model = os.path.abspath(model_id) if is_file else model_id
-    return Beginning(id, backend.name, model, options.persona, system, options.option)
+    name = os.path.abspath(model_id) if is_file else model_id
+    pinned = f"{name}@sha256:{pin}" if pin else name
+    return Beginning(id, backend.name, pinned, options.persona, system, options.option)
 
 
 def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[str, Any]:
     """Return the flags that name the model, and its backend unless one ``is_chosen``."""
-    if os.path.isfile(model):
+    try:
+        file = split_pin(model)[0]
+    except UsageError as exc:
+        raise InvalidSessionError(
+            f"What the session '{name}' was begun with can't be used: {exc} Name a model with "
+            f"--model, or move {name}.meta.json away.",
+            name,
+        ) from exc
+    if os.path.isfile(file):
         raise ModelNotFoundError(
             f"The session '{name}' was begun with the model in the file {one_line(model)}: name it "
             f"yourself with --model, or another one.",

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ore.backends import split_pin
 from ore.cli.beginning import beginning_of
 from ore.cli.options import SESSION_FLAGS
 from ore.cli.runs import Run
@@ -100,6 +101,7 @@ def _model(talk: Talk, name: str) -> None:
         lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
         run.console.reply("\n".join(lines) or "No model is installed: fetch one with --pull NAME.")
         return
+    name, pin = split_pin(name)
     if name not in models and f"{name}:latest" in models:
         name = f"{name}:latest"
     if name not in models and models and not name.lower().endswith(".gguf"):
@@ -111,10 +113,12 @@ def _model(talk: Talk, name: str) -> None:
             model=name,
             available=tuple(models),
         )
+    if pin is not None:
+        run.backend.check_digest(name, pin)
     reasoner = run.backend.reasoner(name, run.asked.settings)
     run.engine.reasoner.close()
     engine = ORE(reasoner, run.engine.system_prompt)
-    talk.run = replace(run, engine=engine, model_id=name)
+    talk.run = replace(run, engine=engine, model_id=name, pin=pin)
     talk.answered = None
     run.console.reply(f"Model: {name} ({run.backend.name})")
 
@@ -179,7 +183,9 @@ def _save(talk: Talk, name: str) -> None:
     conversation.save_as(
         name,
         FileSessionStore(report=run.console.notice),
-        beginning_of(run.options, run.asked, run.backend, run.model_id, conversation.session),
+        beginning_of(
+            run.options, run.asked, run.backend, run.model_id, conversation.session, run.pin
+        ),
     )
     run.console.reply(f"Saved as '{conversation.name}', and so is each turn that follows.")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
+from ore.backends import split_pin
 from ore.cli.flags import LAST, MISPLACED
 from ore.errors import UsageError
 
@@ -232,6 +233,7 @@ class Options:
                 raise UsageError(f"--last {MISPLACED}")
             if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
                 raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
+        split_pin(self.model or "")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
         for flag, seconds in (("--timeout", self.timeout), ("--deadline", self.deadline)):

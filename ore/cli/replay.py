@@ -33,7 +33,10 @@ from ore.files.neutral import one_line
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Message
 
-COMPARED = ("model_id", "model_digest", "options", "messages", "answer")
+DIGEST, MODEL_CHANGED = "model_digest", "model changed"
+"""What differs where the model is another one than then, and how that is said, before all else."""
+
+COMPARED = ("model_id", DIGEST, "options", "messages", "answer")
 """Of what ``ore.artifact.compare`` compares, what a replay does."""
 
 _FAILED = {
@@ -220,7 +223,8 @@ def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
 def _details(outcome: Outcome) -> str:
     if outcome.reason is not None:
         return outcome.reason
-    parts = [", ".join(each.name for each in outcome.differences)]
+    names = [each.name for each in outcome.differences]
+    parts = [MODEL_CHANGED if DIGEST in names else "", ", ".join(names)]
     parts.append(f"messages {outcome.messages}")
     parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
     parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ore.artifact.sources import sources_of
-from ore.backends import Backend, weights
+from ore.backends import Backend, split_pin, weights
 from ore.backends.choice import check_name
 from ore.cli.options import Options
 from ore.errors import ArtifactError, ModelNotFoundError, OreError, UsageError
@@ -36,11 +36,13 @@ class Rerun:
         model: Its name, or the file that the user named.
         backend: Where it is, by the name of the backend; None is where the flags say.
         is_recorded: Whether the artifact named it, and not the user.
+        pin: What its digest is to begin with, where the user pinned it.
     """
 
     model: str
     backend: str | None
     is_recorded: bool = True
+    pin: str | None = None
 
     def connect(self, options: Options, connect: Callable[..., Backend]) -> Backend:
         """Open the backend; what an artifact named is never taken for a file."""
@@ -48,7 +50,14 @@ class Rerun:
         return connect(chosen, is_name=self.is_recorded)
 
     def check(self, backend: Backend) -> None:
-        """Raise ``ModelNotFoundError`` where what the artifact named can't be a model's name there."""
+        """Raise where the model can't be the one that is asked for.
+
+        Raises:
+            ModelNotFoundError: What the artifact named can't be a model's name there.
+            OreError: The user's pin does not hold; see ``Backend.check_digest``.
+        """
+        if self.pin is not None:
+            backend.check_digest(self.model, self.pin)
         if self.is_recorded and backend.name == "ollama":
             try:
                 check_name(self.model)
@@ -77,7 +86,8 @@ def find_model(
         ArtifactError: It names no model, or a file that is not installed.
     """
     if options.model is not None:
-        return Rerun(options.model, options.backend, is_recorded=False)
+        model, pin = split_pin(options.model)
+        return Rerun(model, options.backend, is_recorded=False, pin=pin)
     name, provenance = artifact.input.model_id, artifact.provenance or {}
     if not name.strip():
         raise ArtifactError(f"{source} does not name a model: name one with --model.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
-from ore.backends import Backend
+from ore.backends import Backend, split_pin
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
@@ -33,6 +33,7 @@ class Run:
         first: The context of the single turn; None in a REPL, which asks ``asked.prompt`` first.
         streams: Whether answers are shown as they are written.
         log: Where an artifact of each turn is written, or None.
+        pin: What the model's digest was asked to begin with, or None.
         backend: What made the engine's reasoner, for ``model_id`` and with ``asked.settings``.
     """
 
@@ -47,6 +48,7 @@ class Run:
     backend: Backend
     model_id: str
     engine: ORE
+    pin: str | None = None
 
 
 @contextmanager
@@ -74,12 +76,12 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
         if asked.prompt is not None and not options.is_repl:
             first = source.gather(asked.prompt, asked.typed)
         backend = _backend(asked, options, connect)
-        model_id = asked.model or backend.default_model()
-        if model_id is None:
-            raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+        model_id, pin = _model(asked, backend, os.environ)
+        if pin is not None:
+            backend.check_digest(model_id, pin)
         if conversation.is_new:
             conversation.beginning = beginning.beginning_of(
-                options, asked, backend, model_id, conversation.session
+                options, asked, backend, model_id, conversation.session, pin
             )
         if asked.model is None and (told := backend.about_default(model_id)):
             console.notice(told)
@@ -101,6 +103,7 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
                 backend,
                 model_id,
                 engine,
+                pin,
             )
 
 
@@ -112,6 +115,18 @@ def _persona(options: Options, chosen_by: str) -> str:
     if options.persona not in (None, AYA.lower()):
         return f"System prompt: the persona '{options.persona}'{by}."
     return "System prompt: Aya, ORE's own persona; --persona, --system or --no-system changes it."
+
+
+def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the model that answers, and the digits that its digest is to begin with, or None."""
+    if asked.link is not None and asked.link.rerun is not None:  # which has its own pin
+        return asked.link.rerun.model, None
+    if asked.model is not None:
+        return split_pin(asked.model)
+    default = backend.default_model()
+    if default is None:
+        raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+    return default, split_pin(environ.get("ORE_MODEL", "").strip())[1]
 
 
 def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) -> Backend:

@@ -53,9 +53,10 @@ def do_verb(options: Options, console: Console, connect: Callable[..., Backend])
 
 def list_models(console: Console, backend: Backend, as_json: bool) -> None:
     """List the installed models and what is known of them, the default marked."""
-    models = backend.described()
+    models = backend.described(whole=as_json)
     default = backend.default_model()
-    rows = [{"name": each.name, "default": each.name == default, **asdict(each)} for each in models]
+    usual = (default, f"{default}:latest")
+    rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
     if not rows:
         console.notice("No model is installed: fetch one with --pull NAME.")
     _list(console, as_json, rows, _model_columns)

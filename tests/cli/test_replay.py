@@ -311,7 +311,7 @@ def test_another_model_under_the_same_name_is_seen(ore, folder, monkeypatch):
         assert ore("--replay", "a.json", open_backend=open_backend).code == 0
         rewrite(folder / "a.json", lambda d: d["provenance"].update(model_digest="0" * 64))
         result = ore("--replay", "a.json", open_backend=open_backend)
-        assert result.code == 3 and "different\tmodel_digest; messages" in result.out
+        assert result.code == 3 and "different\tmodel changed; model_digest; messages" in result.out
         assert f"-{'0' * 64}\n+" in result.out
         assert fake.chats[1].json == fake.chats[0].json
 

@@ -185,8 +185,10 @@ def test_models_are_listed_with_the_default_marked(ore):
     models = ("first:latest", "second:1b")
     assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\n"
     document = ore("--list-models", "--json", models=models).json
-    unknown = dict.fromkeys(("size", "parameters", "quantization", "window", "capabilities"))
-    assert document[0] == {"name": "first:latest", "default": True, **unknown}
+    unknown = ("size", "parameters", "quantization", "window", "capabilities")
+    unknown += ("digest", "template_sha256")
+    expected = {"name": "first:latest", "default": True, **dict.fromkeys(unknown)}
+    assert document[0] == expected and list(document[0]) == list(expected)
 
 
 def test_no_models_is_an_empty_list_and_is_reported(ore):

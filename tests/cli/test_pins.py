@@ -1,0 +1,230 @@
+"""A pinned model: ``NAME@sha256:HEX`` answers, or nothing is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import pytest
+
+from ore.backends import in_short, split_pin
+from ore.backends.embedded import EmbeddedBackend
+from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
+from tests.support import gguf
+from tests.support.fake_ollama import FakeOllama
+
+MODEL = "llama3.2:latest"
+DIGEST = hashlib.sha256(MODEL.encode()).hexdigest()
+OTHER = "0" * 64
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with FakeOllama(models=(MODEL, "second:latest")) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        yield server
+
+
+@pytest.fixture
+def ask(server, ore):
+    """ORE with the real backends, on the fake server."""
+    from ore.backends import choice
+
+    def run(*argv, **more):
+        return ore(*argv, open_backend=choice.open_backend, **more)
+
+    return run
+
+
+def chats(server) -> int:
+    return len(server.chats)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("llama3.2", ("llama3.2", None)),
+        ("", ("", None)),
+        (f"a@sha256:{'A1' * 6}", ("a", "a1" * 6)),
+        (f"hf.co/u/r:Q4@sha256:{DIGEST}", ("hf.co/u/r:Q4", DIGEST)),
+        (f"/x/y@z.gguf@sha256:{DIGEST[:13]}", ("/x/y@z.gguf", DIGEST[:13])),
+    ],
+)
+def test_a_pin_is_read(text, expected):
+    assert split_pin(text) == expected
+
+
+BAD = ["a@sha256:", "a@sha256", f"@sha256:{OTHER}", f"a@sha256:{'0' * 11}", f"a@sha256:{OTHER}0"]
+BAD += ["a@sha256:llama3.2llama", f"a@SHA256:{OTHER}", f"a@sha256:{OTHER}:latest"]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_no_pin_is_asked_wrongly(ask, server, monkeypatch, text):
+    with pytest.raises(UsageError, match="does not pin a model: write NAME@sha256:"):
+        split_pin(text)
+    result = ask("hi", "--model", text)
+    assert (result.code, result.out, chats(server)) == (2, "", 0)
+    monkeypatch.setenv("ORE_MODEL", text)
+    assert ask("hi").code == 2 and chats(server) == 0
+
+
+@pytest.mark.parametrize("pin", [DIGEST[:12], DIGEST[:12].upper(), DIGEST])
+@pytest.mark.parametrize("name", [MODEL, "llama3.2"])
+@pytest.mark.parametrize("is_flag", [True, False])
+def test_the_pinned_model_answers(ask, server, monkeypatch, name, pin, is_flag):
+    if not is_flag:
+        monkeypatch.setenv("ORE_MODEL", f"{name}@sha256:{pin}")
+    flags = ["--model", f"{name}@sha256:{pin}"] if is_flag else []
+    result = ask("hi", "--json", *flags)
+    assert result.code == 0 and chats(server) == 1
+    assert result.json["model_id"] == name
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"], ["--session", "s"], ["--stream"], ["-i"]])
+@pytest.mark.parametrize("is_flag", [True, False])
+@pytest.mark.invariant
+def test_another_model_is_never_called_and_both_digests_are_named(
+    ask, server, monkeypatch, home, flags, is_flag
+):
+    pinned = f"llama3.2@sha256:{OTHER[:12]}"
+    if not is_flag:
+        monkeypatch.setenv("ORE_MODEL", pinned)
+    result = ask("hi", *flags, *(["-m", pinned] if is_flag else []), stdin="")
+    assert (result.code, result.out, chats(server)) == (3, "", 0)
+    assert f"sha256:{DIGEST}" in result.err and f"sha256:{OTHER[:12]}." in result.err
+    assert not list(home.glob(".ore/sessions/s.json"))
+
+
+def test_a_model_that_is_not_there_is_not_said_to_be_another_one(ask, server):
+    result = ask("hi", "-m", f"none@sha256:{OTHER}")
+    assert result.code == 1 and "no model 'none'" in result.err and chats(server) == 0
+
+
+def test_a_list_without_digests_is_said(ask, server):
+    server.use("tags-empty")
+    result = ask("hi", "-m", f"llama3.2@sha256:{OTHER}")
+    assert result.code == 1 and chats(server) == 0
+
+
+def test_a_session_stays_pinned(ask, server, home):
+    assert ask("one", "-S", "s", "-m", f"llama3.2@sha256:{DIGEST[:16]}").code == 0
+    meta = home / ".ore/sessions/s.meta.json"
+    kept = json.loads(meta.read_text())
+    assert kept["model"] == f"llama3.2@sha256:{DIGEST[:16]}"
+    assert ask("two", "-S", "s").code == 0 and chats(server) == 2
+    meta.write_text(json.dumps(kept | {"model": f"llama3.2@sha256:{OTHER}"}))
+    assert ask("three", "-S", "s").code == 3 and chats(server) == 2
+    meta.write_text(json.dumps(kept | {"model": "llama3.2@sha256:x"}))
+    result = ask("three", "-S", "s")
+    assert result.code == 1 and "s.meta.json" in result.err and chats(server) == 2
+    assert ask("four", "-S", "s", "-m", "second").code == 0
+
+
+def test_another_model_of_a_repl_can_be_pinned(ask, server):
+    said = ask("-i", terminal="in out err", stdin=f"/model second@sha256:{OTHER}\nhi\n/bye\n")
+    assert "is not the model that is pinned" in said.err and chats(server) == 1
+    assert server.chats[0].json["model"] == MODEL
+
+
+@pytest.fixture
+def recorded(ask, tmp_path):
+    path = tmp_path / "run.json"
+    assert ask("hi", "-m", "llama3.2", "--artifact-out", str(path)).code == 0
+    return path
+
+
+@pytest.mark.parametrize("flag", ["--artifact-in", "--replay"])
+def test_an_artifact_is_run_with_the_pinned_model_or_not_at_all(ask, server, recorded, flag):
+    assert ask(flag, str(recorded), "-m", f"llama3.2@sha256:{DIGEST}").code == 0
+    before = chats(server)
+    result = ask(flag, str(recorded), "-m", f"llama3.2@sha256:{OTHER}")
+    assert result.code == 3 and "is not the model that is pinned" in result.err
+    assert chats(server) == before
+
+
+def test_what_an_artifact_calls_its_model_is_no_pin(ask, server, recorded):
+    run = json.loads(recorded.read_text())
+    run["input"]["model_id"] = f"llama3.2@sha256:{DIGEST}"
+    recorded.write_text(json.dumps(run))
+    assert ask("--artifact-in", str(recorded)).code == 1
+
+
+def test_a_replay_says_first_that_the_model_has_changed(ask, server, recorded):
+    run = json.loads(recorded.read_text())
+    run["provenance"]["model_digest"] = OTHER
+    recorded.write_text(json.dumps(run))
+    result = ask("--replay", str(recorded))
+    assert result.code == 3
+    assert "\tdifferent\tmodel changed; model_digest" in result.out
+
+
+def test_the_list_has_what_a_pin_is_made_of(ask, server):
+    row = ask("--list-models", "--json").json[0]
+    assert row["digest"] == DIGEST and row["quantization"] == "Q4_K_M" and row["size"]
+    assert row["template_sha256"] == hashlib.sha256(b"{{ .Prompt }}").hexdigest()
+    shown = [seen.path for seen in server.requests].count("/api/show")
+    assert DIGEST not in ask("--list-models").out
+    assert shown == 2
+
+
+def test_a_pinned_default_is_marked_in_the_list(ask, monkeypatch):
+    monkeypatch.setenv("ORE_MODEL", f"second@sha256:{OTHER}")
+    assert "second:latest\tdefault" in ask("--list-models").out
+
+
+def test_a_server_of_the_openai_protocol_does_not_know_digests(ore, monkeypatch):
+    pytest.importorskip("openai")
+    from ore.backends import choice
+
+    flags = ["--backend", "openai", "--host", "http://127.0.0.1:9"]
+    result = ore("hi", *flags, "-m", f"m@sha256:{OTHER}", open_backend=choice.open_backend)
+    assert result.code == 1 and "does not say the digest of m" in result.err
+    assert f"leave @sha256:{OTHER} out" in result.err
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A model of our own among the installed ones."""
+    monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
+    path = tmp_path / "mine.gguf"
+    path.write_bytes(gguf.tiny_model())
+    return path
+
+
+@pytest.mark.parametrize("is_path", [True, False])
+def test_the_file_of_an_embedded_model_is_what_is_pinned(file, is_path):
+    backend, model = EmbeddedBackend(), str(file) if is_path else "mine"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    backend.check_digest(model, digest[:12])
+    with pytest.raises(CheckFailedError, match=f"sha256:{digest}, and the pin says sha256:{OTHER}"):
+        backend.check_digest(model, OTHER)
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(CheckFailedError):
+        backend.check_digest(model, digest)
+    with pytest.raises((ModelNotFoundError, CapabilityError, ImportError)):
+        backend.check_digest("none", digest)
+
+
+def test_the_list_of_the_engine_reads_its_files(file):
+    row = EmbeddedBackend().described(whole=True)[0]
+    weights = sum(int(math.prod(shape)) for shape in gguf.SHAPES.values())
+    assert row.digest == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert row.template_sha256 == hashlib.sha256(gguf.CHATML.encode()).hexdigest()
+    assert (row.window, row.parameters) == (gguf.WINDOW, in_short(weights))
+    assert EmbeddedBackend().described()[0].digest is None
+
+
+@pytest.mark.parametrize("end", [0, 4, 24, 200, 3000, -3000, -50])
+def test_a_damaged_file_is_listed_with_what_is_known(file, end):
+    file.write_bytes(file.read_bytes()[:end])
+    row = EmbeddedBackend().described(whole=True)[0]
+    assert (row.name, row.size) == ("mine", file.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    "count, text",
+    [(None, None), (7, "7"), (134_515_008, "134.52M"), (3_212_749_888, "3.21B"), (10**12, "1T")],
+)
+def test_a_number_of_parameters_is_written_as_ollama_does(count, text):
+    assert in_short(count) == text
