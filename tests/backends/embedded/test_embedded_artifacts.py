@@ -35,7 +35,7 @@ def test_a_pipeline_of_three_stages_verifies_and_a_change_anywhere_is_named(fold
     ).replace("ore ", f"{sys.executable} {MAIN} ")
     subprocess.run(shell, shell=True, cwd=folder, check=True, capture_output=True)
     done = run("--verify", "c.json", "a.json", "b.json", cwd=folder)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, "3 artifacts: 3 hold.\n")
     assert rows(done.out)["c.json"] == ["holds", "child of b.json"]
     digests = {
         json.loads((folder / f"{n}.json").read_text())["provenance"]["model_digest"] for n in "abc"
