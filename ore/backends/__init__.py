@@ -12,11 +12,14 @@ from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
+
+if TYPE_CHECKING:  # a turn that is taken has no use for it
+    from ore.backends.reading import Reading
 
 PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
 """Which model answers when none is named, best first, as Ollama names them."""
@@ -71,6 +74,8 @@ class Settings:
         format: A JSON schema for the answer.
         keep_alive: How long a server keeps the model loaded: seconds, or text like ``"5m"``.
         on_thinking: Called with the model's thinking as it arrives.
+        joins: Whether messages are joined where the backend finds that the model's chat template
+            would leave one out, or refuse them, as they are.
     """
 
     timeout: float | None = None
@@ -82,6 +87,7 @@ class Settings:
     format: Mapping[str, Any] | None = None
     keep_alive: float | str | None = None
     on_thinking: Callable[[str], None] | None = None
+    joins: bool = True
 
     def asked(self) -> dict[str, Any]:
         """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""
@@ -198,6 +204,13 @@ class Backend(ABC):
             f"sent: try again, or leave the pin out.",
             host=self.host,
         )
+
+    def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading | None:
+        """Return what ``model_id`` reads of ``messages`` with ``settings``; None where nobody knows.
+
+        No chat is sent. Raises what a turn would raise before its answer.
+        """
+        return None
 
     @abstractmethod
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:

@@ -12,34 +12,29 @@ from contextlib import closing
 from typing import Any
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, gguf, weights
-from ore.backends.answer import Answer, encoded
+from ore.backends.answer import Answer
 from ore.backends.engine import Engine
 from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.engine_prompt import prompt_of, read
+from ore.backends.engine_request import (
+    LOADED_WITH,
+    check_messages,
+    check_settings,
+    request_of,
+    thinking_of,
+)
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.reading import Reading
 from ore.errors import (
     BackendError,
-    CapabilityError,
     ContextTruncatedError,
     IncompleteAnswerError,
     OreError,
-    UsageError,
 )
 from ore.types import Message, Response
 
 PINNED_ANSWER_TOKENS = 1024
 """The longest answer of a pinned model, in tokens: a small model may go round in circles."""
-LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
-"""The context window in tokens; the engine ends the process over one that holds no batch."""
-
-_ROLES = ("system", "user", "assistant")
-_SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
-_LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
-_RENAMED = {"num_keep": "n_keep", "num_predict": "max_tokens"}
-_REUSES = "cache_prompt"
-_OPTIONS = {_LOADED_WITH, _REUSES, *_RENAMED} | set(
-    "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
-    "top_k top_p typical_p".split()
-)
 
 
 class EmbeddedBackend(Backend):
@@ -101,6 +96,11 @@ class EmbeddedBackend(Backend):
             digest = None
         return {"server_version": engine_version(), "model_digest": digest}
 
+    def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading:
+        """Return what the model reads, as it is counted; loads the model, and lets it go."""
+        with closing(EmbeddedReasoner(model_id, settings)) as reasoner:
+            return reasoner.reading(messages)
+
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
         made = EmbeddedReasoner(model_id, settings)
@@ -147,14 +147,15 @@ class EmbeddedReasoner(StreamingReasoner):
         """
         started = time.monotonic()
         settings = self._settings
-        longest = PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
-        request = _request(messages, settings, longest)
+        check_messages(messages)
         deadline = Deadline(settings.deadline)
         answer, last = Answer(settings.on_thinking), dict[str, Any]()
         try:
             engine, load_duration = self._loaded(deadline)
-            request.update(_thinking(settings.think, engine.template))
+            request = self._request(engine)
             self._doing = "reading the prompt"
+            prompt = prompt_of(engine, messages, request, deadline, joins=settings.joins)
+            request["messages"] = prompt.sent
             with closing(
                 engine.events(request, silence=settings.timeout, deadline=deadline)
             ) as events:
@@ -163,7 +164,7 @@ class EmbeddedReasoner(StreamingReasoner):
                         yield text
             if text := answer.end():
                 yield text
-            metadata = _metadata(last, engine.window)
+            metadata = _metadata(last, engine.window) | prompt.as_metadata()
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
@@ -174,6 +175,26 @@ class EmbeddedReasoner(StreamingReasoner):
             metadata["thinking"] = answer.thinking
         metadata.update(settings.asked())
         return Response(answer.text, self.model_id, metadata=metadata)
+
+    def reading(self, messages: list[Message]) -> Reading:
+        """Return what the model reads of these messages, counted, without an answer.
+
+        Raises:
+            UsageError: The messages can't be given to a model.
+            BackendTimeoutError: The deadline has passed.
+            BackendError: The model can't be loaded, or a message would not arrive.
+        """
+        check_messages(messages)
+        deadline = Deadline(self._settings.deadline)
+        engine, _ = self._loaded(deadline)
+        request, joins = self._request(engine), self._settings.joins
+        return read(engine, messages, request, deadline, joins=joins)
+
+    def _request(self, engine: Engine) -> dict[str, Any]:
+        """Return what is asked of the engine besides the messages."""
+        longest = PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
+        thinking = thinking_of(self._settings.think, engine.template)
+        return request_of(self._settings, longest) | thinking
 
     def phase(self) -> str:
         """Return what the reasoner is doing, in a few words."""
@@ -191,7 +212,7 @@ class EmbeddedReasoner(StreamingReasoner):
             return self._engine, 0
         self.close()
         self._doing = f"loading {self.model_id}"
-        window = self._settings.options.get(_LOADED_WITH)
+        window = self._settings.options.get(LOADED_WITH)
         path = weights.find(self.model_id)
         self._engine = Engine(path, window=window, deadline=deadline)
         return self._engine, self._engine.load_duration
@@ -226,68 +247,6 @@ class EmbeddedReasoner(StreamingReasoner):
             error = BackendError(str(error))
         error.partial = answer.text
         return error
-
-
-def check_settings(settings: Settings) -> None:
-    """Refuse settings that the engine does not have, and a window that it can't have."""
-    if settings.keep_alive is not None:
-        raise CapabilityError(
-            "The embedded model stays loaded while ORE runs: leave --keep-alive out, or use Ollama."
-        )
-    for name in settings.options:
-        if name not in _OPTIONS:
-            raise CapabilityError(
-                f"The embedded engine has no option '{name}': leave it out, or use Ollama."
-            )
-    window = settings.options.get(_LOADED_WITH)
-    if window is not None and not LEAST_WINDOW <= window <= MOST_WINDOW:
-        raise UsageError(
-            f"The option 'num_ctx' is {window}: give {LEAST_WINDOW} to {MOST_WINDOW} tokens."
-        )
-
-
-def _request(messages: list[Message], settings: Settings, longest: int) -> dict[str, Any]:
-    """Return the request for ``messages``, as the engine's chat endpoint takes it."""
-    options = {"num_predict": longest, **_SAMPLING, **settings.options}
-    options.pop(_LOADED_WITH, None)
-    request = {_RENAMED.get(name, name): value for name, value in options.items()}
-    request["messages"] = _checked(messages)
-    request[_REUSES] = settings.conversation and options.get(_REUSES, True)
-    request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
-    if settings.format is not None:
-        schema = {"name": "answer", "schema": settings.format}
-        request["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return request
-
-
-def _checked(messages: list[Message]) -> list[dict[str, str]]:
-    """Return the messages as the engine takes them; it would answer nothing, or any role."""
-    if not messages:
-        raise UsageError("There is no message to answer: give a prompt.")
-    for message in messages:
-        if message.role not in _ROLES:
-            raise UsageError(
-                f"A message has the role {message.role!r}: use one of {', '.join(_ROLES)}."
-            )
-        if message.images:
-            raise CapabilityError(
-                "The embedded engine can't look at images: leave --image out, or use an Ollama "
-                "model that can."
-            )
-    encoded(messages)
-    return [{"role": message.role, "content": message.content} for message in messages]
-
-
-def _thinking(think: bool | str | None, template: str) -> dict[str, Any]:
-    """Return what tells a model's chat template whether, or how much, the model is to think."""
-    if think is None or (think is False and "enable_thinking" not in template):
-        return {}
-    can, name, other = "think first", "enable_thinking", "<think>"
-    if isinstance(think, str):
-        can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
-    if name not in template and other not in template:
-        raise CapabilityError(f"The model can't {can}: leave --think out, or use another model.")
-    return {"chat_template_kwargs": {name: think}}
 
 
 def _metadata(last: dict[str, Any], window: int) -> dict[str, Any]:

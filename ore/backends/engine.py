@@ -32,8 +32,13 @@ WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
 _BEGIN_SECONDS = 60.0
 """The longest that the engine may take to put a prompt together, which computes nothing yet."""
+_TEMPLATE_SECONDS = 10.0
 _STOP_SECONDS = 3.0
 """How long the engine may take to let go of a request that was given up, before it is ended."""
+
+
+class TurnRefusedError(BackendError):
+    """The model's chat template, or the engine, does not take the messages as they are."""
 
 
 class Engine:
@@ -42,6 +47,7 @@ class Engine:
     Attributes:
         window: The context window, in tokens: what was asked for, or less if the model has less.
         template: The model's chat template: how messages become its prompt.
+        takes_system: Whether it takes system messages; else the engine makes them the user's.
         load_duration: How long loading took, in nanoseconds.
     """
 
@@ -70,6 +76,7 @@ class Engine:
             properties = self._ask("/props")
             self.window = int(properties["default_generation_settings"]["n_ctx"])
             self.template = str(properties["chat_template"])
+            self.takes_system = bool(properties["chat_template_caps"]["supports_system_role"])
         except BaseException as exc:
             self.close()
             if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
@@ -95,18 +102,57 @@ class Engine:
         None waits.
         """
         begin = _BEGIN_SECONDS if silence is None else min(silence, _BEGIN_SECONDS)
+        body = {**request, "stream": True, "return_progress": True}
+        with self._answering("/v1/chat/completions", body, begin, silence, deadline) as (
+            response,
+            opened,
+        ):
+            yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)))
+
+    def posted(
+        self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
+    ) -> dict[str, Any]:
+        """Return what the engine says to a question that computes nothing, in ``longest`` bytes.
+
+        Raises:
+            TurnRefusedError: The template refuses the messages.
+            BackendError: The template has no end, or makes too much.
+        """
+        with self._answering(path, request, _TEMPLATE_SECONDS, None, deadline) as (response, _):
+            body = response.read(longest + 1)
+            if len(body) > longest:
+                raise BackendError(
+                    f"The chat template of {self._path} makes more than {longest:,} bytes of these "
+                    f"messages: use another model."
+                )
+            found: dict[str, Any] = json.loads(body)
+            return found
+
+    @contextmanager
+    def _answering(
+        self,
+        path: str,
+        request: dict[str, Any],
+        begin: float,
+        silence: float | None,
+        deadline: Deadline,
+    ) -> Iterator[tuple[HTTPResponse, socket]]:
+        """Send a request; yield its answer, and the socket that it comes from.
+
+        ``begin`` is the longest that it may take to begin, in seconds.
+        """
         turn = _Turn()
         try:
             with self._connected(turn) as (connection, opened):
                 opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
-                body = json.dumps({**request, "stream": True, "return_progress": True})
+                body = json.dumps(request).encode()
                 turn.is_sent = True
-                connection.request("POST", "/v1/chat/completions", body.encode(), self._headers)
+                connection.request("POST", path, body, self._headers)
                 response = connection.getresponse()  # comes with the first event
                 turn.has_begun = True
                 if response.status != 200:
                     raise self._refusal(response.read(REFUSAL_LIMIT))
-                yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)))
+                yield response, opened
         except TimeoutError as exc:
             if turn.has_begun or deadline.passed or begin == silence:
                 raise _timeout_error(silence, deadline) from exc
@@ -239,7 +285,7 @@ def _refusal_error(body: bytes) -> BackendError:
                 f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
                 f"window with -o num_ctx=N."
             )
-    return BackendError(
+    return TurnRefusedError(
         f"The embedded engine refused the turn{said}. Change the prompt, or use another model."
     )
 

@@ -6,7 +6,13 @@ from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
-from ore.cli.record import artifact_of, keeps_own_text_here
+from ore.cli.record import (
+    artifact_of,
+    joined_sentence,
+    joined_sources,
+    keeps_own_text_here,
+    messages_of_turn,
+)
 from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.types import Response
@@ -49,6 +55,17 @@ def tell_what_stays_here(run: Run) -> None:
             "The artifact has the hash of its system prompt only, and nobody else has the text: "
             "--artifact-text keeps it."
         )
+
+
+def tell_of_prompt(run: Run, context: Context, response: Response, earlier: int) -> None:
+    """Say which messages were sent as one, and once a conversation what else became of them."""
+    messages = messages_of_turn(run, context, earlier)
+    joined = joined_sources(response.metadata.get("joined"), messages)
+    if joined is not None:
+        run.console.notice(joined_sentence(joined))
+    if run.conversation.length <= 2:
+        for note in response.metadata.get("notes") or ():
+            run.console.notice(note)
 
 
 def is_recorded(run: Run, response: Response) -> bool:

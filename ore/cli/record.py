@@ -5,7 +5,6 @@ Everything that is hashed is what was sent.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -24,8 +23,6 @@ from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
 from ore.types import ExecutionArtifact, Message, Response, Session
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
-
-PLAN_VERSION = "ore.plan.v1"
 
 LONGEST_KEPT_TEXT = 1 << 16
 """The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
@@ -51,21 +48,27 @@ def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced
     return [Sourced(message.role, message.content, source) for message, source in pairs]
 
 
-def _messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
-    """Return the messages that a turn sends, made as the turn makes them, with their sources.
+def sent_messages(run: Run, context: Context, earlier: int) -> list[Message]:
+    """Return the messages that a turn sends, made as the turn makes them.
 
     Of the session, they are the first ``earlier`` messages: it may hold the turn by now.
     """
-    conversation, prompt = run.conversation, run.engine.system_prompt
-    session = conversation.session
-    messages = build_messages(
+    session = run.conversation.session
+    return build_messages(
         context.prompt,
-        system_prompt=prompt,
+        system_prompt=run.engine.system_prompt,
         session=Session(session.messages[:earlier]) if session is not None else None,
         tool_results=context.tool_results,
         skill_context=context.skill_context,
+        images=run.asked.images,
         after=run.asked.after,
     )
+
+
+def messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
+    """Return the messages of ``sent_messages`` with their sources."""
+    conversation, prompt = run.conversation, run.engine.system_prompt
+    messages = sent_messages(run, context, earlier)
     sources = [PERSONA if run.options.system is None else SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
@@ -73,6 +76,24 @@ def _messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]
     kept = SESSION if conversation.source is None else f"{SESSION}:{conversation.source}"
     sources += [f"{kept}#{number}" for number in range(1, earlier + 1)]
     return sourced(messages, [*sources, run.asked.source])
+
+
+def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str]] | None:
+    """Return the sources of the messages that were sent as one; None where no two were joined.
+
+    Args:
+        groups: Which messages became one, by their numbers from 0, as a reasoner says it.
+    """
+    if not isinstance(groups, list):
+        return None
+    joined = [[messages[number].source for number in group] for group in groups]
+    return [sources for sources in joined if len(sources) > 1]
+
+
+def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
+    """Return the sentence that messages were joined; what is on the screen names their sources."""
+    which = "; ".join(" and ".join(sources) for sources in joined)
+    return f"Joined into one message, for the model's chat template takes no two of them: {which}."
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:
@@ -121,7 +142,7 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
     Args:
         earlier: How many messages of the session were sent with the turn.
     """
-    messages = _messages_of_turn(run, context, earlier)
+    messages = messages_of_turn(run, context, earlier)
     tools = _hashed(messages, "tool:")
     model = run.backend.name_of(run.model_id)
     if response.model_id == run.model_id:
@@ -143,6 +164,8 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
         "persona": run.options.persona,
         "system_prompt": _kept_system_prompt(run),
         "context": response.metadata.get("context"),
+        "rendered_sha256": response.metadata.get("rendered_sha256"),
+        "joined": joined_sources(response.metadata.get("joined"), messages),
         "grants": sorted(set(run.options.grant)),
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
@@ -207,24 +230,3 @@ def _tool_source(name: str) -> str:
     home = os.path.expanduser("~").rstrip(os.sep) + os.sep
     path = name.removeprefix(_FILE)
     return _FILE + (f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path)
-
-
-def plan_of(run: Run, context: Context) -> dict[str, Any]:
-    """Return the plan of the turn that ``run`` would take.
-
-    Tools have run and skills were read, as for the turn itself; the reasoner is not called.
-    """
-    messages = _messages_of_turn(run, context, run.conversation.length)
-    shown = [asdict(message) for message in messages]
-    if run.asked.images:
-        shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.asked.images]
-    return {
-        "plan_version": PLAN_VERSION,
-        "backend": run.backend.name,
-        "model_id": run.model_id,
-        "options": options_of(run.asked.settings),
-        "system_from": run.asked.system_from,
-        "messages": shown,
-        "messages_sha256": messages_digest(messages),
-        **({} if context.decision is None else {"routing": asdict(context.decision)}),
-    }

@@ -12,8 +12,7 @@ from typing import Any
 
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.keep import is_recorded, record, tell_what_stays_here
-from ore.cli.record import plan_of
+from ore.cli.keep import is_recorded, record, tell_of_prompt, tell_what_stays_here
 from ore.cli.runs import Run
 from ore.errors import (
     CheckFailedError,
@@ -28,7 +27,7 @@ from ore.types import Response
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
-SHOWN_APART = ("format", "thinking")
+SHOWN_APART = ("format", "joined", "notes", "thinking")
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
 TOO_OFTEN, RECENT = 10, 100
@@ -57,7 +56,9 @@ def answer_once(run: Run, context: Context) -> None:
         KeyboardInterrupt: It was interrupted; the text says what became of it.
     """
     if run.options.dry_run:
-        run.console.json(plan_of(run, context))
+        from ore.cli.plan import show_plan
+
+        show_plan(run, context)
         return
     before = run.conversation.length
     try:
@@ -98,6 +99,8 @@ def take_turn(run: Run, context: Context) -> Turn:
         document, not_kept = _keep(run, context, response, earlier)
         _show(run, context, response, document)
         _tell(run, response)
+        if response.metadata.keys() & {"joined", "notes"}:
+            tell_of_prompt(run, context, response, earlier)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
             console.error(str(not_kept))

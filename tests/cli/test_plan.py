@@ -7,13 +7,17 @@ import json
 import pytest
 
 from ore.artifact.canonical import digest
+from ore.backends.reading import Part, Reading
+from ore.backends.window import Estimate
 from ore.core import load_aya_system_prompt
+from tests.support.harness import ScriptedBackend
 from tests.support.runs import record, sha256
 
-KEYS = [
-    *("plan_version", "backend", "model_id", "options", "system_from"),
-    *("messages", "messages_sha256"),
-]
+KEYS = (
+    "plan_version backend model_id options system_from messages messages_sha256 exact tokens "
+    "tokens_least tokens_most parts window fits left answer_limit joined rendered rendered_sha256 "
+    "not_rendered notes"
+).split()
 
 
 def sources(result) -> list[str]:
@@ -165,3 +169,133 @@ def test_the_plan_holds_the_decision_of_the_router(ore):
     no_match = ore("Why is the sky blue?", "--route", "--dry-run").json["routing"]
     assert (no_match["target"], no_match["target_type"]) == (None, "fallback")
     assert "routing" not in ore("Why is the sky blue?", "--dry-run").json
+
+
+class Glass(ScriptedBackend):
+    """A backend that knows what its model reads: each message in brackets, a token a character."""
+
+    groups: list[list[int]] | None = None
+    window = 300
+
+    def reading(self, model_id, messages, settings):
+        texts = [message.content for message in messages]
+        if self.groups is not None:
+            texts = ["\n\n".join(texts[number] for number in group) for group in self.groups]
+        parts = [Part(None, "<", 1), Part(0, texts[0], len(texts[0]))]
+        for number, text in enumerate(texts[1:], 1):
+            parts += [Part(None, "><", 2), Part(number, text, len(text))]
+        parts.append(Part(None, "> Be kind.\x1b[2J", 12))
+        size = sum(part.tokens for part in parts)
+        return Reading(
+            Estimate(size, size, size),
+            tuple(parts),
+            window=self.window,
+            limit=settings.options.get("num_predict"),
+            rendered="".join(part.text for part in parts),
+            groups=self.groups,
+            notes=("It has a note.",),
+        )
+
+
+def test_the_plan_goes_down_to_what_the_model_reads_token_by_token(ore):
+    plan = ore("hi", "--dry-run", "--system", "Rhyme.", open_backend=lambda *_: Glass()).json
+    assert plan["rendered"] == "<Rhyme.><hi> Be kind.\x1b[2J"
+    assert plan["rendered_sha256"] == sha256(plan["rendered"].encode())
+    assert plan["parts"] == [
+        {"source": "template", "tokens": 1, "text": "<"},
+        {"source": "system", "tokens": 6},
+        {"source": "template", "tokens": 2, "text": "><"},
+        {"source": "prompt", "tokens": 2},
+        {"source": "template", "tokens": 12, "text": "> Be kind.\x1b[2J"},
+    ]
+    assert (plan["exact"], plan["tokens"], plan["window"]) == (True, 23, 300)
+    assert (plan["fits"], plan["left"], plan["answer_limit"]) == (True, 277, None)
+    assert (plan["not_rendered"], plan["notes"]) == (None, ["It has a note."])
+
+
+def test_what_is_joined_is_named_by_its_sources_and_the_messages_stay(ore, writing):
+    backend = Glass()
+    backend.groups = [[0, 1], [2]]
+    plan = ore(
+        "hi",
+        "--dry-run",
+        "--system",
+        "Rhyme.",
+        "--skill",
+        "writing",
+        open_backend=lambda *_: backend,
+    ).json
+    assert plan["joined"] == [["system", "skill:writing"]]
+    assert [part["source"] for part in plan["parts"]][1::2] == ["system + skill:writing", "prompt"]
+    assert [m["source"] for m in plan["messages"]] == ["system", "skill:writing", "prompt"]
+
+
+def test_a_person_on_a_terminal_gets_a_table_and_json_where_it_is_asked_for(ore):
+    result = ore(
+        "hi", "--dry-run", "--system", "Rhyme.", terminal="out", open_backend=lambda *_: Glass()
+    )
+    assert result.out.splitlines() == [
+        "source    tokens  begins",
+        "system    6       Rhyme.",
+        "prompt    2       hi",
+        "template  15      > Be kind.^[[2J",
+        "in all    23      the window has 300: 277 are left for the answer",
+    ]
+    assert result.err.endswith("It has a note.\n") and result.calls == []
+    flags = ("--dry-run", "--json", "--system", "Rhyme.")
+    assert ore("hi", *flags, terminal="out", open_backend=lambda *_: Glass()).json["tokens"] == 23
+
+
+@pytest.mark.parametrize(
+    "window, flags, said",
+    [
+        (23, [], "the window has 23: it does not fit"),
+        (None, [], "the window is not known"),
+        (
+            300,
+            ["-o", "num_predict=9"],
+            "the window has 300: 277 are left for the answer, which may have 9",
+        ),
+        (
+            30,
+            ["-o", "num_predict=9"],
+            "the window has 30: 7 are left for the answer, less than the 9 that it may have",
+        ),
+    ],
+)
+def test_the_sum_is_held_against_the_window(ore, window, flags, said):
+    backend = Glass()
+    backend.window = window
+    lines = ore(
+        "hi",
+        "--dry-run",
+        "--system",
+        "Rhyme.",
+        *flags,
+        terminal="out",
+        open_backend=lambda *_: backend,
+    )
+    assert lines.out.splitlines()[-1] == f"in all    23      {said}"
+
+
+def test_what_is_not_known_is_an_estimate_with_its_bounds(ore):
+    plan = ore("Why is the sky blue?", "--dry-run").json
+    assert plan["exact"] is False and plan["tokens_least"] < plan["tokens"] < plan["tokens_most"]
+    assert [part["source"] for part in plan["parts"]] == ["persona", "prompt"]
+    assert sum(part["tokens"] for part in plan["parts"]) == plan["tokens"]
+    assert [plan[key] for key in ("rendered", "rendered_sha256", "window", "fits")] == [None] * 4
+    assert plan["not_rendered"].startswith("Nothing is known")
+    line = ore("hi", "--dry-run", terminal="out").out.splitlines()[-1]
+    assert line.startswith("in all   about ") and "; the window is not known" in line
+
+
+def test_a_turn_that_was_joined_says_so_and_its_artifact_too(ore, writing, tmp_path):
+    path = str(tmp_path / "run.json")
+    metadata = {"joined": [[0, 1], [2]], "notes": ["It has a note."], "rendered_sha256": "ab"}
+    flags = ("--system", "Rhyme.", "--skill", "writing", "--artifact-out", path)
+    result = ore("hi", *flags, metadata=metadata)
+    assert "Joined into one message" in result.err and "system and skill:writing" in result.err
+    assert "It has a note." in result.err and result.code == 0
+    found = json.loads((tmp_path / "run.json").read_text())["provenance"]
+    assert found["joined"] == [["system", "skill:writing"]] and found["rendered_sha256"] == "ab"
+    assert ore("--verify", path).code == 0

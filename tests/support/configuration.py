@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ore.backends import Settings, embedded, openai_request
+from ore.backends import Settings, engine_request, openai_request
 from ore.backends.model_options import OPTIONS, check_ollama
 from ore.cli.flags import FLAGS
 from ore.errors import OreError
@@ -85,7 +85,7 @@ def variables() -> str:
 
 CHECKS = (
     lambda settings: check_ollama(settings.options),
-    embedded.check_settings,
+    engine_request.check_settings,
     openai_request.check_settings,
 )
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner, _metadata, _request
+from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner, _metadata
+from ore.backends.engine_request import request_of
 from ore.core import ORE
 from ore.errors import (
     BackendError,
@@ -95,10 +96,9 @@ def test_the_engine_is_looked_for_and_not_imported():
     ],
 )
 def test_options_reach_the_engine_under_its_own_names(options, expected):
-    request = _request(HI, Settings(options=options), 1024)
+    request = request_of(Settings(options=options), 1024)
     assert request == {
         **expected,
-        "messages": [{"role": m.role, "content": m.content} for m in HI],
         "cache_prompt": False,
         "reasoning_format": "auto",
     }

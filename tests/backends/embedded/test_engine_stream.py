@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine import _parsed, _refusal_error, _timeout_error
+from ore.backends.engine import TurnRefusedError, _parsed, _refusal_error, _timeout_error
 from ore.backends.http import Deadline, TooLarge
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
@@ -125,11 +125,15 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     [
         (TOO_LONG, ContextTruncatedError, "has 5031 tokens and the model's window holds 4096"),
         (TOO_LONG, ContextTruncatedError, "it, or raise the window with -o num_ctx=N."),
-        (b'{"error":{"message":"bad template"}}', BackendError, "refused the turn: bad template."),
-        (b'{"error":"text"}', BackendError, "refused the turn."),
-        (b"[]", BackendError, "refused the turn."),
-        (b"\xff", BackendError, "refused the turn."),
-        (b"", BackendError, "refused the turn."),
+        (
+            b'{"error":{"message":"bad template"}}',
+            TurnRefusedError,
+            "refused the turn: bad template.",
+        ),
+        (b'{"error":"text"}', TurnRefusedError, "refused the turn."),
+        (b"[]", TurnRefusedError, "refused the turn."),
+        (b"\xff", TurnRefusedError, "refused the turn."),
+        (b"", TurnRefusedError, "refused the turn."),
     ],
 )
 def test_an_error_reply_becomes_a_sentence(body, kind, said):

@@ -88,7 +88,7 @@ def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch
 
 
 def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "_BEGIN_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     with pytest.raises(BackendError, match="did not begin with the prompt in 0.5 seconds"):
         ask(template(tmp_path, trap(LOOP)), TRAP)
 

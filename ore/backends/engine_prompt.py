@@ -1,0 +1,166 @@
+"""The prompt that the embedded engine makes of messages: each of them arrives, and it is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from ore.backends.engine import Engine, TurnRefusedError
+from ore.backends.http import REPLY_LIMIT, Deadline, shorten
+from ore.backends.joining import Groups, joined
+from ore.backends.reading import Part, Reading, counted, found_in, missing_from
+from ore.backends.window import Estimate
+from ore.errors import BackendError
+from ore.files.neutral import one_line
+from ore.types import Message
+
+_NO_TEMPLATE = (
+    "The model has no chat template, as one that was not taught to chat has none: the engine's own, "
+    "ChatML, is used."
+)
+_CHATML = (
+    "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role + '\n' + message.content + "
+    "'<|im_end|>\n' -}}\n{%- endfor -%}\n{%- if add_generation_prompt -%}\n  {{- "
+    "'<|im_start|>assistant\n' -}}\n{%- endif -%}"
+)
+"""What the engine takes where a file has no template."""
+_FOLDED = (
+    "The chat template has no system messages: the engine puts their text into the user's message."
+)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Messages as the engine takes them, and what its template makes of them.
+
+    Attributes:
+        sent: The messages of the request.
+        parts: What the prompt is made of.
+        groups: Which messages were joined; None where none was.
+        notes: What is to be known of it, in sentences.
+    """
+
+    sent: list[dict[str, str]]
+    parts: list[Part]
+    groups: Groups | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rendered(self) -> str:
+        """The text that the model reads."""
+        return "".join(part.text for part in self.parts)
+
+    def as_metadata(self) -> dict[str, Any]:
+        """Return what an answer's metadata says of its prompt."""
+        return {
+            "rendered_sha256": sha256(self.rendered.encode()).hexdigest(),
+            **({} if self.groups is None else {"joined": self.groups}),
+            **({"notes": list(self.notes)} if self.notes else {}),
+        }
+
+
+def prompt_of(
+    engine: Engine,
+    messages: Sequence[Message],
+    request: dict[str, Any],
+    deadline: Deadline,
+    *,
+    joins: bool = True,
+) -> Prompt:
+    """Return the prompt for ``messages``.
+
+    Args:
+        request: What is sent besides the messages.
+        joins: Whether messages are joined where one would not arrive otherwise.
+
+    Raises:
+        BackendError: The template refuses the messages, or leaves one out, joined too.
+        BackendTimeoutError: The deadline has passed.
+    """
+    try:
+        return _made(engine, messages, None, request, deadline)
+    except TurnRefusedError:
+        fewer, groups = joined(messages)
+        if not joins or len(fewer) == len(messages):
+            raise
+        return _made(engine, fewer, groups, request, deadline)
+
+
+def _made(
+    engine: Engine,
+    messages: Sequence[Message],
+    groups: Groups | None,
+    request: dict[str, Any],
+    deadline: Deadline,
+) -> Prompt:
+    sent = [{"role": message.role, "content": message.content} for message in messages]
+    texts = [message.content for message in messages]
+    rendered = _rendered(engine, {**request, "messages": sent}, deadline)
+    salt = "0"
+    while any(f"[{salt}:" in text for text in (*texts, rendered)):
+        salt += "0"
+    marks = [f"[{salt}:{number}]" for number in range(len(texts))]
+    as_marks = [{**each, "content": mark} for each, mark in zip(sent, marks, strict=True)]
+    try:
+        marked = _rendered(engine, {**request, "messages": as_marks}, deadline)
+    except TurnRefusedError:  # it wants other texts than these
+        marked = ""
+    parts = found_in(rendered, texts, marked, marks)
+    if lost := missing_from(parts, texts):
+        raise _lost_error(messages[lost[0]])
+    folds = not engine.takes_system and any(message.role == "system" for message in messages)
+    notes = [_NO_TEMPLATE] if engine.template == _CHATML else []
+    return Prompt(sent, parts, groups, (*notes, _FOLDED) if folds else tuple(notes))
+
+
+def read(
+    engine: Engine,
+    messages: Sequence[Message],
+    request: dict[str, Any],
+    deadline: Deadline,
+    *,
+    joins: bool = True,
+) -> Reading:
+    """Return what the model reads of a turn, counted; for the rest, see ``prompt_of``."""
+    prompt = prompt_of(engine, messages, request, deadline, joins=joins)
+    pieces = _pieces(engine, prompt.rendered, deadline)
+    size, limit = len(pieces), request["max_tokens"]
+    return Reading(
+        Estimate(size, size, size),
+        counted(prompt.parts, pieces),
+        window=engine.window,
+        limit=limit if limit >= 0 else None,
+        rendered=prompt.rendered,
+        groups=prompt.groups,
+        notes=prompt.notes,
+    )
+
+
+def _rendered(engine: Engine, request: dict[str, Any], deadline: Deadline) -> str:
+    """Return the prompt that the chat template makes of a request."""
+    longest = REPLY_LIMIT + 8 * sum(len(message["content"]) for message in request["messages"])
+    return str(engine.posted("/apply-template", request, longest, deadline)["prompt"])
+
+
+def _pieces(engine: Engine, text: str, deadline: Deadline) -> list[bytes]:
+    """Return the tokens that a prompt is read as, each as the text that it stands for."""
+    request = {"content": text, "with_pieces": True, "add_special": True, "parse_special": True}
+    longest = REPLY_LIMIT + 64 * len(text.encode())
+    found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
+    pieces = [each["piece"] for each in found]
+    return [each.encode() if isinstance(each, str) else bytes(each) for each in pieces]
+
+
+def _lost_error(message: Message) -> BackendError:
+    step = "leave it out"
+    if message.role == "system":
+        step = (
+            "leave the system prompt and the skills out (--no-system), or put them into the prompt"
+        )
+    return TurnRefusedError(
+        f"The model's chat template leaves out a message of the role '{message.role}' "
+        f"({one_line(shorten(message.content))!r}), so the model was not asked: {step}, or use "
+        f"another model."
+    )

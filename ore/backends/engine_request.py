@@ -1,0 +1,83 @@
+"""What the embedded engine is asked: a turn's messages and settings as its chat endpoint takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ore.backends import Settings
+from ore.backends.answer import encoded
+from ore.errors import CapabilityError, UsageError
+from ore.types import Message
+
+LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
+"""The context window in tokens; the engine ends the process over one that holds no batch."""
+
+_ROLES = ("system", "user", "assistant")
+_SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
+LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
+_RENAMED = {"num_keep": "n_keep", "num_predict": "max_tokens"}
+_REUSES = "cache_prompt"
+_OPTIONS = {LOADED_WITH, _REUSES, *_RENAMED} | set(
+    "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
+    "top_k top_p typical_p".split()
+)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings that the engine does not have, and a window that it can't have."""
+    if settings.keep_alive is not None:
+        raise CapabilityError(
+            "The embedded model stays loaded while ORE runs: leave --keep-alive out, or use Ollama."
+        )
+    for name in settings.options:
+        if name not in _OPTIONS:
+            raise CapabilityError(
+                f"The embedded engine has no option '{name}': leave it out, or use Ollama."
+            )
+    window = settings.options.get(LOADED_WITH)
+    if window is not None and not LEAST_WINDOW <= window <= MOST_WINDOW:
+        raise UsageError(
+            f"The option 'num_ctx' is {window}: give {LEAST_WINDOW} to {MOST_WINDOW} tokens."
+        )
+
+
+def request_of(settings: Settings, longest: int) -> dict[str, Any]:
+    """Return what is asked of the engine besides the messages; ``longest`` is an answer's, in tokens."""
+    options = {"num_predict": longest, **_SAMPLING, **settings.options}
+    options.pop(LOADED_WITH, None)
+    request = {_RENAMED.get(name, name): value for name, value in options.items()}
+    request[_REUSES] = settings.conversation and options.get(_REUSES, True)
+    request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
+    if settings.format is not None:
+        schema = {"name": "answer", "schema": settings.format}
+        request["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return request
+
+
+def check_messages(messages: list[Message]) -> None:
+    """Refuse messages that the engine does not take; it would answer nothing, or any role."""
+    if not messages:
+        raise UsageError("There is no message to answer: give a prompt.")
+    for message in messages:
+        if message.role not in _ROLES:
+            raise UsageError(
+                f"A message has the role {message.role!r}: use one of {', '.join(_ROLES)}."
+            )
+        if message.images:
+            raise CapabilityError(
+                "The embedded engine can't look at images: leave --image out, or use an Ollama "
+                "model that can."
+            )
+    encoded(messages)
+
+
+def thinking_of(think: bool | str | None, template: str) -> dict[str, Any]:
+    """Return what tells a model's chat template whether, or how much, the model is to think."""
+    if think is None or (think is False and "enable_thinking" not in template):
+        return {}
+    can, name, other = "think first", "enable_thinking", "<think>"
+    if isinstance(think, str):
+        can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
+    if name not in template and other not in template:
+        raise CapabilityError(f"The model can't {can}: leave --think out, or use another model.")
+    return {"chat_template_kwargs": {name: think}}

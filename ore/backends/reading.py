@@ -1,0 +1,160 @@
+"""What a model reads of a turn, as far as it is known before the answer: its text and its tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from ore.backends.window import Estimate
+
+TEMPLATE = None
+"""The message of a part that belongs to no message: the template, or the tokenizer, put it there."""
+_TELLING = 12
+"""Characters of a text that a template hardly has by chance."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of what the model reads.
+
+    Attributes:
+        message: Which message it is of, counted from 0, or ``TEMPLATE``.
+        text: The text.
+        tokens: How many tokens begin in it; None is not known.
+    """
+
+    message: int | None
+    text: str
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a model reads of a turn.
+
+    Attributes:
+        size: How many tokens it has: three times the same number where they were counted.
+        parts: What it is made of, in order; without ``rendered`` one part for each message.
+        window: The context window in tokens; None is not known.
+        limit: The most tokens that the answer may have; None is what the window has left.
+        rendered: The text after the chat template, or None.
+        why: Why there is no rendered text, or no count, as a sentence.
+        groups: Which messages were joined, by their numbers from 0; None where none was. A part's
+            message is then a group's number.
+        notes: What is to be known of the way from the messages to the text, in sentences.
+        about: What the server says of the model's template and parameters.
+    """
+
+    size: Estimate
+    parts: tuple[Part, ...]
+    window: int | None = None
+    limit: int | None = None
+    rendered: str | None = None
+    why: str | None = None
+    groups: list[list[int]] | None = None
+    notes: tuple[str, ...] = ()
+    about: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tokens were counted, by the model's own tokenizer."""
+        return self.size.least == self.size.most
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits the window with room for an answer; None is not known."""
+        if self.window is None or self.size.least < self.window <= self.size.most:
+            return None
+        return self.size.most < self.window
+
+    @property
+    def left(self) -> int | None:
+        """How many tokens of the window the answer has, at least; None is not known."""
+        return None if self.window is None else max(self.window - self.size.most, 0)
+
+
+def found_in(rendered: str, texts: Sequence[str], marked: str, marks: Sequence[str]) -> list[Part]:
+    """Return the parts of a rendered prompt; a message that is in none of them did not arrive.
+
+    A template may take the white space around a text away. Where the same messages with other
+    texts, ``marks``, are rendered, what is not a mark is the template's; one that looks at the texts
+    may not keep to it, and then they are looked for one after the other.
+    """
+    pieces = re.split("(" + "|".join(map(re.escape, marks)) + ")", marked)
+    order = [marks.index(mark) for mark in pieces[1::2]]
+    between, parts, end = pieces[::2], [Part(TEMPLATE, pieces[0])], len(pieces[0])
+    if rendered.startswith(between[0]):
+        for number, after in zip(order, between[1:], strict=True):
+            for text in _trimmed(texts[number]):
+                if rendered.startswith(text + after, end):
+                    break
+            else:
+                return _one_after_the_other(rendered, texts, order)
+            parts += [Part(number, text), Part(TEMPLATE, after)]
+            end += len(text + after)
+        if end == len(rendered):
+            return [part for part in parts if part.text]
+    return _one_after_the_other(rendered, texts, order)
+
+
+def _trimmed(text: str) -> Iterable[str]:
+    return text, text.strip(), text.rstrip(), text.lstrip()
+
+
+def _one_after_the_other(rendered: str, texts: Sequence[str], order: list[int]) -> list[Part]:
+    """Return the parts where the texts are, whatever white space is between their words.
+
+    A short one that may be the template's is not one.
+    """
+    parts, end = list[Part](), 0
+    for number, text in enumerate(texts):
+        words = text.split()
+        if not words or (number not in order and len(text.strip()) < _TELLING):
+            continue
+        if found := re.compile(r"\s+".join(map(re.escape, words))).search(rendered, end):
+            parts += [Part(TEMPLATE, rendered[end : found.start()]), Part(number, found[0])]
+            end = found.end()
+    return [part for part in [*parts, Part(TEMPLATE, rendered[end:])] if part.text]
+
+
+def missing_from(parts: Iterable[Part], texts: Sequence[str]) -> list[int]:
+    """Return which messages did not arrive; one without text has nothing that could be missing."""
+    there = {part.message for part in parts}
+    return [number for number, text in enumerate(texts) if text.strip() and number not in there]
+
+
+def counted(parts: Sequence[Part], pieces: Sequence[bytes]) -> tuple[Part, ...]:
+    """Return the parts with their tokens; ``pieces`` are the texts of all tokens, in order.
+
+    A token belongs to the part that it begins in. A tokenizer may put a mark in front, and a blank
+    before a word: a mark of its own is a part of its own. Where the tokens are not those of the text,
+    which a tokenizer that changes letters does, no part has a number.
+    """
+    whole = "".join(part.text for part in parts).encode()
+    ends = list(accumulate(len(part.text.encode()) for part in parts))
+    counts, at, number, before = [0] * len(parts), 0, 0, b""
+    for piece in pieces:
+        while number < len(parts) - 1 and at >= ends[number]:
+            number += 1
+        size = _length_of(piece, whole, at)
+        if size is None and at == 0 and not before:
+            before = piece
+            continue
+        if size is None:
+            return tuple(parts)
+        counts[number] += 1
+        at += size
+    if at != len(whole):
+        return tuple(parts)
+    first = [Part(TEMPLATE, before.decode("utf-8", "replace"), 1)] if before else []
+    return (*first, *(Part(p.message, p.text, n) for p, n in zip(parts, counts, strict=True)))
+
+
+def _length_of(piece: bytes, whole: bytes, at: int) -> int | None:
+    """Return how many bytes of the text a token is, None where it is none of it."""
+    for text in (piece, piece.removeprefix(b" ")):
+        if whole.startswith(text, at):
+            return len(text)
+    return None

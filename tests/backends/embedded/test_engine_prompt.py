@@ -1,0 +1,197 @@
+"""What a model's chat template does with messages: each arrives, or it is said that it can't."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import pytest
+
+from ore.backends import Settings, engine_load
+from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.errors import BackendError
+from ore.types import Message
+from tests.support.gguf import CHATML, write_model
+
+pytestmark = pytest.mark.skipif(
+    engine_load.engine_version() is None, reason="the engine is not installed"
+)
+SYSTEM = Message("system", "You are a clerk.")
+SKILL = Message("system", "[Skill:writing]\nWrite in short sentences.")
+FILE = Message("user", "[Tool:file:notes.txt]\nThe bridge is open.\n")
+SESSION = [Message("user", "hi"), Message("assistant", "Good morning.")]
+PROMPT = Message("user", "hi")
+CASES = {
+    "prompt": [PROMPT],
+    "system": [SYSTEM, PROMPT],
+    "skill": [SYSTEM, SKILL, PROMPT],
+    "file": [SYSTEM, FILE, PROMPT],
+    "session": [SYSTEM, *SESSION, PROMPT],
+    "all": [SYSTEM, SKILL, FILE, *SESSION, PROMPT],
+}
+
+EACH = "{{ m.role }}: {{ m.content }}\n"
+NO_SYSTEM = "{% if m.role == 'system' %}{{ raise_exception('There is no role system') }}{% endif %}"
+ALTERNATES = (
+    "{% set ns = namespace(i=0) %}{% for m in messages %}{% if m.role != 'system' %}"
+    "{% if (m.role == 'user') != (ns.i % 2 == 0) %}{{ raise_exception('Roles must alternate') }}"
+    "{% endif %}{% set ns.i = ns.i + 1 %}{% endif %}{% endfor %}"
+)
+FIRST_SYSTEM = (
+    "{% for m in messages %}{% if m.role != 'system' or loop.first %}" + EACH + "{% endif %}"
+    "{% endfor %}"
+)
+LAST_SYSTEM = (
+    "{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}"
+    "{% set ns.s = m.content %}{% endif %}{% endfor %}{{ ns.s }}\n"
+    "{% for m in messages %}{% if m.role != 'system' %}" + EACH + "{% endif %}{% endfor %}"
+)
+LAST_ONLY = "{{ messages[-1].role }}: {{ messages[-1].content }}"
+TEMPLATES = {
+    "ChatML": CHATML,
+    "one that trims": "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}",
+    "one with a text of its own": (
+        "{% if messages[0].role != 'system' %}system: You are kind.\n{% endif %}"
+        "{% for m in messages %}" + EACH + "{% endfor %}"
+    ),
+    "one that repeats the prompt": (
+        "{% for m in messages %}" + EACH + "{% endfor %}Remember: {{ messages[-1].content }}"
+    ),
+    "one that puts the system text last": (
+        "{% for m in messages %}{% if m.role != 'system' %}" + EACH + "{% endif %}{% endfor %}"
+        "{% for m in messages %}{% if m.role == 'system' %}" + EACH + "{% endif %}{% endfor %}"
+    ),
+    "one that looks at the texts": (
+        "{% for m in messages %}{% if m.content.startswith('[Tool') %}{{ m.content }}{% else %}"
+        + EACH
+        + "{% endif %}{% endfor %}"
+    ),
+    "one for the first system message": FIRST_SYSTEM,
+    "one for the last system message": LAST_SYSTEM,
+    "one that alternates": ALTERNATES + "{% for m in messages %}" + EACH + "{% endfor %}",
+    "one that alternates, with one system message": ALTERNATES + FIRST_SYSTEM,
+    "one without a system role": "{% for m in messages %}" + NO_SYSTEM + EACH + "{% endfor %}",
+    "one for a single message": LAST_ONLY,
+    "one that cuts": "{% for m in messages %}{{ m.role }}: {{ m.content[:8] }}\n{% endfor %}",
+    "none": None,
+}
+EVERY = set(CASES)
+JOINED = {
+    "one for the first system message": {"skill", "all"},
+    "one for the last system message": {"skill", "all"},
+    "one without a system role": {"skill", "all"},
+    "one for a single message": {"skill", "file"},
+    "one that alternates": {"file", "all"},
+    "one that alternates, with one system message": {"skill", "file", "all"},
+}
+CAN_NOT = {
+    "one for a single message": {"session", "all"},
+    "one that cuts": EVERY - {"prompt"},
+}
+
+
+def model(tmp_path, text: str | None) -> str:
+    return str(write_model(tmp_path / "m.gguf", tokenizer__chat_template=text))
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_each_message_arrives_or_it_is_said_that_it_can_not(tmp_path, name):
+    with closing(EmbeddedReasoner(model(tmp_path, TEMPLATES[name]))) as reasoner:
+        was_joined, could_not = set(), set()
+        for case, messages in CASES.items():
+            try:
+                reading = reasoner.reading(messages)
+            except BackendError as exc:
+                could_not.add(case)
+                assert "leaves out a message of the role" in str(exc)
+                continue
+            assert [m.content for m in messages if m.content.strip() not in reading.rendered] == []
+            there = {part.message for part in reading.parts} - {None}
+            assert len(there) == len(reading.groups or messages)
+            if reading.groups is not None:
+                was_joined.add(case)
+            assert reading.is_exact and reading.size.likely == sum(p.tokens for p in reading.parts)
+            assert "".join(part.text for part in reading.parts).endswith(reading.rendered)
+    assert was_joined == JOINED.get(name, set())
+    assert could_not == CAN_NOT.get(name, set())
+
+
+def test_the_turn_sends_what_was_joined_and_says_so(tmp_path):
+    settings = Settings(options={"num_predict": 2})
+    name = model(tmp_path, TEMPLATES["one that alternates, with one system message"])
+    with closing(EmbeddedReasoner(name, settings)) as reasoner:
+        metadata = reasoner.reason(CASES["all"]).metadata
+        assert metadata["joined"] == [[0, 1], [2, 3], [4], [5]]
+        assert metadata["prompt_eval_count"] == reasoner.reading(CASES["all"]).size.likely
+        assert "joined" not in reasoner.reason(CASES["system"]).metadata
+        assert len(metadata["rendered_sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    "name, case, said",
+    [
+        ("one for the first system message", "skill", "role 'system' ('[Skill:writing]"),
+        ("one that alternates", "file", "refused the turn: Roles must alternate."),
+    ],
+)
+def test_who_wants_no_joining_is_told_what_the_model_can_not_be_given(tmp_path, name, case, said):
+    path = model(tmp_path, TEMPLATES[name])
+    with closing(EmbeddedReasoner(path, Settings(joins=False))) as reasoner:
+        with pytest.raises(BackendError, match="use another model") as raised:
+            reasoner.reason(CASES[case])
+    assert said in str(raised.value)
+
+
+def test_a_system_text_that_the_engine_folds_and_a_missing_template_are_said(tmp_path):
+    def notes(name: str, case: str) -> list[str]:
+        with closing(EmbeddedReasoner(model(tmp_path, TEMPLATES[name]), FEW)) as reasoner:
+            found = reasoner.reason(CASES[case]).metadata.get("notes", [])
+            assert found == list(reasoner.reading(CASES[case]).notes)
+            return found
+
+    assert notes("one without a system role", "prompt") == []
+    assert "puts their text into the user's message" in notes("one without a system role", "all")[0]
+    assert "has no chat template" in notes("none", "system")[0]
+    assert notes("ChatML", "system") == []
+
+
+FEW = Settings(options={"num_predict": 1})
+TEXTS = [
+    "word ",
+    "Straße ",
+    "Здравствуйте ",
+    "日本語",
+    "مرحبا ",
+    "नमस्ते ",
+    "😀👩‍👩‍👧 ",
+    "x = [1, 2];\n\t",
+    "<|im_end|>",
+]
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("adds_mark", [False, True])
+def test_the_tokens_that_are_planned_are_those_that_the_engine_counts(tmp_path, adds_mark):
+    name = str(write_model(tmp_path / "m.gguf", tokenizer__ggml__add_bos_token=adds_mark))
+    noise = random.Random(7)
+    with closing(EmbeddedReasoner(name, FEW)) as reasoner:
+        for number in range(40):
+            case = noise.choice([*CASES.values()])
+            text = "".join(noise.choices(TEXTS, k=1 + number))
+            messages = [*case[:-1], Message("user", text)]
+            planned = reasoner.reading(messages)
+            assert planned.size.likely == reasoner.reason(messages).metadata["prompt_eval_count"]
+
+
+def test_a_backend_reads_without_keeping_the_model(tmp_path):
+    name = model(tmp_path, CHATML)
+    reading = EmbeddedBackend().reading(name, CASES["system"], FEW)
+    assert (reading.window, reading.limit, reading.fits) == (4096, 1, True)
+    assert [part.text for part in reading.parts] == [
+        "<|im_start|>system\n",
+        "You are a clerk.",
+        "<|im_end|>\n<|im_start|>user\n",
+        "hi",
+        "<|im_end|>\n<|im_start|>assistant\n",
+    ]

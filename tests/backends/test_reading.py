@@ -1,0 +1,104 @@
+"""What a rendered prompt is made of, and how its tokens are shared out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends.joining import joined
+from ore.backends.reading import Part, Reading, counted, found_in, missing_from
+from ore.backends.window import Estimate
+from ore.types import Message
+
+MARKS = ["[0:0]", "[0:1]"]
+
+
+def parts(rendered: str, texts: list[str], marked: str) -> list[tuple[int | None, str]]:
+    return [(p.message, p.text) for p in found_in(rendered, texts, marked, MARKS)]
+
+
+@pytest.mark.parametrize(
+    "rendered, texts, marked, expected",
+    [
+        ("<s>a</s><u>b", ["a", "b"], "<s>[0:0]</s><u>[0:1]", [(0, "a"), (1, "b")]),
+        ("<s>a</s><u>s", ["a", "s"], "<s>[0:0]</s><u>[0:1]", [(0, "a"), (1, "s")]),
+        ("<s>a</s>", [" a\n", ""], "<s>[0:0]</s>[0:1]", [(0, "a")]),
+        ("b, then a", ["a", "b"], "[0:1], then [0:0]", [(1, "b"), (0, "a")]),
+        ("a, b, a", ["a", "b"], "[0:0], [0:1], [0:0]", [(0, "a"), (1, "b"), (0, "a")]),
+        ("<u>u", ["s", "u"], "<u>[0:1]", [(1, "u")]),
+        ("odd: a long text here; b", ["a long text here", "b"], "[0:1]", [(0, "a long text here"), (1, "b")]),
+        ("odd: a\nb  c", ["a\n\nb  c\n", "d"], "[0:0]", [(0, "a\nb  c")]),
+        ("odd: assistant", ["a", "assistant"], "even: [0:1]", [(1, "assistant")]),
+    ],
+)  # fmt: skip
+def test_each_text_is_found_where_it_is(rendered, texts, marked, expected):
+    found = parts(rendered, texts, marked)
+    assert "".join(text for _, text in found) == rendered
+    assert [each for each in found if each[0] is not None] == expected
+
+
+def test_what_did_not_arrive_is_missing_and_a_text_of_blanks_is_not():
+    assert missing_from([Part(1, "b"), Part(None, "x")], ["a", "b", " \n", "d"]) == [0, 3]
+
+
+@pytest.mark.parametrize(
+    "pieces, expected",
+    [
+        ([b"<u>", b"h", b"i", b"</u>"], [(None, 1), (0, 2), (None, 1)]),
+        ([b"<u", b">hi<", b"/u>"], [(None, 2), (0, 0), (None, 1)]),
+        ([b"<s>", b"<u>", b" hi", b"</u>"], [(None, 1), (None, 1), (0, 1), (None, 1)]),
+        ([b"<u>", b"HI", b"</u>"], [(None, None), (0, None), (None, None)]),
+        ([b"<u>", b"hi"], [(None, None), (0, None), (None, None)]),
+    ],
+)
+def test_a_token_belongs_to_the_part_that_it_begins_in(pieces, expected):
+    found = counted([Part(None, "<u>"), Part(0, "hi"), Part(None, "</u>")], pieces)
+    assert [(part.message, part.tokens) for part in found] == expected
+
+
+def test_tokens_that_are_parts_of_a_character_are_counted():
+    text = "é😀"
+    found = counted([Part(None, ">"), Part(0, text)], [b">", *(bytes([b]) for b in text.encode())])
+    assert [part.tokens for part in found] == [1, 6]
+
+
+@pytest.mark.parametrize(
+    "size, window, fits, left",
+    [
+        (Estimate(10, 10, 10), 11, True, 1),
+        (Estimate(10, 10, 10), 10, False, 0),
+        (Estimate(5, 8, 20), 21, True, 1),
+        (Estimate(5, 8, 20), 20, None, 0),
+        (Estimate(5, 8, 20), 5, False, 0),
+        (Estimate(5, 8, 20), None, None, None),
+    ],
+)
+def test_whether_it_fits_is_said_only_where_that_is_known(size, window, fits, left):
+    reading = Reading(size, (), window=window)
+    assert (reading.fits, reading.left) == (fits, left)
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "roles, groups",
+    [
+        ("u", [[0]]),
+        ("su", [[0], [1]]),
+        ("ssu", [[0, 1], [2]]),
+        ("ssuuauau", [[0, 1], [2, 3], [4], [5], [6], [7]]),
+        ("usu", [[1], [0, 2]]),
+        ("uau", [[0], [1], [2]]),
+    ],
+)
+def test_joined_messages_have_every_text_in_order_and_no_neighbours_of_one_role(roles, groups):
+    names = {"s": "system", "u": "user", "a": "assistant"}
+    messages = [Message(names[role], f"text {n}") for n, role in enumerate(roles)]
+    fewer, found = joined(messages)
+    assert found == groups
+    assert [m.content for m in fewer] == ["\n\n".join(f"text {n}" for n in g) for g in groups]
+    assert all(one.role != two.role for one, two in zip(fewer, fewer[1:]))
+
+
+def test_what_is_not_joined_stays_the_message_that_it_is():
+    message = Message("user", "hi", images=(b"1",))
+    assert joined([message])[0][0] is message
+    assert joined([message, Message("user", "two", images=(b"2",))])[0][0].images == (b"1", b"2")
