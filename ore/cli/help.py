@@ -109,9 +109,7 @@ def help_text(topic: str) -> str:
 
 def _daily() -> str:
     flags = [flag for topic in TOPICS for flag in FLAGS[topic] if flag.daily]
-    more = textwrap.fill(
-        f"More: ore --help TOPIC, where TOPIC is {', '.join(TOPICS)}, or all.", WIDTH
-    )
+    more = f"More: --help TOPIC ({', '.join([*TOPICS, 'all'])})"
     rows = "".join(_row(flag, flag.help) for flag in flags)
     return f"usage: ore [prompt] [flags]\n{SUMMARY}\n{rows}{more}\n"
 

@@ -99,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         flags = [each.partition("=")[0] for each in rest if each[:1] == "-" and each not in words]
         if flags:
             raise UsageError(f"There is no flag {flags[0]}{self._meant(flags[0])}.")
-        if LAST in rest:
+        if rest and LAST in (found.prompt, *rest):
             raise UsageError(f"--last {MISPLACED}")
         if rest:
             raise UsageError(

@@ -99,7 +99,7 @@ def _recorded_session(provenance: dict[str, Any], sources: list[str]) -> Session
     try:
         messages = FileSessionStore().load(name).messages[: len(sources)]
     except (SessionError, FileAccessError) as exc:
-        raise ArtifactError(f"its conversation is not in it, and {exc} Else {advice}") from exc
+        raise ArtifactError(f"its conversation is not in it: {advice}. {exc}") from exc
     now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
     kept = [each for each in provenance["sources"] if isinstance(each, dict)]
     then = [(each.get("source"), each.get("sha256")) for each in kept]

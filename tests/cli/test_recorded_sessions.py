@@ -166,6 +166,7 @@ def test_a_replay_needs_the_session_or_the_messages(ore, folder, home, change):
     found = rows(result.out)
     assert result.code == 3 and found["3.json"][:2] == ["same", "messages embedded"]
     assert found["2.json"][0] == "not run" and "--artifact-full" in found["2.json"][1]
+    assert ", and There" not in found["2.json"][1]
     assert len(result.calls) == 1
 
 

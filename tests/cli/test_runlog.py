@@ -235,6 +235,12 @@ def test_last_without_a_log_is_asked_wrongly(ore, folder):
     assert result.code == 2 and "ORE_RUNS" in result.err and "--runs" in result.err
 
 
+@pytest.mark.parametrize("args", [("--last", "Q"), ("Q", "--last"), ("--last",)])
+def test_last_beside_a_prompt_says_where_it_belongs(ore, two, args):
+    result = ore(*args)
+    assert result.code == 2 and "--last stands for the PATH" in result.err
+
+
 def test_last_in_an_empty_log_says_so(ore, log):
     result = ore("--replay", "--last")
     assert result.code == 1 and "There is no run in the log" in result.err
