@@ -20,6 +20,14 @@ _RUN = re.compile(r"\d{6}-.*\.json")
 _PLAIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
 
+def _is_run(entry: os.DirEntry[str]) -> bool:
+    return _RUN.fullmatch(entry.name) is not None and entry.is_file(follow_symlinks=False)
+
+
+def _written(entry: os.DirEntry[str]) -> int:
+    return entry.stat(follow_symlinks=False).st_mtime_ns
+
+
 class RunLog:
     """The run log in one folder, which need not exist yet.
 
@@ -32,8 +40,14 @@ class RunLog:
 
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
+        try:
+            os.stat(self.root)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # it is made; what is in its way shows next
+        except OSError as exc:
+            raise self._unwritable(self.root, reason(exc)) from exc
         there = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
-        if not there.is_dir():
+        if not os.path.isdir(there):
             raise self._unwritable(there, "it is not a folder")
         if not os.access(there, os.W_OK | os.X_OK):
             raise self._unwritable(there, "it is not writable for you")
@@ -52,7 +66,7 @@ class RunLog:
     def make_folder_of(self, path: str) -> None:
         """Make the folder of a day, where ``path`` is in this log; raises ``ArtifactError``."""
         day = Path(path).parent
-        if day.parent != self.root or day.is_dir():
+        if day.parent != self.root or os.path.isdir(day):
             return
         try:
             make_private(day)
@@ -62,17 +76,20 @@ class RunLog:
     def last(self) -> Path:
         """Return the newest artifact; of several in one second, the one that was written last.
 
+        What is no file is no run: a link, or a FIFO, which would be waited for.
+
         Raises:
             ArtifactError: There is none, or the folder can't be read.
         """
         try:
             days = sorted(filter(_DAY.fullmatch, os.listdir(self.root)), reverse=True)
             for day in days:
-                runs = [run for run in os.listdir(self.root / day) if _RUN.fullmatch(run)]
+                with os.scandir(self.root / day) as entries:
+                    runs = [run for run in entries if _is_run(run)]
                 if runs:
-                    newest = max(run[:6] for run in runs)
-                    same = [self.root / day / run for run in runs if run[:6] == newest]
-                    return max(same, key=lambda path: (path.stat().st_mtime_ns, path.name))
+                    newest = max(run.name[:6] for run in runs)
+                    same = [run for run in runs if run.name[:6] == newest]
+                    return Path(max(same, key=lambda run: (_written(run), run.name)).path)
         except FileNotFoundError:
             pass
         except OSError as exc:

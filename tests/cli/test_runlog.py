@@ -281,6 +281,28 @@ def test_other_files_in_the_log_are_left_alone(tmp_path):
     assert log.last() == tmp_path / "2001-01-01/235959-a.json"
 
 
+@pytest.mark.parametrize("kind", ["FIFO", "link", "dangling link", "folder"])
+def test_what_is_no_file_is_not_the_newest_run(tmp_path, kind):
+    day, run = tmp_path / "2026-01-31", "235959-run.json"
+    day.mkdir()
+    (day / "000000-old.json").write_text("{}")
+    (tmp_path / "elsewhere").write_text("{}")
+    if kind == "FIFO":
+        os.mkfifo(day / run)
+    elif kind == "folder":
+        (day / run).mkdir()
+    else:
+        (day / run).symlink_to(tmp_path / ("elsewhere" if kind == "link" else "nowhere"))
+    assert RunLog(tmp_path).last() == day / "000000-old.json"
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 3000], ids=["name", "path"])
+def test_a_folder_whose_name_is_too_long_is_said_before_anything_is_sent(ore, folder, name):
+    result = ore("hi", "--runs", str(folder / name))
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert "file name too long" in result.err
+
+
 def test_of_one_second_the_one_that_was_written_last_is_the_newest(tmp_path):
     log = RunLog(tmp_path)
     for age, name in ((0, "b"), (1, "a"), (2, "c")):

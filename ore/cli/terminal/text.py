@@ -6,7 +6,7 @@ Takes text in any pieces and returns what to show; also measured things, lists a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from unicodedata import category, east_asian_width
+from unicodedata import category, east_asian_width, normalize
 
 from ore.cli.terminal.labels import LABELS, ascii_of, label_begun, labels_in, may_hold_label
 from ore.files.neutral import neutralise
@@ -50,8 +50,9 @@ class AnswerText:
     def __init__(self, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> None:
         self.width = width
         self.found = self.is_moved = False
-        self._labels = [ascii_of(label) for label in labels]
-        own = "".join(label + label.upper() for label in labels if not label.isascii())
+        forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
+        self._labels = list(dict.fromkeys(map(ascii_of, forms)))
+        own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
         self._column = sum(map(width_of, before))
         self._begins_line = not before
@@ -119,7 +120,7 @@ class AnswerText:
     def _letter(self, character: str) -> None:
         size = width_of(character)
         if size == 2:  # scripts of wide characters have no spaces to break at
-            if character not in self._unbroken:
+            if self._is_word_itself(character):
                 self._end_word()
         elif size == 0 and not self._word and not self._begins_line:
             self._put(character, 0)  # belongs to the character before it
@@ -129,8 +130,14 @@ class AnswerText:
             self._cut_word()
         self._word.append(character)
         self._word_width += size
-        if size == 2 and character not in self._unbroken:
+        if size == 2 and self._is_word_itself(character):
             self._end_word()
+
+    def _is_word_itself(self, character: str) -> bool:
+        """Whether a wide character is a word; those of a label are not, however they are written."""
+        if character in self._unbroken:
+            return False
+        return category(character) == "Lo" or not ascii_of(character)
 
     def _cut_word(self) -> None:
         """Show the part of a word that fills the line; the terminal goes on in the next one."""

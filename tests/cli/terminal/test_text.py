@@ -14,6 +14,7 @@ from ore.cli.terminal.text import (
     WIDEST_COLUMN,
     AnswerText,
     amount,
+    laid_out,
     list_lines,
     pairs,
     summary,
@@ -131,6 +132,16 @@ def test_no_label_is_at_the_left_edge_whatever_the_terminal_takes_for_the_width(
     ]
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize(
+    "name", ["café", "\u0130x", "\u01c5", "가", "アヤ", "\u03ac", "µ", "ß", "щит"]
+)
+def test_the_label_of_a_persona_is_indented_however_it_is_composed(name, form):
+    label = f"[{name.upper()}]: "
+    text = unicodedata.normalize(form, label) + "hi"
+    assert laid_out(text, 40, "", (*LABELS, label.rstrip().lower())).lstrip("\n") == " " + text
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -139,7 +150,15 @@ def test_no_label_is_at_the_left_edge_whatever_the_terminal_takes_for_the_width(
         ("Yo\u115fu: x", " Yo\u115fu: x"),
         ("“You: x”", " “You: x”"),
         ("𝐘𝐨𝐮: x", " 𝐘𝐨𝐮: x"),
-        ("Ｙｏｕ： x", "Ｙｏｕ： x"),  # nobody takes wide letters for a label
+        ("Ｙｏｕ： x", " Ｙｏｕ： x"),
+        ("You： x", " You： x"),
+        ("［ＡＹＡ］: x", " ［ＡＹＡ］: x"),
+        ("Y\u043eu: x", " Y\u043eu: x"),  # a Cyrillic o
+        ("\u03a5ou: x", " \u03a5ou: x"),  # a Greek Upsilon
+        ("[\u0410Y\u0410]: x", " [\u0410Y\u0410]: x"),
+        ("You\ua789 x", " You\ua789 x"),
+        ("You\u2236 x", " You\u2236 x"),
+        ("你好，世界：再见", "你好，世界：再见"),
         ("語You: x", "語You: x"),
         ("I’d say, as you: no", "I’d say, as you: no"),
         ("❤" * 10 + "You: x", "❤" * 10 + "\n You: x"),
