@@ -74,6 +74,7 @@ class Settings:
         format: A JSON schema for the answer.
         keep_alive: How long a server keeps the model loaded: seconds, or text like ``"5m"``.
         on_thinking: Called with the model's thinking as it arrives.
+        on_warning: Called before the answer with a sentence that it will not be what was asked for.
         joins: Whether messages are joined where the backend finds that the model's chat template
             would leave one out, or refuse them, as they are.
     """
@@ -87,6 +88,7 @@ class Settings:
     format: Mapping[str, Any] | None = None
     keep_alive: float | str | None = None
     on_thinking: Callable[[str], None] | None = None
+    on_warning: Callable[[str], None] | None = None
     joins: bool = True
 
     def asked(self) -> dict[str, Any]:

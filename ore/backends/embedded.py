@@ -15,7 +15,7 @@ from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, 
 from ore.backends.answer import Answer
 from ore.backends.engine import Engine
 from ore.backends.engine_load import check_installed, engine_version
-from ore.backends.engine_prompt import prompt_of, read
+from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
     LOADED_WITH,
     check_messages,
@@ -156,6 +156,7 @@ class EmbeddedReasoner(StreamingReasoner):
             self._doing = "reading the prompt"
             prompt = prompt_of(engine, messages, request, deadline, joins=settings.joins)
             request["messages"] = prompt.sent
+            planned = planned_tokens(engine, prompt, settings, deadline)
             with closing(
                 engine.events(request, silence=settings.timeout, deadline=deadline)
             ) as events:
@@ -165,6 +166,7 @@ class EmbeddedReasoner(StreamingReasoner):
             if text := answer.end():
                 yield text
             metadata = _metadata(last, engine.window) | prompt.as_metadata()
+            metadata["context"] |= {"exact": True, "planned_tokens": planned}
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:

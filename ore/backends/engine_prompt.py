@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from ore.backends import Settings
 from ore.backends.engine import Engine, TurnRefusedError
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.joining import Groups, joined
 from ore.backends.reading import Part, Reading, counted, found_in, missing_from
 from ore.backends.window import Estimate
-from ore.errors import BackendError
+from ore.errors import BackendError, ContextTruncatedError
 from ore.files.neutral import one_line
 from ore.types import Message
 
@@ -26,6 +27,8 @@ _CHATML = (
     "'<|im_start|>assistant\n' -}}\n{%- endif -%}"
 )
 """What the engine takes where a file has no template."""
+_MARKS = 2
+"""What a tokenizer may put around a text: a mark before it, and one after."""
 _FOLDED = (
     "The chat template has no system messages: the engine puts their text into the user's message."
 )
@@ -113,6 +116,42 @@ def _made(
     folds = not engine.takes_system and any(message.role == "system" for message in messages)
     notes = [_NO_TEMPLATE] if engine.template == _CHATML else []
     return Prompt(sent, parts, groups, (*notes, _FOLDED) if folds else tuple(notes))
+
+
+def planned_tokens(
+    engine: Engine, prompt: Prompt, settings: Settings, deadline: Deadline
+) -> int | None:
+    """Return how many tokens a prompt has, before it is read; None where it surely fits.
+
+    Where the answer is left less than it may have (``num_predict``), it is warned of.
+
+    Raises:
+        ContextTruncatedError: The prompt does not fit the window; or, with strict context, the
+            answer would have less room than it may have.
+    """
+    window, limit = engine.window, max(settings.options.get("num_predict") or 0, 0)
+    most = len(prompt.rendered.encode()) + _MARKS
+    if not settings.strict_context and most + limit < window:
+        return None
+    tokens = len(_pieces(engine, prompt.rendered, deadline))
+    if tokens >= window:
+        raise ContextTruncatedError(
+            f"The prompt has {tokens} tokens and the model's window holds {window}: nothing was "
+            f"sent to the model. Shorten it, or raise the window with -o num_ctx=N."
+        )
+    if (left := window - tokens) < limit:
+        said = (
+            f"The prompt has {tokens} of the {window} tokens of the context window: {left} are left "
+            f"for the answer, less than -o num_predict={limit}"
+        )
+        if settings.strict_context:
+            raise ContextTruncatedError(
+                f"{said}, so nothing was sent to the model. Shorten the prompt, or raise the window "
+                f"with -o num_ctx=N."
+            )
+        if settings.on_warning is not None:
+            settings.on_warning(f"{said}; -o num_ctx=N makes the window larger.")
+    return tokens
 
 
 def read(

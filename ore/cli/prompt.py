@@ -91,7 +91,7 @@ def read_asked(options: Options, console: Console) -> Asked:
         if system_from != DEFAULT_SYSTEM:
             raise
         raise UsageError(f"{DEFAULT_SYSTEM} can't be used: {exc}") from exc
-    settings = _settings(options, console.thinking)
+    settings = _settings(options, console)
     images = tuple(read_image(path) for path in options.image)
     link = None
     if options.artifact_in is not None or options.after is not None:
@@ -126,7 +126,7 @@ def _system_prompt(options: Options) -> str | None:
     )
 
 
-def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
+def _settings(options: Options, console: Console) -> Settings:
     """Return the settings that the flags make; each backend refuses what it does not have."""
     return Settings(
         timeout=options.timeout,
@@ -137,7 +137,8 @@ def _settings(options: Options, on_thinking: Callable[[str], None]) -> Settings:
         options=parse_options(options.option) if options.option else {},
         think=_THINK.get(options.think, options.think),
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
-        on_thinking=None if options.quiet else on_thinking,
+        on_thinking=None if options.quiet else console.thinking,
+        on_warning=console.warning,
     )
 
 

@@ -154,6 +154,8 @@ def test_the_metadata_come_from_the_engine(kept):
         "status": "complete",
         "window": 4096,
         "prompt_tokens": metadata["prompt_eval_count"],
+        "exact": True,
+        "planned_tokens": None,
     }
     assert json.loads(json.dumps(metadata)) == metadata
 

@@ -9,7 +9,9 @@ import pytest
 
 from ore.backends import Settings, engine_load
 from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
-from ore.errors import BackendError
+from ore.backends.engine import Engine
+from ore.backends.weights import DEFAULT_MODEL
+from ore.errors import BackendError, ContextTruncatedError
 from ore.types import Message
 from tests.support.gguf import CHATML, write_model
 
@@ -174,14 +176,96 @@ TEXTS = [
 @pytest.mark.parametrize("adds_mark", [False, True])
 def test_the_tokens_that_are_planned_are_those_that_the_engine_counts(tmp_path, adds_mark):
     name = str(write_model(tmp_path / "m.gguf", tokenizer__ggml__add_bos_token=adds_mark))
-    noise = random.Random(7)
-    with closing(EmbeddedReasoner(name, FEW)) as reasoner:
-        for number in range(40):
+    settings = Settings(options={"num_predict": 1, "num_ctx": 1024}, strict_context=True)
+    noise, longest = random.Random(7), 0
+    with closing(EmbeddedReasoner(name, settings)) as reasoner:
+        for number in range(100):
             case = noise.choice([*CASES.values()])
             text = "".join(noise.choices(TEXTS, k=1 + number))
             messages = [*case[:-1], Message("user", text)]
             planned = reasoner.reading(messages)
-            assert planned.size.likely == reasoner.reason(messages).metadata["prompt_eval_count"]
+            if not planned.fits:
+                with pytest.raises(
+                    ContextTruncatedError, match=f"has {planned.size.likely} tokens"
+                ):
+                    reasoner.reason(messages)
+                continue
+            metadata = reasoner.reason(messages).metadata
+            assert planned.size.likely == metadata["prompt_eval_count"]
+            longest = max(longest, planned.size.likely)
+    assert longest > 900
+
+
+@pytest.mark.embedded
+def test_the_tokens_that_are_planned_of_the_small_model_are_those_that_it_reads(model_dir):
+    settings = Settings(options={"num_predict": 1, "num_ctx": 1024}, strict_context=True)
+    noise = random.Random(8)
+    with closing(EmbeddedReasoner(DEFAULT_MODEL, settings)) as reasoner:
+        for number in range(1, 41):
+            case = noise.choice([*CASES.values()])
+            messages = [*case[:-1], Message("user", "".join(noise.choices(TEXTS, k=number)))]
+            context = reasoner.reason(messages).metadata["context"]
+            assert context["planned_tokens"] == context["prompt_tokens"]
+            assert context["planned_tokens"] == reasoner.reading(messages).size.likely
+
+
+def fill(reasoner: EmbeddedReasoner, tokens: int) -> list[Message]:
+    """A prompt that the model reads as so many tokens: of a tiny one a digit is one."""
+    own = reasoner.reading([Message("user", "1")]).size.likely - 1
+    return [Message("user", "1" * (tokens - own))]
+
+
+@pytest.mark.parametrize(
+    "prompt, limit, strict, error, warned",
+    [
+        (256, 0, False, "has 256 tokens and the model's window holds 256", ""),
+        (256, 0, True, "has 256 tokens and the model's window holds 256", ""),
+        (300, 9, True, "nothing was sent to the model", ""),
+        (255, 1, True, "", ""),
+        (250, 6, True, "", ""),
+        (250, 7, False, "", "6 are left for the answer, less than -o num_predict=7; -o num_ctx=N"),
+        (250, 7, True, "250 of the 256 tokens of the context window: 6 are left", ""),
+        (250, -1, True, "", ""),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_computed(
+    tmp_path, prompt, limit, strict, error, warned
+):
+    said: list[str] = []
+    settings = Settings(
+        strict_context=strict,
+        options={"num_ctx": 256, **({"num_predict": limit} if limit else {})},
+        on_warning=said.append,
+    )
+    with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
+        messages, sent = fill(reasoner, prompt), []
+        engine = reasoner._engine
+        events = engine.events
+        engine.events = lambda *a, **k: sent.append(len(said)) or events(*a, **k)
+        if error:
+            with pytest.raises(ContextTruncatedError if strict else BackendError) as raised:
+                reasoner.reason(messages)
+            assert error in str(raised.value) and not sent and not said
+            assert isinstance(raised.value, ContextTruncatedError) is strict
+            return
+        context = reasoner.reason(messages).metadata["context"]
+        assert context["exact"] and context["planned_tokens"] == context["prompt_tokens"] == prompt
+        assert sent == [1 if warned else 0] and warned in "".join(said)
+
+
+def test_a_prompt_that_surely_fits_is_not_counted_unless_that_is_asked_for(tmp_path, monkeypatch):
+    asked: list[str] = []
+    posted = Engine.posted
+    monkeypatch.setattr(
+        Engine, "posted", lambda self, path, *rest: asked.append(path) or posted(self, path, *rest)
+    )
+    for strict, paths in [(False, []), (True, ["/tokenize"])]:
+        settings = Settings(strict_context=strict, options={"num_predict": 1})
+        with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
+            asked.clear()
+            context = reasoner.reason([PROMPT]).metadata["context"]
+            assert asked == ["/apply-template"] * 2 + paths
+            assert (context["planned_tokens"] is None) is not strict
 
 
 def test_a_backend_reads_without_keeping_the_model(tmp_path):
