@@ -27,6 +27,7 @@ VERBS = (
 
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
 BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
+BESIDE_ARTIFACT_VERBS = ("--runs",)
 """What ``--replay`` takes besides: it calls a model."""
 OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
 """What is said of an artifact that is written."""
@@ -246,7 +247,7 @@ class Options:
     def _check_pairs(self) -> None:
         verb, given = self.verb, self.given
         beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
-        beside += ("--runs",) if verb in ARTIFACT_VERBS else ()
+        beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
         if pairs:

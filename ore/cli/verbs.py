@@ -171,10 +171,11 @@ def verify(paths: Sequence[str], console: Console, as_json: bool) -> None:
         )
     states = [each.state for each in found]
     totals = artifacts.totals(found)
+    where = "Its line says why" if len(found) == 1 else "Their lines say why"
     if {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
-        raise CheckFailedError(f"{totals}. Their lines say why.")
+        raise CheckFailedError(f"{totals}. {where}.")
     if artifacts.NOT_READ in states:
-        raise ArtifactError(f"{totals}. Their lines say why.")
+        raise ArtifactError(f"{totals}. {where}.")
     console.notice(f"{totals}.")
 
 

@@ -87,7 +87,7 @@ def test_thinking_is_not_followed_with_quiet(ore):
     "args, said",
     [
         (["hi", "--model", "none"], "ore: There is no model 'none'."),
-        (["--verify", "none.json"], "ore: 1 artifact: 1 can't be read. Their lines say why."),
+        (["--verify", "none.json"], "ore: 1 artifact: 1 can't be read. Its line says why."),
         (["hi", "--tool", "echo", "--json", "--stream"], "ore: --json can't be used with --stream"),
     ],
 )

@@ -13,7 +13,15 @@ import pytest
 
 from ore.cli.flags import FLAGS, TOPICS, Flag
 from ore.cli.help import EXAMPLES
-from ore.cli.options import BESIDE_REPLAY, BESIDE_VERBS, CONFLICTS, VERBS, Options
+from ore.cli.options import (
+    ARTIFACT_VERBS,
+    BESIDE_ARTIFACT_VERBS,
+    BESIDE_REPLAY,
+    BESIDE_VERBS,
+    CONFLICTS,
+    VERBS,
+    Options,
+)
 from ore.cli.parser import build_parser
 from tests.support.generated import hold
 from tests.support.pages import ROOT
@@ -47,7 +55,8 @@ def rules() -> str:
     rows = [f"| {_code(one)} | {_listed(others)} |" for one, others in partners.items()]
     verbs = (
         f"These do one thing and end: {_listed(VERBS)}. They go with {_listed(BESIDE_VERBS)} only; "
-        f"`--replay`, which calls a model, also with {_listed(BESIDE_REPLAY)}."
+        f"{_listed(ARTIFACT_VERBS)} also with {_listed(BESIDE_ARTIFACT_VERBS)}, where `--last` stands "
+        f"for a PATH; and `--replay`, which calls a model, with {_listed(BESIDE_REPLAY)}."
     )
     head = ["| | not with |", "| --- | --- |"]
     return "\n".join([*head, *rows, "", textwrap.fill(verbs, WIDTH, break_on_hyphens=False), ""])
