@@ -214,6 +214,13 @@ class Backend(ABC):
         """
         return None
 
+    def prompt_facts(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        """Return what is known of ``model_id`` with ``settings`` where ``reading`` is None; never raises.
+
+        ``window`` (tokens), ``template`` and ``parameters`` (texts), and ``why`` no more is, a sentence.
+        """
+        return {"why": "Nothing is known of the model's chat template and tokenizer before a turn."}
+
     @abstractmethod
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner for ``model_id`` with ``settings``; no turn is taken yet.

@@ -23,7 +23,7 @@ from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hash
 from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
-from ore.backends.ollama_models import numbers_of
+from ore.backends.ollama_models import numbers_of, prompt_facts
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
     from ollama import Message as Part
 
-_PROVENANCE_SECONDS = _NAMES_SECONDS = 2.0
+_PROVENANCE_SECONDS, _PHASE_SECONDS = 2.0, 0.5
 _PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # with strict context it is waited for
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
@@ -92,18 +92,18 @@ class OllamaBackend(Backend):
         self._client.pull(name, progress)
 
     def prepare(self) -> None:
-        """Import the client's package."""
         self._client.prepare()
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        version = _known(self._client.version)
-        tags = _known(self._client.tags) or []
-        digest = (find_model(tags, model_id) or {}).get("digest")
-        return {
-            "server_version": version,
-            "model_digest": digest if isinstance(digest, str) else None,
-        }
+        version, tags = _known(self._client.version), _known(self._client.tags) or []
+        found = (find_model(tags, model_id) or {}).get("digest")
+        return {"server_version": version, "model_digest": found if type(found) is str else None}
+
+    def prompt_facts(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        num_ctx, seconds = natural(settings.options, "num_ctx") or None, _PROVENANCE_SECONDS
+        size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
+        return prompt_facts(_known(lambda s: self._client.show(model_id, s)), size)
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
@@ -306,7 +306,7 @@ class AyaReasoner(StreamingReasoner):
         if isinstance(error, TooLarge):
             error = failures.too_large_error(self.host, error.what, error.limit)
         if isinstance(error, ModelNotFoundError):
-            names = tuple(_known(self._client.names, _NAMES_SECONDS) or ())
+            names = tuple(_known(self._client.names, _PROVENANCE_SECONDS) or ())
             error = failures.no_model_error(self.host, self.model_id, failures.OLLAMA, names)
         error.partial = answer.text
         return error

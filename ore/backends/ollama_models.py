@@ -16,6 +16,8 @@ _MOST_ASKED = 200
 _LONGEST = 10.0
 """Seconds: when no further model is asked about."""
 
+_NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
+
 Entry = dict[str, Any]
 
 
@@ -48,6 +50,25 @@ def trained_window(shown: Entry) -> int | None:
     if not isinstance(facts, dict):
         return None
     return _natural(facts.get(f"{facts.get('general.architecture')}.context_length"))
+
+
+def prompt_facts(shown: Entry | None, window: int | None) -> dict[str, Any]:
+    """Return what is known of a model's prompt: see ``Backend.prompt_facts``.
+
+    Args:
+        shown: What ``/api/show`` says of the model, None where it says nothing.
+        window: The context window in tokens, as far as it is known otherwise.
+    """
+    if shown is None:
+        return {"window": window, "why": "The server does not say what it knows of the model."}
+    template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
+    found = _NUM_CTX.search(parameters or "")
+    return {
+        "window": window or (int(found[1]) if found else None),
+        "template": template,
+        "parameters": parameters,
+        "why": "An Ollama server does not show the prompt that it makes of the messages, or count it.",
+    }
 
 
 def numbers_of(version: str | None) -> tuple[int, ...]:

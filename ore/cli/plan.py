@@ -28,8 +28,6 @@ PLAN_VERSION = "ore.plan.v1"
 TEMPLATE = "template"
 """The source of what no message holds: the chat template put it there, or the tokenizer."""
 
-_NOT_KNOWN = "Nothing is known of the model's chat template and tokenizer before a turn."
-
 
 def show_plan(run: Run, context: Context) -> None:
     """Show the plan of a turn: a table for a person on a terminal, else the plan as JSON.
@@ -107,7 +105,16 @@ def _reading(run: Run, context: Context, messages: Sequence[Sourced]) -> Reading
         Part(number, message.content, estimate([text]).likely)
         for number, (message, text) in enumerate(zip(messages, texts, strict=True))
     ]
-    return Reading(estimate(texts, len(run.asked.images)), tuple(parts), why=_NOT_KNOWN)
+    facts = run.backend.prompt_facts(run.model_id, run.asked.settings)
+    limit = run.asked.settings.options.get("num_predict") or 0
+    return Reading(
+        estimate(texts, len(run.asked.images)),
+        tuple(parts),
+        window=facts.get("window"),
+        limit=limit if limit > 0 else None,
+        why=facts["why"],
+        about={name: facts[name] for name in ("template", "parameters") if facts.get(name)},
+    )
 
 
 def _source(part: Part, messages: Sequence[Sourced], reading: Reading) -> str:

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from ore.artifact.canonical import digest
+from ore.backends.ollama import OllamaBackend
 from ore.backends.reading import Part, Reading
 from ore.backends.window import Estimate
 from ore.core import load_aya_system_prompt
-from tests.support.harness import ScriptedBackend
+from tests.support.harness import ScriptedBackend, run_ore
 from tests.support.runs import record, sha256
 
 KEYS = (
@@ -299,3 +300,38 @@ def test_a_turn_that_was_joined_says_so_and_its_artifact_too(ore, writing, tmp_p
     found = json.loads((tmp_path / "run.json").read_text())["provenance"]
     assert found["joined"] == [["system", "skill:writing"]] and found["rendered_sha256"] == "ab"
     assert ore("--verify", path).code == 0
+
+
+SHOWN = {"template": "{{ .Prompt }}", "parameters": "stop  x\nnum_ctx    2048\n"}
+
+
+@pytest.mark.parametrize(
+    "shown, loaded, flags, window",
+    [
+        (SHOWN, {}, [], 2048),
+        (SHOWN, {"llama3.2:latest": 4096}, [], 4096),
+        (SHOWN, {}, ["-o", "num_ctx=1024"], 1024),
+        ({"template": 5, "parameters": ["num_ctx 3"]}, {}, [], None),
+        ({"parameters": "num_ctx 99999999999999999999"}, {}, [], None),
+    ],
+)
+def test_what_an_ollama_server_says_stands_beside_an_estimate(shown, loaded, flags, window):
+    client = OllamaBackend("http://127.0.0.1:9")
+    client._client.show = lambda model, seconds: shown
+    client._client.ps = lambda seconds: [
+        {"name": name, "context_length": size} for name, size in loaded.items()
+    ]
+    client._client.tags = lambda seconds: []
+    argv = ("hi", "--dry-run", "--model", "llama3.2", *flags)
+    plan = run_ore(*argv, open_backend=lambda *_: client).json
+    assert (plan["exact"], plan["rendered"], plan["window"]) == (False, None, window)
+    assert "does not show the prompt" in plan["not_rendered"]
+    about = {name: plan[name] for name in SHOWN if name in plan}
+    assert about == {name: text for name, text in shown.items() if isinstance(text, str)}
+
+
+def test_a_server_that_is_not_there_keeps_no_plan_from_being_made():
+    client = OllamaBackend("http://127.0.0.1:9")
+    result = run_ore("hi", "--dry-run", "--model", "llama3.2", open_backend=lambda *_: client)
+    assert (result.code, result.json["window"]) == (0, None)
+    assert result.json["not_rendered"] == "The server does not say what it knows of the model."
