@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # a backend is imported when it is chosen
     from ore.backends.ollama import OllamaBackend
 
 BACKENDS = ("auto", "ollama", "embedded", "openai")
+ON_THIS_MACHINE = ("ollama", "embedded")
+"""What a session or an artifact may choose, where the user named no backend: no other machine."""
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,8 @@ MAGIC = b"GGUF"
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
 _WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
 _MOST_DIMENSIONS = 8
-_DAMAGE = (
-    struct.error,
-    UnicodeDecodeError,
-    KeyError,
-    OverflowError,
-)  # or longer than what was read
+_DAMAGE = (struct.error, UnicodeDecodeError, KeyError, OverflowError)
+"""What reading raises over a file that is damaged, or goes on behind what was read of it."""
 _STRING, _ARRAY = 8, 9
 _NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
@@ -165,13 +161,8 @@ def described(name: str, path: Path) -> Model:
     )
 
 
-def context_length(path: Path) -> int | None:
-    """Return the largest context window that a model was made for, in tokens; None if unsaid."""
-    return window_of(read_head(path))
-
-
 def window_of(head: dict[str, Any]) -> int | None:
-    """Return ``context_length`` of a file whose keys were read."""
+    """Return the largest context window that a model was made for, in tokens; None if unsaid."""
     length = architecture_value(head, "context_length")
     return length if type(length) is int and length > 0 else None
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ore.backends import Backend, split_pin
+from ore.backends.choice import ON_THIS_MACHINE
 from ore.backends.model_options import parse_options
 from ore.cli.conversation import Conversation
 from ore.cli.options import Options
@@ -17,10 +18,6 @@ from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, Us
 from ore.files.neutral import one_line
 from ore.store.beginnings import Beginning
 from ore.types import Session
-
-LOCAL_BACKENDS = ("ollama", "embedded")
-"""Backends that a session may choose, where the user named none: they are on this machine."""
-
 
 _MOST, _LONGEST = 12, 80  # things that are said of a beginning, and characters of each
 
@@ -117,7 +114,7 @@ def _model(begun: Beginning, model: str, name: str, *, is_chosen: bool) -> dict[
             model=model,
         )
     return {"model": model} | (
-        {"backend": begun.backend} if begun.backend in LOCAL_BACKENDS else {}
+        {"backend": begun.backend} if begun.backend in ON_THIS_MACHINE else {}
     )
 
 

@@ -13,14 +13,11 @@ from dataclasses import dataclass, replace
 
 from ore.artifact.sources import sources_of
 from ore.backends import Backend, split_pin, weights
-from ore.backends.choice import check_name
+from ore.backends.choice import ON_THIS_MACHINE, check_name
 from ore.cli.options import Options
 from ore.errors import ArtifactError, ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
-
-RECORDED_BACKENDS = ("ollama", "embedded")
-"""Backends that an artifact may choose, where the user named none: they are on this machine."""
 
 _EMBEDDED = "embedded"
 _SERVERS = ("ollama", "openai")
@@ -101,7 +98,7 @@ def find_model(
             return Rerun(here, _EMBEDDED)
     if _is_file(name) and recorded != "ollama":
         raise ArtifactError(f"{source} {_file_problem(name, recorded, digest)}")
-    goes_back = follows and not chosen and recorded in RECORDED_BACKENDS
+    goes_back = follows and not chosen and recorded in ON_THIS_MACHINE
     return Rerun(name, recorded if goes_back else options.backend)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ore.backends import Model
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
-from ore.backends.gguf import check_kind, context_length, described
+from ore.backends.gguf import check_kind, described, read_head, window_of
 from ore.errors import BackendError, FileAccessError
 from tests.support.gguf import entry, head, key, text
 
@@ -54,7 +54,7 @@ NUMBERS = b"".join(
 def test_the_context_length_is_read_where_the_file_has_one(tmp_path, data, expected):
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
-    assert context_length(path) == expected
+    assert window_of(read_head(path)) == expected
 
 
 @settings(max_examples=100)
@@ -65,7 +65,7 @@ def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.getbasetemp() / "damaged.gguf"
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
-    length = context_length(path)
+    length = window_of(read_head(path))
     assert length is None or length > 0
 
 
