@@ -6,7 +6,13 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
-from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources, kept_system_prompt
+from ore.artifact.sources import (
+    PERSONA,
+    SYSTEM,
+    hashed_sources,
+    is_of_session,
+    kept_system_prompt,
+)
 from ore.artifact.verify import Checked
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
@@ -40,7 +46,7 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         **{key: provenance.get(key) for key in _KEYS},
         "system_prompt": _system_prompt(artifact, hashed),
         **named,
-        "earlier_messages": sum(bool(re.match("session[:#]", source)) for source, _ in hashed),
+        "earlier_messages": sum(is_of_session(source) for source, _ in hashed),
         "images": artifact.output.metadata.get("images") or [],
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
@@ -128,8 +134,7 @@ def _system_section(system: dict[str, Any] | None) -> list[str]:
 
 
 def _section(title: str, text: str, about: list[str] | None = None) -> list[str]:
-    longest = max((len(each) for each in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_ticks(text) + 1)
     above = [*about, ""] if about else []
     return ["", f"## {title}", "", *above, fence, text, fence]
 
@@ -137,9 +142,13 @@ def _section(title: str, text: str, about: list[str] | None = None) -> list[str]
 def _code(value: Any) -> str:
     """Return a value of the artifact on one line, in backticks that it can't leave."""
     text = one_line(str(value))
-    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    longest = _longest_ticks(text)
     marks, space = "`" * (longest + 1), " " if longest else ""
     return f"{marks}{space}{text}{space}{marks}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _codes(values: Any) -> str:

@@ -8,6 +8,12 @@ from ore.types import ExecutionArtifact
 PERSONA, SYSTEM = "persona", "system"
 """The two sources of a system prompt: a persona, Aya's too, or a text of the user's own."""
 
+SESSION = "session"
+"""The source of a message of the conversation: ``session:NAME#1``, ``session#1`` if it has no name."""
+
+ANSWER_OF = "artifact:"
+"""What stands before the id of a run, where its answer was sent as a message."""
+
 
 def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:
     """Return the source of each message and the SHA-256 of its content, ``""`` where there is none.
@@ -27,6 +33,11 @@ def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:
 def sources_of(artifact: ExecutionArtifact) -> list[str]:
     """Return the source of each message."""
     return [source for source, _ in hashed_sources(artifact)]
+
+
+def is_of_session(source: str) -> bool:
+    """Return whether a message is one of the conversation before its turn."""
+    return source.startswith((f"{SESSION}:", f"{SESSION}#"))
 
 
 def kept_system_prompt(artifact: ExecutionArtifact) -> str | None:

@@ -15,13 +15,12 @@ from typing import Any
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import breaks, is_sealed
-from ore.artifact.sources import kept_system_prompt
+from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_system_prompt
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
 
 HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
 """What may be found of an artifact; one without a seal has nothing that could be checked."""
-
 
 _COUNTED = {
     HOLDS: ("holds", "hold"),
@@ -181,18 +180,12 @@ def _link_problem(
     """Return what an artifact does not have of its parent, as it should, or None."""
     if relation in (None, "prompt"):
         return None if artifact.input.prompt == parent.input.prompt else "its prompt is not that"
-    sources = (artifact.provenance or {}).get("sources")
-    entries = (
-        [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
-    )
-    sent = [(each.get("source"), each.get("sha256")) for each in entries]
+    sent = hashed_sources(artifact)
     if relation == "answer":
-        wanted = (f"artifact:{parent.execution_id}", text_digest(parent.as_text()))
+        wanted = (ANSWER_OF + parent.execution_id, text_digest(parent.as_text()))
         return None if wanted in sent else "it was not asked with the answer"
     if relation == "session":
-        kept = [
-            sha256 for source, sha256 in sent if str(source).startswith(("session:", "session#"))
-        ]
+        kept = [sha256 for source, sha256 in sent if is_of_session(source)]
         turn = [text_digest(parent.input.prompt), text_digest(parent.output.content)]
         is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
         return None if is_kept else "its conversation does not hold the turn"

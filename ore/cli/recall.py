@@ -11,11 +11,20 @@ from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.canonical import text_digest
-from ore.artifact.sources import PERSONA, SYSTEM, kept_system_prompt, sources_of
+from ore.artifact.sources import (
+    ANSWER_OF,
+    PERSONA,
+    SESSION,
+    SYSTEM,
+    hashed_sources,
+    is_of_session,
+    kept_system_prompt,
+    sources_of,
+)
 from ore.backends import Settings
 from ore.backends.model_options import OPTIONS, parse_keep_alive, parse_options
 from ore.cli.personas import load_persona
-from ore.cli.record import SESSION, Sourced, sourced
+from ore.cli.record import Sourced, sourced
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files.neutral import one_line
@@ -24,7 +33,6 @@ from ore.store import FileSessionStore
 from ore.types import ExecutionArtifact, Session, strictjson
 
 _ROLES = ("system", "user", "assistant")
-_AFTER = "artifact:"
 _NOT_HELD = {
     "file:": "the text of its files is",
     "tool:": "what its tools returned is",
@@ -58,14 +66,14 @@ def recorded_messages(
     registry = build_skill_registry(report=notice) if skills else {}
     texts = [skill_text(find_skill(registry, name), notice) for name in skills]
     known = sources_of(artifact)
-    earlier = [s for s in known if s.startswith((f"{SESSION}:", f"{SESSION}#"))]
-    after = [source for source in known if source.startswith(_AFTER)][:1]
+    earlier = [source for source in known if is_of_session(source)]
+    after = [source for source in known if source.startswith(ANSWER_OF)][:1]
     messages = build_messages(
         artifact.input.prompt,
         system_prompt=system,
         skill_context=texts,
-        session=_recorded_session(provenance, earlier) if earlier else None,
-        after=_gone_on_from(provenance, others) if after else None,
+        session=_recorded_session(artifact, earlier) if earlier else None,
+        after=_gone_on_from(artifact, others) if after else None,
     )
     sources = [source] if system else []
     sources += [f"skill:{name}" for name in skills] + after + earlier + (known[-1:] or ["prompt"])
@@ -73,13 +81,12 @@ def recorded_messages(
 
 
 def _gone_on_from(
-    provenance: dict[str, Any], others: Callable[[], Iterable[ExecutionArtifact]]
+    artifact: ExecutionArtifact, others: Callable[[], Iterable[ExecutionArtifact]]
 ) -> ExecutionArtifact:
     """Return the one of ``others`` whose answer was sent, as its hash says."""
-    entries = [each for each in provenance["sources"] if isinstance(each, dict)]
-    sent = [(each.get("source"), each.get("sha256")) for each in entries]
+    sent = hashed_sources(artifact)
     for other in others():
-        if (_AFTER + other.execution_id, text_digest(other.as_text())) in sent:
+        if (ANSWER_OF + other.execution_id, text_digest(other.as_text())) in sent:
             return other
     raise ArtifactError(
         "the answer it went on from is not in it: name that artifact as well, or record such runs "
@@ -87,7 +94,7 @@ def _gone_on_from(
     )
 
 
-def _recorded_session(provenance: dict[str, Any], sources: list[str]) -> Session:
+def _recorded_session(artifact: ExecutionArtifact, sources: list[str]) -> Session:
     """Return the messages of the session that a turn was asked with, as they were.
 
     A session that holds others by now is not read: no artifact chooses what is sent of it.
@@ -101,9 +108,7 @@ def _recorded_session(provenance: dict[str, Any], sources: list[str]) -> Session
     except (SessionError, FileAccessError) as exc:
         raise ArtifactError(f"its conversation is not in it: {advice}. {exc}") from exc
     now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
-    kept = [each for each in provenance["sources"] if isinstance(each, dict)]
-    then = [(each.get("source"), each.get("sha256")) for each in kept]
-    if now != [pair for pair in then if pair[0] in sources]:
+    if now != [pair for pair in hashed_sources(artifact) if pair[0] in sources]:
         raise ArtifactError(f"the session '{name}' is not what it was any more: {advice}")
     return Session(messages)
 

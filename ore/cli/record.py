@@ -15,7 +15,7 @@ from ore import __version__
 from ore.artifact import not_keepable
 from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
-from ore.artifact.sources import PERSONA, SYSTEM
+from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
 from ore.cli.context import Context
@@ -26,9 +26,6 @@ from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 
 LONGEST_KEPT_TEXT = 1 << 16
 """The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
-
-SESSION = "session"
-"""The source of a message of the conversation: ``session:NAME#1``, ``session#1`` if it has no name."""
 
 _FILE = "file:"
 
@@ -72,7 +69,7 @@ def messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
     sources = [PERSONA if run.options.system is None else SYSTEM] if prompt else []
     sources += [f"skill:{name}" for name in context.skills or ()]
     sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
-    sources += [f"artifact:{run.asked.after.execution_id}"] if run.asked.after else []
+    sources += [ANSWER_OF + run.asked.after.execution_id] if run.asked.after else []
     kept = SESSION if conversation.source is None else f"{SESSION}:{conversation.source}"
     sources += [f"{kept}#{number}" for number in range(1, earlier + 1)]
     return sourced(messages, [*sources, run.asked.source])
