@@ -11,9 +11,10 @@ from ore.cli.conversation import Conversation
 from ore.cli.options import on_or_off
 from ore.cli.parser import decode
 from ore.cli.runs import Run
+from ore.cli.stopping import outcome_of_stop
 from ore.cli.terminal.asking import LONGEST_LINE, MORE_LABEL, PROMPT_LABEL, LineTooLong
 from ore.cli.terminal.console import Console
-from ore.cli.turn import outcome_of_stop, take_turn
+from ore.cli.turn import take_turn
 from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.files.home import ore_home
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.keep import is_recorded, record, tell_of_prompt, tell_what_stays_here
+from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
 from ore.cli.runs import Run
+from ore.cli.stopping import outcome_of_record, outcome_of_stop
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -36,8 +37,6 @@ IN_CIRCLES = (
     "The answer may go round in circles: one of its lines came for the tenth time. -o num_predict=N "
     "bounds an answer."
 )
-
-_DROPPED = "Stopped: the turn was dropped."
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def take_turn(run: Run, context: Context) -> Turn:
     except KeyboardInterrupt:
         if run.conversation.session is not None:
             raise
-        raise KeyboardInterrupt(_outcome_of_record(run, response, not_kept)) from None
+        raise KeyboardInterrupt(outcome_of_record(run, response, not_kept)) from None
     return Turn(response, not_kept)
 
 
@@ -186,14 +185,6 @@ def _code_block(response: Response) -> str | None:
     from ore.cli.fences import last_code_block
 
     return last_code_block(response.content)
-
-
-def _outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -> str:
-    if not_kept is not None:
-        run.console.error(str(not_kept))
-    elif is_recorded(run, response):
-        return "Stopped: the turn was answered already, and its artifact is written."
-    return _DROPPED
 
 
 def _tell(run: Run, response: Response) -> None:
@@ -293,17 +284,6 @@ class Circles:
                 self._lines.append(line)
                 self._are_found |= self._lines.count(line) == TOO_OFTEN
         return self._are_found
-
-
-def outcome_of_stop(run: Run, length_before: int) -> str:
-    """Return what became of a turn that was interrupted, after saving it if it was answered."""
-    if run.conversation.length == length_before:
-        return _DROPPED
-    error = run.conversation.keep()
-    if error is None:
-        return "Stopped: the turn was answered already, and is part of the session."
-    run.console.error(str(error))
-    return "Stopped: the turn was answered already, and is not saved."
 
 
 def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:
