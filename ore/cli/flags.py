@@ -186,7 +186,7 @@ FLAGS = {
         Flag("--artifact-hashes-only", "keep of the system prompt nothing but its hash"),
         Flag("--runs FOLDER", "write every turn into a log of runs; default: ORE_RUNS, else none"),
         Flag("--last", "the newest run of the log, in the place of any PATH of an artifact"),
-        Flag("--dry-run", "show what would be sent, as JSON, and send nothing"),
+        Flag("--dry-run", "show what the model would read, in tokens, and send nothing"),
         Flag("--show PATH", "show an artifact as a page; with --json its data"),
         Flag("--verify PATH ...", "check artifacts and their chain"),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
