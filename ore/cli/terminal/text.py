@@ -268,6 +268,8 @@ def summary(response_id: str, model_id: str, values: Mapping[str, object]) -> st
     counts = {"in": "prompt_eval_count", "out": "eval_count"}
     known = {way: key for way, key in counts.items() if values.get(key, 0) is not None}
     parts = [model_id, *(f"{_number(values, key):.0f} {way}" for way, key in known.items())]
+    if (cached := _number(values, "cached_tokens")) and "in" in known:
+        parts[1] += f" ({cached:.0f} cached)"
     if writing:
         parts.append(f"{written * 1e9 / writing:.{0 if written * 1e8 >= writing else 1}f} tok/s")
     if whole:
