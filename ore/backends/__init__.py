@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
@@ -173,6 +172,13 @@ class Backend(ABC):
         """
         return {"server_version": None, "model_digest": None}
 
+    def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        """Return what ``ore.backends.effective`` takes of the last turn; asks once at most.
+
+        It was a turn of ``model_id`` with these ``settings``. Never raises.
+        """
+        return {}
+
     def check_digest(self, model_id: str, pin: str) -> None:
         """Raise where the digest of ``model_id`` does not begin with the digits of ``pin``.
 
@@ -278,21 +284,6 @@ def split_pin(model: str) -> tuple[str, str | None]:
             f"its digest, which --list-models --json shows."
         )
     return found["name"], found["digits"].lower()
-
-
-def template_digest(template: object) -> str | None:
-    """Return the SHA-256, in hexadecimal digits, of a chat ``template``; None where there is none."""
-    if not isinstance(template, str) or not template:
-        return None
-    return sha256(template.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def in_short(count: int | None) -> str | None:
-    """Return the ``count`` of a model's parameters as Ollama writes it: ``"134.52M"``, ``"3.21B"``."""
-    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
-        if count is not None and count >= size:
-            return f"{count / size:.2f}".rstrip("0").rstrip(".") + letter
-    return None if count is None else str(count)
 
 
 _PINNED = re.compile(r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})")

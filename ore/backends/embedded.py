@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, gguf, weights
 from ore.backends.answer import Answer
 from ore.backends.engine import Engine
+from ore.backends.engine_facts import in_force
 from ore.backends.engine_load import check_installed, engine_version
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -44,6 +45,7 @@ class EmbeddedBackend(Backend):
 
     def __init__(self, model: str | None = None) -> None:
         self._model = model
+        self._told: Callable[[], dict[str, Any]] | None = None
 
     def has_engine(self) -> bool:
         """Return whether the engine's package is there; does not import it."""
@@ -104,8 +106,12 @@ class EmbeddedBackend(Backend):
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
         made = EmbeddedReasoner(model_id, settings)
-        self._phase = made.phase
+        self._phase, self._told = made.phase, made.in_force
         return made
+
+    def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        """Return what the engine of the reasoner that was made last says; see ``Backend``."""
+        return {} if self._told is None else self._told()
 
 
 class EmbeddedReasoner(StreamingReasoner):
@@ -194,9 +200,18 @@ class EmbeddedReasoner(StreamingReasoner):
 
     def _request(self, engine: Engine) -> dict[str, Any]:
         """Return what is asked of the engine besides the messages."""
-        longest = PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
+        longest = self._longest()
         thinking = thinking_of(self._settings.think, engine.template)
         return request_of(self._settings, longest) | thinking
+
+    def in_force(self) -> dict[str, Any]:
+        """Return what ``ore.backends.effective`` takes of the last turn; nothing once it is closed."""
+        if self._engine is None:
+            return {}
+        return in_force(self._engine, self._settings, self._longest())
+
+    def _longest(self) -> int:
+        return PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
 
     def phase(self) -> str:
         """Return what the reasoner is doing, in a few words."""

@@ -46,6 +46,9 @@ class Engine:
 
     Attributes:
         window: The context window, in tokens: what was asked for, or less if the model has less.
+        properties: What the engine says of itself, its defaults among it.
+        computes_with: Its threads and its batch, in tokens.
+        path: The model's file.
         template: The model's chat template: how messages become its prompt.
         takes_system: Whether it takes system messages; else the engine makes them the user's.
         load_duration: How long loading took, in nanoseconds.
@@ -62,7 +65,7 @@ class Engine:
             "Content-Type": "application/json",
             "Connection": "close",
         }
-        self._path = path
+        self.path = path
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._asking = 0
@@ -71,11 +74,13 @@ class Engine:
             self._process = EngineProcess(path, window or WINDOW, key, deadline)
         except TimeoutError as exc:
             raise _timeout_error(None, deadline) from exc
+        self.computes_with = self._process.computes_with
         atexit.register(self.close)
         try:
-            properties = self._ask("/props")
+            properties = self.ask("/props")
             self.window = int(properties["default_generation_settings"]["n_ctx"])
             self.template = str(properties["chat_template"])
+            self.properties: dict[str, Any] = properties
             self.takes_system = bool(properties["chat_template_caps"]["supports_system_role"])
         except BaseException as exc:
             self.close()
@@ -122,7 +127,7 @@ class Engine:
             body = response.read(longest + 1)
             if len(body) > longest:
                 raise BackendError(
-                    f"The chat template of {self._path} makes more than {longest:,} bytes of these "
+                    f"The chat template of {self.path} makes more than {longest:,} bytes of these "
                     f"messages: use another model."
                 )
             found: dict[str, Any] = json.loads(body)
@@ -158,7 +163,7 @@ class Engine:
                 raise _timeout_error(silence, deadline) from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
-                f"ended: the chat template of {self._path} may go round in circles; use another "
+                f"ended: the chat template of {self.path} may go round in circles; use another "
                 f"model."
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
@@ -208,7 +213,8 @@ class Engine:
             self.close()
             raise
 
-    def _ask(self, path: str) -> Any:
+    def ask(self, path: str) -> Any:
+        """Return what the engine answers to a question, as JSON; raises what connections raise."""
         with closing(_Connection(self._process.socket, timeout=_ASK_SECONDS)) as connection:
             connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
@@ -220,7 +226,7 @@ class Engine:
         self.close()  # nobody knows in what state that left it
         return BackendError(
             f"The embedded engine needs more memory for this turn than the "
-            f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self._path}: "
+            f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}: "
             f"shorten the prompt, or use another model."
         )
 
@@ -230,7 +236,7 @@ class Engine:
             return _closed_error()
         return IncompleteAnswerError(
             f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
-            f"Its process was killed, or {self._path} is damaged or made to do harm."
+            f"Its process was killed, or {self.path} is damaged or made to do harm."
         )
 
 

@@ -57,6 +57,8 @@ class EngineProcess:
         deadline: When the turn that waits for it must be over.
 
     Attributes:
+        computes_with: ``threads`` that write an answer, ``batch_threads`` that read a prompt, and
+            ``batch``, the tokens that are computed at once.
         memory: How many bytes of its own it may have.
         socket: The path of the Unix socket that the engine listens on.
 
@@ -80,14 +82,17 @@ class EngineProcess:
         self._folder = _private_folder()
         self.socket = os.path.join(self._folder, _SOCKET)
         threads = hardware.thread_count()
+        self.computes_with = {
+            "threads": hardware.generating_threads(threads, size),
+            "batch_threads": threads,
+            "batch": _BATCH_TOKENS,
+        }
         asked = {
             "path": os.path.abspath(path),
             "packages": packages,
             "window": window,
             "key": key,
-            "threads": hardware.generating_threads(threads, size),
-            "batch_threads": threads,
-            "batch": _BATCH_TOKENS,
+            **self.computes_with,
             "memory": self.memory,
             "socket": _SOCKET,
             "log": _LOG,

@@ -43,7 +43,7 @@ def check_settings(settings: Settings) -> None:
 
 def request_of(settings: Settings, longest: int) -> dict[str, Any]:
     """Return what is asked of the engine besides the messages; ``longest`` is an answer's, in tokens."""
-    options = {"num_predict": longest, **_SAMPLING, **settings.options}
+    options = {**sampling_of(settings, longest), **settings.options}
     options.pop(LOADED_WITH, None)
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request[_REUSES] = settings.conversation and options.get(_REUSES, True)
@@ -52,6 +52,12 @@ def request_of(settings: Settings, longest: int) -> dict[str, Any]:
         schema = {"name": "answer", "schema": settings.format}
         request["response_format"] = {"type": "json_schema", "json_schema": schema}
     return request
+
+
+def sampling_of(settings: Settings, longest: int) -> dict[str, Any]:
+    """Return the options that ORE sends where the user set none, by the user's names for them."""
+    reuses = settings.conversation and settings.options.get(_REUSES, True)
+    return {"num_predict": longest, **_SAMPLING, _REUSES: reuses}
 
 
 def check_messages(messages: list[Message]) -> None:

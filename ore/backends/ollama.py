@@ -23,7 +23,7 @@ from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hash
 from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
-from ore.backends.ollama_models import numbers_of, prompt_facts
+from ore.backends.ollama_models import in_force, numbers_of, prompt_facts
 from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
     from ollama import Message as Part
 
-_PROVENANCE_SECONDS, _PHASE_SECONDS = 2.0, 0.5
-_PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # with strict context it is waited for
+_PROVENANCE_SECONDS, _PHASE_SECONDS, _WINDOW_SECONDS = 2.0, 0.5, (0.5, 5.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
 _AT_ONCE = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
@@ -105,6 +104,9 @@ class OllamaBackend(Backend):
         size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
         return prompt_facts(_known(lambda s: self._client.show(model_id, s)), size)
 
+    def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
+        return in_force(_known(lambda s: self._client.show(model_id, s)), settings.options)
+
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
         if settings.options:
@@ -135,11 +137,9 @@ class AyaReasoner(StreamingReasoner):
     Args:
         model_id: The model's name on the server.
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.
-        timeout: The longest silence to accept, in seconds, also for ``reason``; None waits, for
-            loading a model and reading a long prompt are silent.
+        timeout: The longest silence to accept, in seconds, also for ``reason``; None waits.
         deadline: The longest a whole turn may take, in seconds; None waits.
-        strict_context: The server is asked not to shorten a prompt; one that was shortened is an
-            error, and so is one of which nobody knows.
+        strict_context: The server is asked not to shorten a prompt; one that may be is an error.
         options: The model's options, as Ollama names them (``num_ctx``, ``temperature``).
         think: Whether, or how much, the model thinks first; None leaves it to the server.
         format: ``"json"`` or a JSON schema for the answer.

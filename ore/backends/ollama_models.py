@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ore.backends import Model, choose_default, template_digest
+from ore.backends import Model, choose_default
+from ore.backends.effective import parameters_of, template_digest, word
 from ore.errors import BackendError
 
 _MOST_ASKED = 200
@@ -75,6 +76,24 @@ def numbers_of(version: str | None) -> tuple[int, ...]:
     """Return the numbers of a version, to be compared; none where they are not known."""
     found = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version or "")
     return tuple(map(int, found.groups())) if found else ()
+
+
+def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
+    """Return what ``effective`` takes of a turn, as ``/api/show`` says it, if it does."""
+    if not shown:
+        return {}
+    info, details = (shown.get(key) for key in ("model_info", "details"))
+    info, details = (each if isinstance(each, dict) else {} for each in (info, details))
+    model = parameters_of(shown.get("parameters"))
+    is_set = {**model, **user}
+    facts = {
+        "threads": is_set.get("num_thread"),
+        "batch": is_set.get("num_batch"),
+        "quantization": word(details.get("quantization_level")),
+        "parameter_count": _natural(info.get("general.parameter_count")),
+        "template_sha256": template_digest(shown.get("template")),
+    }
+    return {"model": model, "server": {}, "facts": facts}
 
 
 def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: bool = False) -> Model:

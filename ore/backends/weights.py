@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ore.backends import Model, gguf, in_short, template_digest
+from ore.backends import Model, gguf
+from ore.backends.effective import in_short, template_digest
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
 from ore.files import begins_with, read_regular, reason, replace_file

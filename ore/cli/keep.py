@@ -7,6 +7,7 @@ from hashlib import sha256
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
 from ore.cli.record import (
+    Told,
     artifact_of,
     joined_sentence,
     joined_sources,
@@ -19,18 +20,19 @@ from ore.types import Response
 
 
 def record(
-    run: Run, context: Context, response: Response, earlier: int
+    run: Run, context: Context, response: Response, earlier: int, told: Told
 ) -> tuple[str | None, list[OreError]]:
     """Write the artifact of a turn wherever it is to be, and note it with its session.
 
     Args:
         earlier: How many messages of the session were sent with the turn.
+        told: Returns what was in force in it: see ``ore.cli.record.in_force``.
 
     Returns:
         The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
-        document = encode_artifact(artifact_of(run, context, response, earlier))
+        document = encode_artifact(artifact_of(run, context, response, earlier, told()))
     except OreError as exc:
         return None, [exc]
     data, paths = document.encode("ascii"), _paths(run, response)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from ore.artifact.seal import seal
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
+from ore.backends.effective import effective
 from ore.cli.context import Context
 from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
@@ -133,11 +134,25 @@ def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str,
     }
 
 
-def artifact_of(run: Run, context: Context, response: Response, earlier: int) -> ExecutionArtifact:
+Told = Callable[[], dict[str, Any]]
+"""Returns what was ``in_force``; asks for it at the first call only."""
+
+
+def in_force(run: Run, response: Response) -> dict[str, Any]:
+    """Return what was in force in a turn that was answered; may ask the backend, once."""
+    settings, window = run.asked.settings, (response.metadata.get("context") or {}).get("window")
+    told = run.backend.in_force(run.model_id, settings)
+    return effective(**{"user": settings.options, "window": window, **told})
+
+
+def artifact_of(
+    run: Run, context: Context, response: Response, earlier: int, told: dict[str, Any]
+) -> ExecutionArtifact:
     """Return the sealed artifact of a turn that was answered.
 
     Args:
         earlier: How many messages of the session were sent with the turn.
+        told: What was ``in_force``.
     """
     messages = messages_of_turn(run, context, earlier)
     tools = _hashed(messages, "tool:")
@@ -158,6 +173,7 @@ def artifact_of(run: Run, context: Context, response: Response, earlier: int) ->
     full = [asdict(each) for each in messages] if run.options.artifact_full else None
     provenance = {
         **_made_with(run.backend, run.asked.settings, run.model_id),
+        "effective": exact(told),
         "persona": run.options.persona,
         "system_prompt": _kept_system_prompt(run),
         "context": response.metadata.get("context"),

@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
+from ore.backends.effective import in_words
 from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
+from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import outcome_of_record, outcome_of_stop
 from ore.errors import (
@@ -95,9 +98,10 @@ def take_turn(run: Run, context: Context) -> Turn:
         console.end_thinking()
     not_kept: OreError | None = None
     try:
-        document, not_kept = _keep(run, context, response, earlier)
+        told = cache(lambda: in_force(run, response))  # it is asked for once at most
+        document, not_kept = _keep(run, context, response, earlier, told)
         _show(run, context, response, document)
-        _tell(run, response)
+        _tell(run, response, told)
         if response.metadata.keys() & {"joined", "notes"}:
             tell_of_prompt(run, context, response, earlier)
     except (OutputError, ReaderGoneError) as exc:
@@ -144,7 +148,7 @@ def _ask(run: Run, context: Context) -> Response:
 
 
 def _keep(
-    run: Run, context: Context, response: Response, earlier: int
+    run: Run, context: Context, response: Response, earlier: int, told: Told
 ) -> tuple[str | None, OreError | None]:
     """Save the session and write the artifact; return the artifact, and not raise what went wrong.
 
@@ -153,12 +157,11 @@ def _keep(
     unsaved = run.conversation.keep()
     if run.options.artifact_out is None and run.log is None:
         return None, unsaved
-    document, errors = record(run, context, response, earlier)
-    if unsaved is not None and errors:
-        run.console.error(str(unsaved))
+    document, errors = record(run, context, response, earlier, told)
+    errors = [*([unsaved] if unsaved is not None else []), *errors]
     for error in errors[:-1]:
         run.console.error(str(error))
-    return document, errors[-1] if errors else unsaved
+    return document, errors[-1] if errors else None
 
 
 def _show(run: Run, context: Context, response: Response, document: str | None) -> None:
@@ -187,7 +190,7 @@ def _code_block(response: Response) -> str | None:
     return last_code_block(response.content)
 
 
-def _tell(run: Run, response: Response) -> None:
+def _tell(run: Run, response: Response, told: Told) -> None:
     _tell_limits(run, response)
     if run.asked.images and run.conversation.name is not None:
         what = "image is" if len(run.asked.images) == 1 else "images are"
@@ -197,9 +200,10 @@ def _tell(run: Run, response: Response) -> None:
         )
     if run.options.artifact_out is not None or run.log is not None:
         tell_what_stays_here(run)
-    if run.options.verbose:
+    if run.options.verbose and not run.options.quiet:
         shown = {name: v for name, v in response.metadata.items() if name not in SHOWN_APART}
         run.console.metadata(response.id, response.model_id, shown)
+        run.console.change(in_words(told()))
 
 
 def _tell_limits(run: Run, response: Response) -> None:

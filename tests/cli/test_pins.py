@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from ore.backends import in_short, split_pin
+from ore.backends import split_pin
+from ore.backends.effective import in_short
 from ore.backends.embedded import EmbeddedBackend
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 from tests.support import gguf

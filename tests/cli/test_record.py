@@ -19,8 +19,9 @@ from tests.support.harness import ScriptedBackend
 from tests.support.runs import record, rewrite, sha256
 
 KEYS = (
-    *("ore_version", "backend", "server_version", "model_digest", "options", "persona"),
+    *("ore_version", "backend", "server_version", "model_digest", "options", "effective"),
     *(
+        "persona",
         "system_prompt",
         "context",
         "rendered_sha256",

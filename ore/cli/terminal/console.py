@@ -46,6 +46,7 @@ class Console(Asking):
     _step = ""
     _drawn_at = 0.0
     _bar_width = 0
+    _change = ""
 
     @classmethod
     def from_system(cls) -> Console:
@@ -169,6 +170,12 @@ class Console(Asking):
         """Write one line to stderr, dim where colour is allowed, unless ORE is to be quiet."""
         if not self.quiet:
             self._tell(text, is_dim=True)
+
+    def change(self, text: str) -> None:
+        """Write one line as ``notice`` does, unless it is the one that was written last so."""
+        if text != self._change:
+            self._change = text
+            self.notice(text)
 
     def recall(self, label: str, text: str) -> None:
         """Write an earlier message to stderr, the end of a long one, unless ORE is to be quiet."""

@@ -88,3 +88,29 @@ def test_another_option_is_reported_as_intended(folder):
     assert run("Say hi.", *BRIEF, "--artifact-out", "a.json", cwd=folder).code == 0
     done = run("--replay", "a.json", "-o", "num_predict=2", cwd=folder)
     assert done.code == 3 and "on purpose: options num_predict=2" in done.out
+
+
+def test_the_engine_says_what_was_in_force(ore, folder):
+    flags = ("-o", "num_predict=4", "-o", "top_k=3", "-o", "cache_prompt=true")
+    run = ore("hi", "-v", *flags, "--artifact-out", open_backend=open_backend)
+    told = run.json["provenance"]["effective"]
+    expected = {
+        "temperature": (0, "ore"),
+        "repeat_penalty": (1.1, "ore"),
+        "top_k": (3, "user"),
+        "top_p": (0.95, "server default"),
+        "seed": (None, "server default"),
+        "stop": ([], "server default"),
+        "num_predict": (4, "user"),
+        "num_ctx": (4096, "ore"),
+        "cache_prompt": (False, "ore"),
+    }
+    found = {name: tuple(told["parameters"][name].values()) for name in expected}
+    assert found == expected
+    assert (told["quantization"], told["parameter_count"]) == ("Q4_1", 134_515_008)
+    listed = ore("--list-models", "--json", open_backend=open_backend).json[0]
+    assert (
+        told["template_sha256"] == listed["template_sha256"] and listed["parameters"] == "134.52M"
+    )
+    assert told["threads"] >= 1 and told["batch_threads"] >= 1 and told["batch"] == 64
+    assert "In force: temperature=0 (ore), top_k=3 (user)" in run.err

@@ -1,0 +1,66 @@
+"""What was in force in a turn of the embedded engine, as it says itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from http.client import HTTPException
+from typing import Any
+
+from ore.backends import Settings, gguf
+from ore.backends.effective import PARAMETERS, template_digest, word
+from ore.backends.engine import WINDOW, Engine
+from ore.backends.engine_request import LOADED_WITH, sampling_of
+from ore.errors import OreError
+
+_OTHER_NAMES = {"num_keep": "n_keep"}
+_UNSAID: dict[str, Any] = {"seed": None, "stop": []}
+"""What is not read of the engine's defaults: it draws a seed for each turn, and stops at no text."""
+
+_IN_FILE = {
+    "temperature": "temp",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "repeat_penalty": "penalty_repeat",
+    "repeat_last_n": "penalty_last_n",
+}
+"""The options that a GGUF file may set, and how it names them after ``general.sampling.``."""
+
+
+def in_force(engine: Engine, settings: Settings, longest: int) -> dict[str, Any]:
+    """Return what ``effective`` takes of the last turn; ``longest`` is an answer's, in tokens."""
+    generation = engine.properties["default_generation_settings"]
+    params = generation.get("params")
+    params = params if isinstance(params, dict) else {}
+    server = {name: _number(params.get(_OTHER_NAMES.get(name, name))) for name in PARAMETERS}
+    head: dict[str, Any] = {}
+    with suppress(OreError):
+        head = gguf.read_head(engine.path)
+    written = {name: _number(head.get(f"general.sampling.{key}")) for name, key in _IN_FILE.items()}
+    sent = sampling_of(settings, longest)
+    return {
+        "user": {name: v for name, v in settings.options.items() if sent.get(name) is not False},
+        "ore": {**sent, LOADED_WITH: WINDOW},
+        "model": {name: v for name, v in written.items() if v is not None and v == server[name]},
+        "server": {**server, **_UNSAID},
+        "facts": {
+            **engine.computes_with,
+            "quantization": gguf.quantization(head) or word(engine.properties.get("model_ftype")),
+            "parameter_count": _parameter_count(engine),
+            "template_sha256": template_digest(engine.template),
+        },
+    }
+
+
+def _parameter_count(engine: Engine) -> int | None:
+    with suppress(OSError, HTTPException, LookupError, TypeError, ValueError):
+        count = engine.ask("/v1/models")["data"][0]["meta"]["n_params"]
+        return count if type(count) is int and count > 0 else None
+    return None
+
+
+def _number(value: object) -> int | float | None:
+    """Return a number as it was written before it was kept in 32 bits."""
+    if type(value) is float:
+        return float(f"{value:.7g}")
+    return value if type(value) is int else None
