@@ -42,9 +42,8 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
     from ollama import Client
 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
-_KEEP_SECONDS = (
-    1.0  # of an idle connection: less than servers and proxies wait before they close it
-)
+_KEEP_SECONDS = 1.0
+"""How long an idle connection is kept: less than servers and proxies wait before they close it."""
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _CUT = re.compile("closed connection|disconnected|chunk")
 

@@ -59,7 +59,7 @@ def perform(talk: Talk, line: str) -> str | None:
     for command in COMMANDS:
         if name in (command.name, *command.also):
             if argument.strip() and not command.argument:
-                raise UsageError(f"{one_line(name)} takes no argument.")
+                raise UsageError(f"{one_line(name)} takes no argument: write it alone.")
             return command.act(talk, argument.strip())
     shown = one_line(name[:40])
     instead = ELSEWHERE.get(name, f"/help lists the commands; to send this, write /{shown}")

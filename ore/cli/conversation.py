@@ -30,7 +30,7 @@ class Conversation:
         unsaved: Whether turns were taken that are not on disk.
         recorded: The SHA-256 of the artifact of each turn that is recorded, by the id of its answer;
             None as long as it was not needed.
-        is_noted: Whether that was noted beside the session in this run.
+        is_noted: Whether a turn of this run was noted beside the session as recorded.
         source_id: The identity of the session that was loaded, which a fork does not have.
         beginning: How the session was begun, where that is to be kept with its first turn.
         held: What is given back in the end: the lock of its session.

@@ -147,7 +147,9 @@ def _decode_argument(argument: str) -> str:
     try:
         return decode(os.fsencode(argument), "An argument")
     except UnicodeEncodeError as exc:
-        raise UsageError(f"An argument is not text at character {exc.start}.") from exc
+        raise UsageError(
+            f"An argument is not text at character {exc.start}: write it in UTF-8."
+        ) from exc
 
 
 def decode(data: bytes, what: str) -> str:

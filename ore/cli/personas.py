@@ -83,5 +83,5 @@ def _text_of(data: bytes) -> tuple[str, str]:
     try:
         text = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as exc:
-        return f"it is not UTF-8 at byte {exc.start}", ""
+        return f"it is not UTF-8 at byte {exc.start}; convert it to UTF-8", ""
     return ("" if text else "it is empty; --no-system sends no system prompt"), text

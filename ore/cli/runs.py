@@ -92,18 +92,18 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
         with closing(_reasoner(backend, model_id, asked)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
-                options,
-                console,
-                asked,
-                source,
-                conversation,
-                first,
-                streams,
-                log,
-                backend,
-                model_id,
-                engine,
-                pin,
+                options=options,
+                console=console,
+                asked=asked,
+                source=source,
+                conversation=conversation,
+                first=first,
+                streams=streams,
+                log=log,
+                backend=backend,
+                model_id=model_id,
+                engine=engine,
+                pin=pin,
             )
 
 

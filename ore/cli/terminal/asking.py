@@ -20,7 +20,6 @@ PROMPT_LABEL = "You: "
 MORE_LABEL = "...  "
 """The prompt inside a text of several lines."""
 
-
 LONGEST_LINE = 16 << 20
 """Bytes: the longest line that a REPL reads."""
 _PART = 1 << 16

@@ -41,11 +41,15 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
             f"to another folder."
         ) from exc
     if b"\0" in data:
-        raise UsageError(f"The text has a NUL at byte {data.index(0)}: nothing was sent.")
+        raise UsageError(
+            f"The text has a NUL at byte {data.index(0)}: take it out. Nothing was sent."
+        )
     try:
         return data.decode("utf-8").removesuffix("\n")
     except UnicodeDecodeError as exc:
-        raise UsageError(f"The text is not UTF-8 at byte {exc.start}: nothing was sent.") from exc
+        raise UsageError(
+            f"The text is not UTF-8 at byte {exc.start}: save it as UTF-8. Nothing was sent."
+        ) from exc
 
 
 def _run(command: list[str], path: str) -> None:
