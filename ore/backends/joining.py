@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
-from ore.types import Message
+from ore.reasoner import Reasoner
+from ore.types import Message, Response
 
 BETWEEN = "\n\n"
 
 Groups = list[list[int]]
 """Which messages became one, by their numbers from 0, in the order of what is sent."""
+
+
+class JoiningReasoner(Reasoner):
+    """Asks another reasoner with messages that are joined, whatever its model's template takes.
+
+    Where that makes fewer of them, ``metadata["joined"]`` says which became one.
+
+    Args:
+        inner: The reasoner that answers; it is closed with this one.
+    """
+
+    def __init__(self, inner: Reasoner) -> None:
+        self.inner = inner
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one call of the inner reasoner."""
+        fewer, groups = joined(messages)
+        return _noted(self.inner.reason(fewer), messages, groups)
+
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Yield the answer's text as it arrives; closing the generator stops the model."""
+        fewer, groups = joined(messages)
+        with closing(self.inner.stream_reason(fewer)) as chunks:
+            response = yield from chunks
+        return _noted(response, messages, groups)
+
+    def close(self) -> None:
+        """Close the inner reasoner."""
+        self.inner.close()
+
+
+def _noted(response: Response, messages: Sequence[Message], groups: Groups) -> Response:
+    if isinstance(response, Response) and len(groups) < len(messages):
+        response.metadata["joined"] = groups
+    return response
 
 
 def joined(messages: Sequence[Message]) -> tuple[list[Message], Groups]:

@@ -110,6 +110,12 @@ FLAGS = {
             "default: its own",
             choices=("on", "off", "low", "medium", "high"),
         ),
+        Flag(
+            "--join-messages WHEN",
+            "send all system messages, and neighbours of one role, as one: auto, always or never; "
+            "default: auto, where the model would not get one of them otherwise",
+            choices=("auto", "always", "never"),
+        ),
         Flag("--schema SCHEMA", "the answer's shape: fields, JSON Schema, or a file", daily=True),
         Flag("-n, --no-stdin", "do not read stdin, as in a loop over lines of a file"),
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),

@@ -34,6 +34,7 @@ EXAMPLES = {
     "--list-personas": "ore --list-personas",
     "--option": 'ore -o temperature=0 -o seed=7 "Why is the sky blue?"',
     "--think": 'ore --think low "What is 17 times 23?"',
+    "--join-messages": 'ore --join-messages always -f notes.txt "What is open?"',
     "--schema": 'ore --schema "name, age int" "Invent a person"',
     "--no-stdin": 'ore -n "Why is the sky blue?"',
     "--image": 'ore --image cat.png "What is in the picture?"',

@@ -96,6 +96,7 @@ class Options:
     list_personas: bool = False
     option: tuple[str, ...] = ()
     think: str | None = None
+    join_messages: str | None = None
     schema: str | None = None
     no_stdin: bool = False
     image: tuple[str, ...] = ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ore.backends.answer import encoded
+from ore.backends.joining import joined
 from ore.backends.reading import Part, Reading
 from ore.backends.window import estimate
 from ore.cli.context import Context
@@ -97,13 +98,17 @@ def _read(messages: Sequence[Sourced], reading: Reading) -> dict[str, Any]:
 def _reading(run: Run, context: Context, messages: Sequence[Sourced]) -> Reading:
     """Return what the backend knows, else the estimate that can be made of any text."""
     sent = sent_messages(run, context, run.conversation.length)
+    groups = None
+    if run.options.join_messages == "always":
+        fewer, groups = joined(sent)
+        sent, groups = (fewer, groups) if len(fewer) < len(sent) else (sent, None)
     texts = encoded(sent)  # refuses what can't be sent
     known = run.backend.reading(run.model_id, sent, run.asked.settings)
     if known is not None:
-        return known
+        return known if groups is None else replace(known, groups=groups)
     parts = [
         Part(number, message.content, estimate([text]).likely)
-        for number, (message, text) in enumerate(zip(messages, texts, strict=True))
+        for number, (message, text) in enumerate(zip(sent, texts, strict=True))
     ]
     facts = run.backend.prompt_facts(run.model_id, run.asked.settings)
     limit = run.asked.settings.options.get("num_predict") or 0
@@ -112,6 +117,7 @@ def _reading(run: Run, context: Context, messages: Sequence[Sourced]) -> Reading
         tuple(parts),
         window=facts.get("window"),
         limit=limit if limit > 0 else None,
+        groups=groups,
         why=facts["why"],
         about={name: facts[name] for name in ("template", "parameters") if facts.get(name)},
     )
@@ -140,8 +146,8 @@ def _show_table(run: Run, messages: Sequence[Sourced], reading: Reading) -> None
         rows.append((TEMPLATE, _shown(total, about), brief(longest)))
     rows.append(("in all", _shown(reading.size.likely, about), _against_window(reading)))
     run.console.rows(rows)
-    joined = joined_sources(reading.groups, messages)
-    notes = [] if joined is None else [joined_sentence(joined)]
+    as_one = joined_sources(reading.groups, messages)
+    notes = [] if as_one is None else [joined_sentence(as_one)]
     for note in (*notes, *reading.notes, *([reading.why] if reading.why else [])):
         run.console.notice(note)
 

@@ -139,6 +139,7 @@ def _settings(options: Options, console: Console) -> Settings:
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),
         on_thinking=None if options.quiet else console.thinking,
         on_warning=console.warning,
+        joins=options.join_messages != "never",
     )
 
 

@@ -91,7 +91,7 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
 def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
     """Return the sentence that messages were joined; what is on the screen names their sources."""
     which = "; ".join(" and ".join(sources) for sources in joined)
-    return f"Joined into one message, for the model's chat template takes no two of them: {which}."
+    return f"Sent as one message, for a chat template that takes no two of them: {which}."
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:

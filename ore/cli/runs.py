@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
 from ore.backends import Backend, split_pin
+from ore.backends.joining import JoiningReasoner
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
@@ -89,7 +90,7 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
             console.notice(f"Model: {model_id} ({backend.name})")
         if options.verbose:
             console.notice(_persona(options, asked.system_from))
-        with closing(_reasoner(backend, model_id, asked)) as reasoner:
+        with closing(_reasoner(backend, model_id, asked, options)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
                 options=options,
@@ -166,9 +167,11 @@ def _check_output(options: Options, console: Console, log: RunLog | None) -> Non
         log.check()
 
 
-def _reasoner(backend: Backend, model_id: str, asked: Asked) -> Reasoner:
+def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
     """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
     reasoner = backend.reasoner(model_id, asked.settings)
+    if options.join_messages == "always":
+        reasoner = JoiningReasoner(reasoner)
     if asked.settings.format is None:
         return reasoner
     return SchemaReasoner(reasoner, asked.settings.format)

@@ -71,6 +71,7 @@ TABLE = [
     Row("hi --persona aya", 1),
     Row("hi --option seed=1 --option num_ctx=2048", 1),
     Row("hi --think on", 1),
+    Row("hi --join-messages always", 1),
     Row("hi --think off --stream", 1),
     Row('hi --schema {"type":"string"}', 1, extra="jsonschema"),
     Row("hi --image cat.png", 1),

@@ -295,7 +295,7 @@ def test_a_turn_that_was_joined_says_so_and_its_artifact_too(ore, writing, tmp_p
     metadata = {"joined": [[0, 1], [2]], "notes": ["It has a note."], "rendered_sha256": "ab"}
     flags = ("--system", "Rhyme.", "--skill", "writing", "--artifact-out", path)
     result = ore("hi", *flags, metadata=metadata)
-    assert "Joined into one message" in result.err and "system and skill:writing" in result.err
+    assert "Sent as one message" in result.err and "system and skill:writing" in result.err
     assert "It has a note." in result.err and result.code == 0
     found = json.loads((tmp_path / "run.json").read_text())["provenance"]
     assert found["joined"] == [["system", "skill:writing"]] and found["rendered_sha256"] == "ab"
@@ -335,3 +335,25 @@ def test_a_server_that_is_not_there_keeps_no_plan_from_being_made():
     result = run_ore("hi", "--dry-run", "--model", "llama3.2", open_backend=lambda *_: client)
     assert (result.code, result.json["window"]) == (0, None)
     assert result.json["not_rendered"] == "The server does not say what it knows of the model."
+
+
+@pytest.mark.parametrize("flags", [[], ["--stream"]], ids=str)
+def test_messages_are_joined_by_hand_on_every_backend(ore, writing, tmp_path, flags):
+    (tmp_path / "n.txt").write_text("A note.")
+    argv = ["hi", "--system", "Rhyme.", "--skill", "writing", "-f", str(tmp_path / "n.txt")]
+    argv += ["--join-messages", "always"]
+    result = ore(*argv, *flags)
+    assert [message.role for message in result.calls[0]] == ["system", "user"]
+    assert result.calls[0][0].content.startswith("Rhyme.\n\n[Skill:writing]")
+    assert result.calls[0][1].content.endswith("A note.\n\nhi")
+    assert "system and skill:writing; file:" in result.err
+    plan = ore(*argv, "--dry-run").json
+    assert [part["source"].split(":")[0] for part in plan["parts"]] == ["system + skill", "file"]
+    assert plan["joined"][0] == ["system", "skill:writing"] and len(plan["joined"]) == 2
+    assert ore("hi", "--join-messages", "always", "--no-system").err == ""
+
+
+@pytest.mark.parametrize("when, joins", [("auto", True), ("never", False), (None, True)])
+def test_whether_a_backend_joins_what_it_has_to_is_a_setting(ore, when, joins):
+    result = ore("hi", *([] if when is None else ["--join-messages", when]))
+    assert result.backend.settings.joins is joins and len(result.calls[0]) == 2

@@ -25,6 +25,7 @@ BEHIND = {
     "--persona": ("`ORE_SYSTEM`", "`aya`"),
     "--route-threshold": ("", "`0.5`"),
     "--think": ("", "the model's own"),
+    "--join-messages": ("", "`auto`"),
     "--keep-alive": ("", "the server's own"),
     "--schema": ("", "free text"),
     "--timeout": ("", "none: it waits"),
