@@ -53,7 +53,7 @@ def in_force(engine: Engine, settings: Settings, longest: int) -> dict[str, Any]
 
 
 def _parameter_count(engine: Engine) -> int | None:
-    with suppress(OSError, HTTPException, LookupError, TypeError, ValueError):
+    with suppress(OSError, HTTPException, LookupError, TypeError, ValueError, RecursionError):
         count = engine.ask("/v1/models")["data"][0]["meta"]["n_params"]
         return count if type(count) is int and count > 0 else None
     return None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from http.client import HTTPException
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ore.backends import choice
+from ore.backends import Settings, choice, engine_facts
 from ore.backends.effective import FACTS, PARAMETERS, effective, in_words, parameters_of, word
 from ore.backends.ollama_models import in_force
 from tests.support.fake_ollama import FakeOllama
@@ -167,6 +170,20 @@ def test_a_backend_that_says_nothing_tells_what_the_user_set(ore):
     assert told["parameters"]["top_k"] == {"value": 5, "from": "user"}
     assert told["parameters"]["temperature"] == {"value": None, "from": None}
     assert all(told[name] is None for name in FACTS)
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, KeyError, RecursionError, HTTPException])
+def test_an_engine_that_does_not_answer_costs_no_turn(error):
+    def ask(path):
+        raise error
+
+    engine = SimpleNamespace(
+        properties={"default_generation_settings": {"n_ctx": 512}},
+        **{"template": "", "path": Path("/nowhere"), "computes_with": {"threads": 1}, "ask": ask},
+    )
+    told = effective(**engine_facts.in_force(engine, Settings(), -1), window=512)
+    assert told["parameter_count"] is told["template_sha256"] is None and told["threads"] == 1
+    assert told["parameters"]["num_ctx"] == {"value": 512, "from": "model"}
 
 
 def test_a_repl_tells_it_where_it_has_changed(ore, server):
