@@ -146,7 +146,7 @@ FLAGS = {
         ),
     ),
     "sessions": (
-        Flag("-i, --interactive", "ask again and again; nothing is remembered"),
+        Flag("-i, --interactive", "ask again and again; no turn knows of another"),
         Flag("-c, --conversational", "a conversation, kept in memory", daily=True),
         Flag("-S, --session NAME", "resume a conversation, or begin it; saved", daily=True),
         Flag(

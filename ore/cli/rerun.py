@@ -105,7 +105,7 @@ def find_model(
 def not_repeated(artifact: ExecutionArtifact, options: Options) -> list[str]:
     """Return what a run was given and its prompt alone does not bring, in a few words each.
 
-    Tools, skills, files and images; the system prompt where the user gave none for this turn.
+    Tools, skills, files, images and options; the system prompt where the user gave none for this turn.
     """
     kinds = {re.split("[:#]", source)[0] for source in sources_of(artifact)}
     found = [f"tool {name}" for name in artifact.input.tools or () if not name.startswith("file:")]
@@ -120,9 +120,19 @@ def not_repeated(artifact: ExecutionArtifact, options: Options) -> list[str]:
         persona = (artifact.provenance or {}).get("persona")
         found += [f"persona {persona}"] if isinstance(persona, str) else []
         found += ["its system prompt"] if "system" in kinds else []
+    found += [f"option {key}" for key in _options_left(artifact, options)]
     more = len(found) - _MOST_NAMED
     shown = [one_line(each) for each in found[:_MOST_NAMED]]
     return [*shown, f"and {more} more"] if more > 0 else shown
+
+
+def _options_left(artifact: ExecutionArtifact, options: Options) -> list[str]:
+    """Return the names of a run's options that the user did not set for this turn."""
+    recorded = (artifact.provenance or {}).get("options")
+    now = {pair.partition("=")[0].strip() for pair in options.option}
+    now |= {"think"} if options.think else set()
+    now |= {"format"} if options.schema else set()
+    return [key for key in recorded if key not in now] if isinstance(recorded, dict) else []
 
 
 def _installed_as(name: str, digest: object) -> str | None:

@@ -184,6 +184,13 @@ def test_what_is_not_repeated_of_a_run_is_said(ore, folder, writing):
     record(folder / "talk.json", "hi", "--session", "talk")
     record(folder / "talk.json", "ho", "--session", "talk")
     assert "Not repeated of that run: its conversation." in ore("--artifact-in", "talk.json").err
+    record(folder / "hot.json", "hi", "-o", "temperature=1", "-o", "seed=7")
+    for flags, left in (
+        ([], "option temperature, option seed"),
+        (["-o", "seed=7"], "option temperature"),
+    ):
+        line = f"Not repeated of that run: {left}.\n"
+        assert ore("--artifact-in", "hot.json", *flags).err.endswith(line)
     record(folder / "plain.json", "hi")
     assert "Not repeated" not in ore("--artifact-in", "plain.json").err
 
