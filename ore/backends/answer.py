@@ -19,9 +19,6 @@ COUNTS = ("eval_count", "prompt_eval_count", "eval_duration", "prompt_eval_durat
 OnThinking = Callable[[str], None]
 """Called with each part of a model's thinking, as it arrives."""
 
-Sent = tuple[str, str, tuple[bytes, ...]]
-"""Role, content and images: what a server is sent of a message."""
-
 OPEN = "<think>"
 CLOSE = "</think>"
 _MOST_BLANKS = 256
@@ -44,11 +41,6 @@ def encoded(messages: Iterable[Message]) -> list[bytes]:
                 f"surrogate at position {exc.start}), which can't be sent: take it out."
             ) from exc
     return texts
-
-
-def sent(messages: list[Message]) -> list[Sent]:
-    """Return what a server is sent of each message; ids and times are ORE's own."""
-    return [(message.role, message.content, message.images) for message in messages]
 
 
 def hashes(messages: Iterable[Message]) -> list[str]:

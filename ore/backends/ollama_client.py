@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import threading
 import time
@@ -17,7 +16,7 @@ from ore.backends import Model, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
-from ore.backends.ollama_models import default_of, described, trained_window
+from ore.backends.ollama_models import default_of, described, trained_window, weights_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.errors import BackendError
 from ore.types import strictjson
@@ -34,7 +33,6 @@ _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that
 _LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
 _LARGE = 4096  # bytes: a prompt that may fill half of it
 _MOST_LOADED = 4  # how many models are looked at for the weights of another
-_WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
 
 
 class OllamaClient:
@@ -303,12 +301,6 @@ def window_of(entry: dict[str, Any] | None) -> int | None:
     """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
     length = (entry or {}).get("context_length")
     return length if type(length) is int and length > 0 else None
-
-
-def weights_of(shown: dict[str, Any]) -> str | None:
-    """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
-    found = _WEIGHTS.search(str(shown.get("modelfile")))
-    return found[1] if found else None
 
 
 def _full_name(name: str) -> str:

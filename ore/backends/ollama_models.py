@@ -19,6 +19,8 @@ _LONGEST = 10.0
 
 _NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 
+_WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
+
 Entry = dict[str, Any]
 
 
@@ -70,6 +72,12 @@ def prompt_facts(shown: Entry | None, window: int | None) -> dict[str, Any]:
         "parameters": parameters,
         "why": "An Ollama server does not show the prompt that it makes of the messages, or count it.",
     }
+
+
+def weights_of(shown: Entry) -> str | None:
+    """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
+    found = _WEIGHTS.search(str(shown.get("modelfile")))
+    return found[1] if found else None
 
 
 def numbers_of(version: str | None) -> tuple[int, ...]:

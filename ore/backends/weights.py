@@ -132,7 +132,10 @@ def find(model_id: str) -> Path:
         if not model_id.lower().endswith(_SUFFIX) and not begins_with(path, MAGIC):
             raise _not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
-            raise ModelNotFoundError(f"There is no file {path}.", model=model_id)
+            raise ModelNotFoundError(
+                f"There is no file {path}: check the path, or name a model of --list-models.",
+                model=model_id,
+            )
     check_kind(path)
     parts_of(path)
     return path
