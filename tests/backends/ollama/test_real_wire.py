@@ -23,7 +23,7 @@ def wire(model_dir, monkeypatch):
 
 @pytest.mark.parametrize("flags", [[], ["--stream"]])
 def test_a_real_answer_arrives_whole(wire, flags):
-    result = run(CAPITAL, *flags)
+    result = run("--model", "smollm2:135m", CAPITAL, *flags)
     assert (result.code, result.err) == (0, "") and "Paris" in result.out
 
 
