@@ -23,6 +23,7 @@ from ore.store import FileSessionStore
 from ore.types import Message, Session
 from tests.support.faults import Intercepted, in_child, kill_after, kill_before, kill_within
 from tests.support.mutations import mutated
+from tests.support.process import until
 from tests.support.sessions import turn
 
 NAME = "talk"
@@ -123,9 +124,16 @@ def concurrency(root: Path, processes: int, turns: int, kills_per_second: float 
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     acknowledged = root.parent / "acknowledged"
     acknowledged.mkdir(exist_ok=True)
-    workers = {
-        _start(lambda: _work(root, acknowledged / str(n), turns)): n for n in range(processes)
-    }
+    begin = root.parent / "begin"
+
+    def work(number: int) -> None:
+        until(begin.exists)
+        _work(root, acknowledged / str(number), turns)
+
+    workers = {_start(lambda: work(n)): n for n in range(processes)}
+    if kills_per_second:  # one is killed for certain: on a busy machine the others may be faster
+        os.kill(next(iter(workers)), signal.SIGKILL)
+    begin.touch()
     reader = _start(lambda: _read_until_told(root, root.parent / "stop"))
     fired = 0
     try:
@@ -140,8 +148,7 @@ def concurrency(root: Path, processes: int, turns: int, kills_per_second: float 
                 number = workers.pop(pid)
                 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
                     fired += 1
-                    file = acknowledged / str(number)
-                    workers[_start(lambda: _work(root, file, turns))] = number
+                    workers[_start(lambda: work(number))] = number
                 else:
                     assert status == 0, "a process that was not killed failed"
     finally:
