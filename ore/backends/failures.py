@@ -5,11 +5,12 @@ What a server's own words mean is in ``ore.backends.refusals``. No key is part o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ore.backends.address import Host
-from ore.backends.http import in_words, shorten
+from ore.backends.http import TooLarge, in_words, shorten
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -188,3 +189,26 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
         f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one.",
         host=host.url,
     )
+
+
+def explained(
+    error: BackendError | TooLarge,
+    host: Host,
+    model: str,
+    protocol: Protocol,
+    *,
+    names: Callable[[], Iterable[str]],
+    partial: str,
+) -> BackendError:
+    """Return what went wrong with a turn, with what is known by now.
+
+    Args:
+        names: Asks the server which models there are; called only where it lacks ``model``.
+        partial: The text that came.
+    """
+    if isinstance(error, TooLarge):
+        error = too_large_error(host, error.what, error.limit)
+    if isinstance(error, ModelNotFoundError):
+        error = no_model_error(host, model, protocol, tuple(names()))
+    error.partial = partial
+    return error

@@ -24,7 +24,7 @@ from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
 from ore.backends.ollama_models import in_force, numbers_of, prompt_facts
-from ore.errors import BackendError, BackendTimeoutError, ModelNotFoundError, OreError, UsageError
+from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
@@ -137,9 +137,11 @@ class AyaReasoner(StreamingReasoner):
     Args:
         model_id: The model's name on the server.
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.
-        timeout: The longest silence to accept, in seconds, also for ``reason``; None waits.
+        timeout: The longest silence to accept, in seconds, also for ``reason``; None waits, for
+            loading a model and reading a long prompt are silent.
         deadline: The longest a whole turn may take, in seconds; None waits.
-        strict_context: The server is asked not to shorten a prompt; one that may be is an error.
+        strict_context: The server is asked not to shorten a prompt; one that was shortened is an
+            error, and so is one of which nobody knows.
         options: The model's options, as Ollama names them (``num_ctx``, ``temperature``).
         think: Whether, or how much, the model thinks first; None leaves it to the server.
         format: ``"json"`` or a JSON schema for the answer.
@@ -235,7 +237,10 @@ class AyaReasoner(StreamingReasoner):
         try:
             yield answer
         except (BackendError, TooLarge) as exc:
-            raise self._explained(exc, answer) from exc.__cause__
+            where = (self.host, self.model_id, failures.OLLAMA)
+            raise failures.explained(
+                exc, *where, names=self._names, partial=answer.text
+            ) from exc.__cause__
         finally:
             self._doing = "waiting"
 
@@ -301,15 +306,8 @@ class AyaReasoner(StreamingReasoner):
         """Whether the server was asked to refuse a too long prompt, and is one that does."""
         return self.strict_context and numbers_of(_known(self._client.version)) >= _REFUSES_FROM
 
-    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
-        """Return the error with what is known by now: the models there are, the text that came."""
-        if isinstance(error, TooLarge):
-            error = failures.too_large_error(self.host, error.what, error.limit)
-        if isinstance(error, ModelNotFoundError):
-            names = tuple(_known(self._client.names, _PROVENANCE_SECONDS) or ())
-            error = failures.no_model_error(self.host, self.model_id, failures.OLLAMA, names)
-        error.partial = answer.text
-        return error
+    def _names(self) -> list[str]:
+        return _known(self._client.names) or []
 
 
 def _known(question: Callable[[float], Any], seconds: float = _PROVENANCE_SECONDS) -> Any:

@@ -17,7 +17,7 @@ from ore.backends.failures import OPENAI
 from ore.backends.http import TooLarge
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
-from ore.errors import BackendError, CapabilityError, ModelNotFoundError, OreError
+from ore.errors import BackendError, CapabilityError, OreError
 from ore.types import Message, Response
 
 _LOOK_UP_SECONDS = 10.0
@@ -158,7 +158,9 @@ class OpenAIReasoner(StreamingReasoner):
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
-            raise self._explained(exc, answer) from exc.__cause__
+            raise failures.explained(
+                exc, self.host, self.model_id, OPENAI, names=self._names, partial=answer.text
+            ) from exc.__cause__
         finally:
             call.close()
             self._doing = "waiting"
@@ -221,18 +223,12 @@ class OpenAIReasoner(StreamingReasoner):
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
 
-    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
-        if isinstance(error, TooLarge):
-            error = failures.too_large_error(self.host, error.what, error.limit)
-        if isinstance(error, ModelNotFoundError):
-            try:
-                listed = _listed(self.host, self._key, _WINDOW_SECONDS)
-            except OreError:
-                listed = []
-            names = tuple(entry.id for entry in listed)
-            error = failures.no_model_error(self.host, self.model_id, OPENAI, names)
-        error.partial = answer.text
-        return error
+    def _names(self) -> list[str]:
+        """Return the names of the models there are; none where the server does not say in time."""
+        try:
+            return [entry.id for entry in _listed(self.host, self._key, _WINDOW_SECONDS)]
+        except OreError:
+            return []
 
 
 class _Last:
