@@ -291,8 +291,9 @@ def _refusal_error(body: bytes) -> BackendError:
                 f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
                 f"window with -o num_ctx=N."
             )
+    change = "Simplify the schema" if "grammar" in said else "Change the prompt"
     return TurnRefusedError(
-        f"The embedded engine refused the turn{said}. Change the prompt, or use another model."
+        f"The embedded engine refused the turn{said}. {change}, or use another model."
     )
 
 

@@ -30,8 +30,8 @@ def resource_mentions(body: str, there: Collection[str] = ()) -> list[str]:
     """Return the files that a skill's body names, each once, in the order of first mention.
 
     The target of a Markdown link is one, where it is no address: a path below the skill's folder. So
-    is the whole of a code span that begins with something that is ``there`` or with one of
-    ``FOLDERS``; any other may speak of the user's files. Images, fenced code and patterns
+    is the whole of a code span that begins with something that is ``there``, with one of ``FOLDERS``
+    or with ``..``; any other may speak of the user's files. Images, fenced code and patterns
     (``assets/*.md``, ``references/<topic>.md``) name none. A link's ``#fragment`` is dropped, its
     ``%20`` decoded.
 
@@ -52,7 +52,9 @@ def _in_code(text: str, there: Collection[str]) -> str:
     text = text.strip()
     path = _plain(text)
     first, _, rest = path.partition("/")
-    is_ours = first in FOLDERS and rest or first in there and "/" in text.removeprefix("./")
+    leads_out = first == ".." and "." in rest.rpartition("/")[2].strip(".") and " " not in rest
+    below = first in there and "/" in text.removeprefix("./")
+    is_ours = leads_out or below or (first in FOLDERS and rest != "")
     if not is_ours and not (path in there and "." in path):  # `python` is a word, `FORMS.md` is not
         return ""
     return "" if _TEMPLATE.search(text) else path

@@ -130,6 +130,11 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
             TurnRefusedError,
             "refused the turn: bad template.",
         ),
+        (
+            b'{"error":{"message":"failed to parse grammar"}}',
+            TurnRefusedError,
+            "failed to parse grammar. Simplify the schema, or use another model.",
+        ),
         (b'{"error":"text"}', TurnRefusedError, "refused the turn."),
         (b"[]", TurnRefusedError, "refused the turn."),
         (b"\xff", TurnRefusedError, "refused the turn."),
