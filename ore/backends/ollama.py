@@ -172,11 +172,11 @@ class AyaReasoner(StreamingReasoner):
         self.host = as_host(host)
         self.timeout = timeout if timeout is None else checked_seconds("timeout", timeout)
         self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)
-        self.strict_context = strict_context
-        self.on_thinking = on_thinking
+        self.strict_context, self.on_thinking = strict_context, on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked = {name: value for name, value in asked.items() if value is not None}
         self._bounds = {"timeout": self.timeout, "deadline": self.deadline}
+        self._patience = min([QUESTION_SECONDS, *filter(None, self._bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
         self._num_keep = natural(options, "num_keep") if options else None
         self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
@@ -260,7 +260,7 @@ class AyaReasoner(StreamingReasoner):
         looks = any(message.images for message in messages)
         wanted = {"thinking": self._asked.get("think"), "vision": looks}
         if any(wanted.values()):  # of an image the server would say nothing
-            able = self._client.show(self.model_id).get("capabilities")
+            able = self._client.show(self.model_id, self._patience).get("capabilities")
             for ability, asked in wanted.items():
                 if asked and isinstance(able, list) and ability not in able:
                     raise failures.ability_error(self.host, self.model_id, ability)
@@ -299,7 +299,8 @@ class AyaReasoner(StreamingReasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self, texts: list[bytes]) -> int | None:
-        seconds, size = _WINDOW_SECONDS[self.strict_context], sum(map(len, texts))
+        seconds = min(self._patience, _WINDOW_SECONDS[self.strict_context])
+        size = sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
     def _refuses(self) -> bool:

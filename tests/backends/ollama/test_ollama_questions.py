@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from ore.backends.address import Host
+from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient, answers
 from ore.errors import (
     BackendError,
@@ -17,6 +18,7 @@ from ore.errors import (
     ModelNotFoundError,
     ServerUnreachableError,
 )
+from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import PATIENCE, until
 
@@ -194,6 +196,14 @@ def test_a_byte_now_and_then_does_not_stretch_the_time():
     with FakeOllama(scenario="drip", on="/api/ps") as server:
         with pytest.raises(BackendTimeoutError, match=r"within 0\.3 s"):
             OllamaClient(host_of(server)).ps(seconds=0.3)
+
+
+@pytest.mark.parametrize("bound", ["timeout", "deadline"])
+def test_what_is_asked_beside_a_turn_takes_no_longer_than_the_turn_may(bound):
+    with FakeOllama(wait=PATIENCE, on="/api/show") as server:
+        reasoner = AyaReasoner("llama3.2", host_of(server), think="on", **{bound: 0.3})
+        with pytest.raises(BackendTimeoutError, match=r"within 0\.3 s"):
+            reasoner.reason([Message("user", "hi")])
 
 
 def test_the_key_goes_along_and_a_path_is_kept(monkeypatch):
