@@ -168,8 +168,7 @@ class AyaReasoner(StreamingReasoner):
     ) -> None:
         if not isinstance(model_id, str) or not model_id.strip():
             raise UsageError("No model was named: give one with --model NAME.")
-        self.model_id = model_id
-        self.host = as_host(host)
+        self.model_id, self.host = model_id, as_host(host)
         self.timeout = timeout if timeout is None else checked_seconds("timeout", timeout)
         self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)
         self.strict_context, self.on_thinking = strict_context, on_thinking
