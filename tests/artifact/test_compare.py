@@ -161,6 +161,7 @@ def test_texts_that_take_long_to_compare_are_named_and_not_compared(monkeypatch)
     assert steps == [] and shown.count("(too long to compare line by line)") == 2
 
 
+@pytest.mark.slow
 def test_what_two_artifacts_may_cost_is_for_all_their_values_together():
     old, new = slow_to_compare(2400)
     found = [Difference(f"{number}", old, new) for number in range(9)]

@@ -172,6 +172,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.invariant
 @pytest.mark.parametrize("adds_mark", [False, True])
 def test_the_tokens_that_are_planned_are_those_that_the_engine_counts(tmp_path, adds_mark):

@@ -83,6 +83,7 @@ def test_an_answer_that_is_done_is_not_held_up_by_a_stream_that_goes_on(more):
         reasoner.close()
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_not_used_again_when_a_server_may_have_closed_it():
     with FakeOllama() as server, closing(OllamaClient(Host(server.url))) as client:
         client.names()

@@ -21,6 +21,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_importing_the_package_takes_nothing_of_a_question_s_time(way, monkeypatch):
     def slow(*args):

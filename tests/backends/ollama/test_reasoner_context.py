@@ -108,8 +108,9 @@ def test_far_fewer_tokens_than_the_text_can_have_are_a_cut_whatever_the_window(k
 
 
 @both_ways
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("keep_alive", [0, "0", "0s", 0.0])
+@pytest.mark.parametrize(
+    "keep_alive, strict", [(0, False), ("0", True), ("0s", False), (0.0, True)]
+)
 def test_the_window_of_a_model_that_is_not_kept_is_asked_for_in_time(keep_alive, strict, streams):
     with FakeOllama(reply="Paris it is.", delay=0.2) as server:
         reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive, strict_context=strict)
@@ -263,6 +264,7 @@ def test_the_phase_while_the_server_is_silent_says_no_more_than_is_known(streams
         turn.join()
 
 
+@pytest.mark.slow
 def test_a_silent_server_is_not_reported_as_loading():
     with FakeOllama(scenario="silent", on="*") as server:
         assert AyaReasoner("llama3.2", server.url).phase() == "no reply from the server"

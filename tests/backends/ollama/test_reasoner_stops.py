@@ -21,6 +21,7 @@ from tests.support.process import PATIENCE, ROOT, until
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
+@pytest.mark.slow
 @both_ways
 def test_a_timeout_is_about_silence_and_not_about_the_whole_answer(streams):
     with FakeOllama(delay=0.25, reply="one two three four five six seven") as server:
@@ -104,6 +105,7 @@ for way in ("streamed", "whole") * 6:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
     scenarios = [name for name in ("silent", "stall", "drip") for _ in ("streamed", "whole")] * 2

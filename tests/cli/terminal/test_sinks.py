@@ -67,7 +67,10 @@ SINKS = {
 }
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(
+    "sink",
+    [pytest.param(name, marks=pytest.mark.slow if name == "rendered" else ()) for name in SINKS],
+)
 def test_every_sink_shows_and_never_obeys(sink):
     for text in (ALL, *SEQUENCES):
         target = console()
