@@ -26,8 +26,9 @@ is_conversation = len(sys.argv) > 2
 messages = [{"role": "system", "content": "Be brief."}]
 for line in sys.stdin:
     asked = [*messages, {"role": "user", "content": line.strip()}]
-    answer = client.chat(model="llama3.2", messages=asked).message
-    print(answer.content, flush=True)
+    parts = client.chat(model="llama3.2", messages=asked, stream=True)
+    answer = "".join(part.message.content for part in parts)
+    print(answer, flush=True)
     if is_conversation:
-        messages = [*asked, {"role": "assistant", "content": answer.content}]
+        messages = [*asked, {"role": "assistant", "content": answer}]
 """
