@@ -274,9 +274,11 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name.startswith(_INHERITED) or name in _ALSO_INHERITED
     }
-    # Threads that spin while they wait bring a busy machine to a standstill; an aborting engine
-    # would start a debugger.
-    return {"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1", **kept}
+    # Threads that spin for long while they wait bring a busy machine to a standstill, and those that
+    # sleep at once read a prompt slower: they spin for microseconds. An aborting engine would start
+    # a debugger.
+    waiting = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
+    return {**({} if waiting.keys() & kept else waiting), "GGML_NO_BACKTRACE": "1", **kept}
 
 
 def _check_engine() -> str:

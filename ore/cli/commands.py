@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ore.backends import split_pin
 from ore.cli.beginning import beginning_of
-from ore.cli.options import SESSION_FLAGS
+from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run
 from ore.cli.terminal.editor import write_in_editor
 from ore.core import ORE

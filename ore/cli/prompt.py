@@ -18,8 +18,9 @@ from ore.backends import Settings
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
 from ore.backends.schema import read_schema
-from ore.cli.options import DEFAULT_SYSTEM, Options, with_default_system
+from ore.cli.options import Options, with_default_system
 from ore.cli.parser import decode
+from ore.cli.rules import DEFAULT_SYSTEM
 from ore.cli.terminal.console import Console
 from ore.errors import OreError, UsageError
 from ore.files import reason

@@ -10,7 +10,8 @@ from typing import Any
 
 from ore.artifact.log import RunLog
 from ore.cli.flags import LAST
-from ore.cli.options import ARTIFACT_PATHS, Options
+from ore.cli.options import Options
+from ore.cli.rules import ARTIFACT_PATHS
 from ore.errors import UsageError
 
 

@@ -16,7 +16,7 @@ from ore.store import Beginning, FileSessionStore
 from ore.types import Message, Session
 
 
-def do_session_verb(options: Options, console: Console) -> None:
+def do_session_verb(options: Options, console: Console, *_: object) -> None:
     """Do what the one session verb of the command line asks for."""
     verbs = {
         "--list-sessions": _list,

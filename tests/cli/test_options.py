@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
-from ore.cli.options import (
+from ore.cli.options import Options, on_or_off
+from ore.cli.parser import build_parser
+from ore.cli.rules import (
     CONFLICTS,
     REPL,
     STDIN_ARTIFACT,
     STDOUT_ARTIFACT,
     VERBS,
-    Options,
-    on_or_off,
 )
-from ore.cli.parser import build_parser
+from ore.cli.verbs import DOES
 from ore.errors import UsageError
 
 WRITTEN = {
@@ -173,3 +175,10 @@ def test_a_switch_of_another_value_is_wrong_usage(ore, monkeypatch, variable, ar
     result = ore(*args, stdin="Hello\n")
     assert result.code == 2 and not result.calls
     assert f"{variable} is 'maybe': set it to on or off." in result.err
+
+
+def test_every_verb_has_the_function_that_does_it():
+    assert set(DOES) == set(VERBS)
+    for verb, where in DOES.items():
+        module, _, name = where.partition(":")
+        assert callable(getattr(import_module(f"ore.cli.{module}"), name)), verb

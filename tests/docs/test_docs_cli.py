@@ -13,16 +13,16 @@ import pytest
 
 from ore.cli.flags import FLAGS, TOPICS, Flag
 from ore.cli.help import EXAMPLES
-from ore.cli.options import (
+from ore.cli.options import Options
+from ore.cli.parser import build_parser
+from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_REPLAY,
     BESIDE_VERBS,
     CONFLICTS,
     VERBS,
-    Options,
 )
-from ore.cli.parser import build_parser
 from tests.support.generated import hold
 from tests.support.pages import ROOT
 

@@ -39,7 +39,7 @@ VARIABLES = {
     "NO_COLOR": "no colour at all; wins over `FORCE_COLOR`",
     "OLLAMA_API_KEY": "sent to an Ollama server over https, or on this machine; never shown or stored",
     "OLLAMA_HOST": "the Ollama server's address",
-    "OMP_WAIT_POLICY": "how threads of the embedded engine wait; `passive` unless set",
+    "OMP_WAIT_POLICY": "how threads of the embedded engine wait; unless set, they spin for microseconds and then sleep",
     "OPENAI_API_KEY": "sent to an OpenAI-compatible server over https, or on this machine; never shown or stored",
     "OPENAI_BASE_URL": "the OpenAI-compatible server's address",
     "ORE_BACKEND": "where models run",

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import ore
-from ore.cli.options import BESIDE_VERBS, CONFLICTS, VERBS
 from ore.cli.parser import build_parser
+from ore.cli.rules import BESIDE_VERBS, CONFLICTS, VERBS
 from ore.tools import Permission
 from tests.support.harness import run_ore
 

@@ -109,12 +109,23 @@ def test_the_server_is_closed_to_others_and_silent():
     assert {name: set_to[name] for name in expected} == expected
 
 
-WAITING = "import os; raise ImportError(os.environ['OMP_WAIT_POLICY'])"
+WAITING = "import os; raise ImportError('/'.join(map(str, map(os.environ.get, %r))))"
+THREADS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
-@pytest.mark.parametrize("named, used", [(None, "passive"), ("active", "active")])
-def test_waiting_threads_sleep_unless_the_user_wants_them_to_spin(tmp_path, named, used):
-    assert f"({used})" in started(tmp_path, WAITING, OMP_WAIT_POLICY=named)
+@pytest.mark.parametrize(
+    "named, used",
+    [
+        ({}, "passive/1000"),
+        ({"OMP_WAIT_POLICY": "active"}, "active/None"),
+        ({"GOMP_SPINCOUNT": "7"}, "None/7"),
+    ],
+)
+def test_waiting_threads_spin_for_a_moment_unless_the_user_says_how_they_wait(
+    tmp_path, named, used
+):
+    environ = {**dict.fromkeys(THREADS), **named}
+    assert f"({used})" in started(tmp_path, WAITING % (THREADS,), **environ)
 
 
 @pytest.mark.embedded

@@ -1,0 +1,82 @@
+"""Artifacts looked at, checked and compared: ``--show``, ``--verify``, ``--diff``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ore.artifact import parse_artifact, read_artifact, read_bytes
+from ore.artifact import verify as artifacts
+from ore.artifact.compare import differences, known_to_one, not_known, unified
+from ore.artifact.show import as_markdown, described
+from ore.cli.options import Options
+from ore.cli.terminal.console import Console
+from ore.errors import ArtifactError, CheckFailedError
+from ore.files.neutral import one_line
+
+
+def show(options: Options, console: Console, *_: object) -> None:
+    """Write the artifact at ``options.show`` as a page of Markdown, with whether it holds, or as data."""
+    path = str(options.show)
+    data = read_bytes(path, console.stdin)
+    artifact = parse_artifact(data, "stdin" if path == "-" else path)
+    run = described(artifacts.check(data, path), artifact)
+    if options.json:
+        console.json(run)
+    else:
+        console.document(as_markdown(run))
+
+
+def verify(options: Options, console: Console, *_: object) -> None:
+    """Check the artifacts at ``options.verify`` and their chain, and write a line for each."""
+    found = artifacts.verify(options.verify, console.stdin)
+    if options.json:
+        console.json([_document(each) for each in found])
+    else:
+        console.rows(
+            [(each.path, each.state, "; ".join(each.problems or each.notes)) for each in found]
+        )
+    states = [each.state for each in found]
+    totals = artifacts.totals(found)
+    where = "Its line says why" if len(found) == 1 else "Their lines say why"
+    if {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
+        raise CheckFailedError(f"{totals}. {where}.")
+    if artifacts.NOT_READ in states:
+        raise ArtifactError(f"{totals}. {where}.")
+    console.notice(f"{totals}.")
+
+
+def _document(checked: artifacts.Checked) -> dict[str, Any]:
+    return {
+        "path": checked.path,
+        "holds": checked.state == artifacts.HOLDS,
+        "execution_id": checked.artifact.execution_id if checked.artifact else None,
+        "sha256": checked.sha256,
+        "problems": checked.problems,
+        "notes": checked.notes,
+        "state": checked.state,
+    }
+
+
+def diff(options: Options, console: Console, *_: object) -> None:
+    """Compare the two artifacts at ``options.diff`` and write what differs, which is an error."""
+    paths, as_json = options.diff, options.json
+    old, new = (read_artifact(path, console.stdin) for path in paths)
+    found = differences(old, new)
+    unknown = known_to_one(old, new) if found else not_known(old, new)
+    if as_json:
+        shown = [asdict(each) for each in found]
+        same = False if found else None if unknown else True
+        console.json({"same": same, "differences": shown, "not_known": unknown})
+    elif found:
+        console.document(unified(found, *paths))
+    if unknown and not as_json:
+        console.notice(f"Not compared, for it is not known of both: {', '.join(unknown)}.")
+    if found:
+        names = ", ".join(each.name for each in found)
+        first, second = (one_line(path) for path in paths)
+        raise CheckFailedError(f"{first} and {second} are not the same: they differ in {names}.")
+    if unknown:
+        console.notice("Nothing differs of what was compared.")
+    else:
+        console.notice("Nothing differs: input and answer are the same.")

@@ -1,0 +1,118 @@
+"""Lists of what there is, and ``--pull``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ore.backends import Backend
+from ore.cli.options import Options, with_default_system
+from ore.cli.personas import load_persona, persona_names
+from ore.cli.terminal.console import Console
+from ore.cli.terminal.text import brief
+from ore.core import AYA_PROMPT_PATH
+from ore.errors import PersonaError
+from ore.skills import build_skill_registry, shown_folder
+from ore.tools import TOOL_REGISTRY
+
+
+def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """List the installed models and what is known of them, the default marked."""
+    backend, as_json = connect(options), options.json
+    models = backend.described(whole=as_json)
+    default = backend.default_model()
+    usual = (default, f"{default}:latest")
+    rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
+    if not rows:
+        console.notice("No model is installed: fetch one with --pull NAME.")
+    _list(console, as_json, rows, _model_columns)
+
+
+def _model_columns(row: dict[str, Any]) -> tuple[str, ...]:
+    able = row["capabilities"]
+    is_for_prompts = able is None or "completion" in able
+    return (
+        row["name"],
+        "default" if row["default"] else "" if is_for_prompts else "embeddings only",
+        "" if row["size"] is None else f"{row['size'] / 1e9:.2f} GB",
+        row["parameters"] or "",
+        row["quantization"] or "",
+        "" if row["window"] is None else f"{row['window']} tokens",
+        ",".join(able or ()),
+    )
+
+
+def list_tools(options: Options, console: Console, *_: object) -> None:
+    """List the tools and the permissions that they need."""
+    rows = [
+        {
+            "name": tool.name,
+            "permissions": sorted(p.value for p in tool.required_permissions),
+            "description": tool.description,
+        }
+        for _, tool in sorted(TOOL_REGISTRY.items())
+    ]
+    _list(
+        console,
+        options.json,
+        rows,
+        lambda row: (row["name"], ",".join(row["permissions"]) or "-", row["description"]),
+    )
+
+
+def list_skills(options: Options, console: Console, *_: object) -> None:
+    """List the skills; those that can't be loaded are named on stderr."""
+    registry = build_skill_registry(report=console.notice)
+    rows = [
+        {"name": skill.name, "description": skill.description, "hints": list(skill.hints)}
+        for _, skill in sorted(registry.items())
+    ]
+    if not rows:
+        console.notice(f"There are no skills: put a folder with a SKILL.md into {shown_folder()}.")
+    _list(console, options.json, rows, lambda row: (row["name"], row["description"]))
+
+
+def list_personas(options: Options, console: Console, *_: object) -> None:
+    """List the personas, the default marked; those that can't be used are named on stderr."""
+    usual = with_default_system(options, os.environ)
+    default = None if usual.has_own_system else usual.persona or AYA_PROMPT_PATH.stem
+    rows = []
+    for name in persona_names():
+        try:
+            text = load_persona(name)
+        except PersonaError as exc:
+            console.notice(str(exc))
+            continue
+        rows.append({"name": name, "default": name == default, "text": text})
+    _list(
+        console,
+        options.json,
+        rows,
+        lambda row: (row["name"], "default" if row["default"] else "", brief(row["text"])),
+    )
+
+
+def _list(
+    console: Console,
+    as_json: bool,
+    rows: list[dict[str, Any]],
+    columns: Callable[[dict[str, Any]], Sequence[str]],
+) -> None:
+    if as_json:
+        console.json(rows)
+    else:
+        console.rows([columns(row) for row in rows])
+
+
+def pull(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Fetch a model with progress on stderr."""
+    backend, name = connect(options), str(options.pull)
+    try:
+        backend.pull(name, console.progress)
+    finally:
+        console.end_progress()
+    console.notice(f"{name} is ready.")
+    if options.json:
+        console.json({"pulled": name})

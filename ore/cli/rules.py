@@ -1,0 +1,66 @@
+"""Which flags go together: tables that ``ore.cli.options`` checks, and that docs are made of."""
+
+from __future__ import annotations
+
+SESSION_VERBS = (
+    *("--list-sessions", "--show-session", "--search-sessions", "--rename-session"),
+    *("--delete-session", "--export-session", "--salvage-session"),
+)
+ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff")
+VERBS = (
+    *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
+    *SESSION_VERBS,
+    *ARTIFACT_VERBS,
+)
+"""Flags that do one thing without a turn of the user's own."""
+
+BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
+BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
+"""What ``--replay`` takes besides: it calls a model."""
+BESIDE_ARTIFACT_VERBS = ("--runs",)
+OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
+"""What is said of an artifact that is written."""
+ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff")
+"""The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
+
+NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
+"""How a field is written, where it is not its own name with dashes."""
+
+REPL = "a REPL (-i, -c, or a session flag without a prompt)"
+STDOUT_ARTIFACT = "--artifact-out to stdout"
+STDIN_ARTIFACT = "an artifact from stdin (--artifact-in -, --after -)"
+
+SYSTEM_FLAGS = ("--system", "--no-system", "--persona")
+DEFAULT_SYSTEM = "ORE_SYSTEM"
+"""The variable that stands behind them."""
+
+SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
+
+NOT_WITH = {
+    "--interactive": ("--conversational", *SESSION_FLAGS),
+    "--session": ("--save-session", "--resume-session"),
+    "--continue": ("--save-session", "--resume-session", "--session"),
+    "--route": ("--tool",),
+    "--stream": ("--no-stream",),
+    "--json": ("--stream", REPL),
+    "--artifact-in": (
+        *("a prompt", *SESSION_FLAGS, REPL),
+        *("--file", "--tool", "--route", "--skill"),
+    ),
+    "--after": ("--artifact-in", REPL),
+    "--continuation": (REPL,),
+    "--artifact-out": ("--stream", REPL),
+    "--artifact-hashes-only": ("--artifact-text", "--artifact-full"),
+    STDOUT_ARTIFACT: ("--json",),
+    "--render": ("--json", STDOUT_ARTIFACT),
+    "--dry-run": ("--artifact-out", REPL),
+    "--system": ("--no-system", "--persona"),
+    "--no-system": ("--persona",),
+    "--schema": ("--stream", REPL),
+    "--extract": ("--stream", "--json", "--render", "--schema", STDOUT_ARTIFACT, REPL),
+    "--image": (REPL,),
+    "--no-stdin": (REPL, STDIN_ARTIFACT),
+}
+"""What can't be used together: a flag, and those that it can't be used with."""
+
+CONFLICTS = tuple((flag, other) for flag, others in NOT_WITH.items() for other in others)
