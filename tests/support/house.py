@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/images/house.svg"
 FLOORS = (
     ("main",),
     ("ore.cli",),
-    ("ore.cli.terminal",),
+    ("ore.cli.terminal", "ore.rows"),
     ("ore.gate", "ore.models"),
     (
         "ore.core",
@@ -42,6 +42,7 @@ ACROSS = {
     "main": 0.52,
     "ore.cli": 0.52,
     "ore.cli.terminal": 0.88,
+    "ore.rows": 0.28,
     "ore.models": 0.10,
     "ore.core": 0.30,
     "ore.gate": 0.86,
@@ -61,6 +62,7 @@ PURPOSE = {
     "main": "main.py, __main__.py",
     "ore.cli": "what knows a flag",
     "ore.cli.terminal": "what knows a terminal",
+    "ore.rows": "prompts and tables",
     "ore.core": "the loop",
     "ore.gate": "permissions",
     "ore.models": "Ollama's models",

@@ -1,0 +1,1 @@
+"""Prompts as files and tables: the text of a prompt with places in it, and what is put there."""

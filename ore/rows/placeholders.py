@@ -1,0 +1,111 @@
+r"""A prompt with places for values: ``{{name}}``, and nothing else.
+
+There are no conditions, loops, includes or code. A name is any text on one line without braces;
+spaces around it do not count. ``\{{`` is two braces, and ``\\{{name}}`` a backslash before a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ore.errors import UsageError
+from ore.files.neutral import one_line
+
+LONGEST_FILLED = 64 << 20
+"""Characters: the longest prompt that is made of a template and its values."""
+LONGEST_NAME = 200
+"""Characters of a name."""
+
+_OPEN, _CLOSE = "{{", "}}"
+_MOST_NAMED, _LONGEST_SHOWN = 20, 60  # names in one error, and characters of each
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text that was parsed once, to be filled as often as there are values.
+
+    Attributes:
+        parts: Texts and names in turn; the first and the last are texts, which may be empty.
+        names: Each name once, in the order of the text.
+    """
+
+    parts: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def missing(self, given: Iterable[str]) -> list[str]:
+        """Return the names that nothing is ``given`` for."""
+        there = set(given)
+        return [name for name in self.names if name not in there]
+
+    def unused(self, given: Iterable[str]) -> list[str]:
+        """Return what is ``given`` and has no place."""
+        used = set(self.names)
+        return [name for name in given if name not in used]
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """Return the text with a value in each place. A value is text: no ``{{`` in it has a meaning.
+
+        Raises:
+            UsageError: A name has no value, or the text is longer than ``LONGEST_FILLED``.
+        """
+        if missing := self.missing(values):
+            raise UsageError(f"There is no value for {quoted(missing)}: give one for each.")
+        filled = [values[part] if at % 2 else part for at, part in enumerate(self.parts)]
+        if sum(map(len, filled)) > LONGEST_FILLED:
+            raise UsageError(
+                f"The prompt has more than {LONGEST_FILLED >> 20} Mi characters once it is filled: "
+                f"give it shorter values. Nothing was sent."
+            )
+        return "".join(filled)
+
+
+def parse_template(text: str, source: str = "the prompt", line: int = 1) -> Template:
+    """Return the template that ``text`` is.
+
+    Args:
+        text: The text.
+        source: What it is called in an error.
+        line: The number of its first line there.
+
+    Raises:
+        UsageError: Two braces in it begin no placeholder; the sentence names the line.
+    """
+    parts, literal, at = list[str](), "", 0
+    while (found := text.find(_OPEN, at)) >= 0:
+        before = text[at:found]
+        slashes = len(before) - len(before.rstrip("\\"))
+        literal += before[: len(before) - slashes + slashes // 2]
+        if slashes % 2:
+            literal, at = literal + _OPEN, found + len(_OPEN)
+            continue
+        if text[found : found + 3] == _OPEN + "{":  # as in JSON: {"city":{{{city}}}}
+            literal, found = literal + "{", found + 1
+        end = text.find(_CLOSE, found)
+        name = text[found + len(_OPEN) : end].strip() if end >= 0 else ""
+        if not _is_name(name):
+            number = line + text.count("\n", 0, found)
+            raise UsageError(
+                f"{_upper(source)} has two braces in line {number} that begin no placeholder: write "
+                f"{{{{name}}}}, or \\{{{{ for the braces themselves."
+            )
+        parts += [literal, name]
+        literal, at = "", end + len(_CLOSE)
+    parts.append(literal + text[at:])
+    return Template(tuple(parts), tuple(dict.fromkeys(parts[1::2])))
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Return names as they are written in a sentence, on one line; of very many, the first."""
+    names = list(names)
+    shown = [one_line(name[:_LONGEST_SHOWN]) for name in names[:_MOST_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(f"'{name}'" for name in shown) + (f" and {more:,} more" if more else "")
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= LONGEST_NAME and one_line(text) == text and not set(text) & set("{}")
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
