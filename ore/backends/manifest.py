@@ -1,0 +1,95 @@
+"""A model's manifest, as a shelf keeps it and a registry sends it: which blobs the model is made of.
+
+It is read without trusting a byte of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ore.types import strictjson
+
+MANIFEST_BYTES = 1 << 22
+"""The most that a manifest may have; one of a thousand single tensors has 200,000 bytes."""
+_SCHEMA = 2
+_MOST_LAYERS = 4096
+_MOST_BYTES = 1 << 50
+_LONGEST_TYPE = 200  # characters
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_OLLAMA = "application/vnd.ollama.image."
+_KINDS = {"prompt": "template"}  # what a kind was called before
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One blob of a model.
+
+    Attributes:
+        kind: What it is: ``model``, ``params``, ``template``, ``license``, ``projector`` ... of
+            Ollama's media types; any other media type whole.
+        digest: ``sha256:`` and 64 hexadecimal digits.
+        size: How many bytes it has, as the manifest says.
+    """
+
+    kind: str
+    digest: str
+    size: int
+
+    @property
+    def hexadecimal(self) -> str:
+        """The digits of its SHA-256."""
+        return self.digest.removeprefix("sha256:")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The blobs of a model, in their order; ``config`` is None where it has none."""
+
+    config: Layer | None
+    layers: tuple[Layer, ...]
+
+    def of_kind(self, kind: str) -> list[Layer]:
+        """Return its layers of one kind."""
+        return [layer for layer in self.layers if layer.kind == kind]
+
+    def all_layers(self) -> tuple[Layer, ...]:
+        """Return all that it names: its layers, and its config."""
+        return self.layers + (() if self.config is None else (self.config,))
+
+
+def parse_manifest(data: bytes) -> Manifest:
+    """Return the manifest that a file or an answer holds.
+
+    Raises:
+        ValueError: The reason, as the end of a sentence ("it is not JSON ...").
+    """
+    value = strictjson.parse(data, limit=MANIFEST_BYTES)
+    if not isinstance(value, dict) or value.get("schemaVersion") != _SCHEMA:
+        raise ValueError(f"it is no manifest of schemaVersion {_SCHEMA}")
+    layers = value.get("layers")
+    if not isinstance(layers, list) or not layers:
+        raise ValueError("it names no layers")
+    if len(layers) > _MOST_LAYERS:
+        raise ValueError(f"it names {len(layers):,} layers, and {_MOST_LAYERS:,} are the most")
+    config = value.get("config")
+    is_empty = isinstance(config, dict) and config.get("digest") == ""  # as Ollama writes none
+    return Manifest(
+        None if config is None or is_empty else _layer(config, "config"),
+        tuple(_layer(layer, f"layer {number}") for number, layer in enumerate(layers, 1)),
+    )
+
+
+def _layer(value: Any, where: str) -> Layer:
+    if not isinstance(value, dict):
+        raise ValueError(f"its {where} is no object")
+    kind, digest, size = (value.get(name) for name in ("mediaType", "digest", "size"))
+    if not isinstance(kind, str) or not kind.isprintable() or not 0 < len(kind) <= _LONGEST_TYPE:
+        raise ValueError(f"its {where} has no media type")
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise ValueError(f"its {where} has no SHA-256 digest")
+    if type(size) is not int or not 0 <= size <= _MOST_BYTES:
+        raise ValueError(f"its {where} has no size that a file can have")
+    kind = kind.removeprefix(_OLLAMA)
+    return Layer(_KINDS.get(kind, kind), digest, size)

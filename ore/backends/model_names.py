@@ -1,0 +1,91 @@
+"""A model's name as Ollama writes it: ``llama3.2``, ``llama3.2:1b``, ``hf.co/USER/REPO:Q4_K_M``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ore.errors import UsageError
+from ore.files.neutral import one_line
+
+DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
+"""What a name means where it does not say so."""
+
+_PARTS = {
+    "host": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}"),
+    "namespace": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}"),
+    "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
+    "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
+}
+_MOST_CHARACTERS = 350 + 3 * 80 + 3
+_SHOWN_CHARACTERS = 80
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A whole name; ``str`` leaves out what is as usual, as ``llama3.2`` does.
+
+    Attributes:
+        host: The registry that has the model, with its port if it has one (``registry.ollama.ai``).
+        namespace: Whose it is there (``library``).
+        model: What it is called.
+        tag: Which of its sizes and builds it is (``latest``).
+    """
+
+    host: str
+    namespace: str
+    model: str
+    tag: str
+
+    def __str__(self) -> str:
+        is_usual_host = self.host.casefold() == DEFAULT_HOST
+        text = self.model
+        if not is_usual_host or self.namespace.casefold() != DEFAULT_NAMESPACE:
+            text = f"{self.namespace}/{text}"
+        if not is_usual_host:
+            text = f"{self.host}/{text}"
+        return text if self.tag.casefold() == DEFAULT_TAG else f"{text}:{self.tag}"
+
+    @property
+    def parts(self) -> tuple[str, str, str, str]:
+        """Its four parts, in the order of the folders that it is kept in."""
+        return self.host, self.namespace, self.model, self.tag
+
+    def is_same(self, other: ModelName) -> bool:
+        """Return whether both name one model: names differ in no more than upper and lower case."""
+        return [part.casefold() for part in self.parts] == [p.casefold() for p in other.parts]
+
+
+def parse_name(text: str) -> ModelName:
+    """Return ``[HOST/][NAMESPACE/]MODEL[:TAG]`` with what it leaves out.
+
+    Raises:
+        UsageError: It is no such name.
+    """
+    path, colon, tag = text.rpartition(":")
+    if not colon or "/" in tag:
+        path, colon, tag = text, "", DEFAULT_TAG
+    parts = path.split("/")
+    if len(text) > _MOST_CHARACTERS or "://" in text or not 1 <= len(parts) <= 3:
+        raise _illegal(text)
+    host, namespace, model = [DEFAULT_HOST, DEFAULT_NAMESPACE][: 3 - len(parts)] + parts
+    name = legal_name(host, namespace, model, tag)
+    if name is None:
+        raise _illegal(text)
+    return name
+
+
+def legal_name(host: str, namespace: str, model: str, tag: str) -> ModelName | None:
+    """Return the name of four parts, or None where one of them is not legal."""
+    parts = (host, namespace, model, tag)
+    is_legal = all(kind.fullmatch(part) for kind, part in zip(_PARTS.values(), parts))
+    return ModelName(*parts) if is_legal else None
+
+
+def _illegal(text: str) -> UsageError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"
+    return UsageError(
+        f"'{one_line(shown)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
+        f"HOST/NAMESPACE/NAME, each with :TAG or without, of letters, digits and the signs . _ - "
+        f"(a part has at most 80, and no scheme stands before it)."
+    )

@@ -1,0 +1,47 @@
+"""A model's name as Ollama writes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends.model_names import ModelName, parse_name
+from ore.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    "text, parts, shown",
+    [
+        ("llama3.2", ("registry.ollama.ai", "library", "llama3.2", "latest"), "llama3.2"),
+        ("llama3.2:latest", ("registry.ollama.ai", "library", "llama3.2", "latest"), "llama3.2"),
+        ("llama3.2:1b", ("registry.ollama.ai", "library", "llama3.2", "1b"), "llama3.2:1b"),
+        ("me/mine", ("registry.ollama.ai", "me", "mine", "latest"), "me/mine"),
+        ("hf.co/U/R-GGUF:Q4_K_M", ("hf.co", "U", "R-GGUF", "Q4_K_M"), "hf.co/U/R-GGUF:Q4_K_M"),
+        ("localhost:5000/library/x", ("localhost:5000", "library", "x", "latest"), None),
+        ("Registry.Ollama.AI/Library/X:LATEST", None, "X"),
+    ],
+)
+def test_a_name_is_read_and_written_as_ollama_does(text, parts, shown):
+    name = parse_name(text)
+    assert parts is None or name.parts == parts
+    assert str(name) == (shown or text)
+    assert parse_name(str(name)).is_same(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ":", "a:", ":b", "a/", "/a", "a//b", "a/b/c/d", "..", "../a", "a/../b", "a:..", ".a"),
+        *("a b", "a\nb", "a\x1bb", "a\0", "é", "https://h/a/b", "ftp://x", "a@sha256:00", "a:b:c"),
+        *("x" * 81, "a:" + "x" * 81, "x" * 300, "n.s/m", "-a", "a\\b", "h:1/n/m/x", "a\n"),
+    ],
+)
+def test_what_is_no_name_is_refused_in_one_line(text):
+    with pytest.raises(UsageError, match="can't be a model's name") as caught:
+        parse_name(text)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+def test_names_differ_in_no_more_than_case():
+    assert parse_name("HF.co/u/r:q4_K_m").is_same(parse_name("hf.co/U/R:Q4_K_M"))
+    assert not parse_name("a:1").is_same(parse_name("a:2"))
+    assert str(ModelName("h", "library", "a", "latest")) == "h/library/a"
