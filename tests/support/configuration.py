@@ -39,6 +39,7 @@ VARIABLES = {
     "NO_COLOR": "no colour at all; wins over `FORCE_COLOR`",
     "OLLAMA_API_KEY": "sent to an Ollama server over https, or on this machine; never shown or stored",
     "OLLAMA_HOST": "the Ollama server's address",
+    "OLLAMA_MODELS": "the folder of Ollama's models, which the embedded engine runs too, instead of `~/.ollama/models`",
     "OMP_WAIT_POLICY": "how threads of the embedded engine wait; unless set, they spin for microseconds and then sleep",
     "OPENAI_API_KEY": "sent to an OpenAI-compatible server over https, or on this machine; never shown or stored",
     "OPENAI_BASE_URL": "the OpenAI-compatible server's address",
