@@ -9,13 +9,12 @@ from ore.cli.context import Context
 from ore.cli.record import (
     Told,
     artifact_of,
-    joined_sentence,
-    joined_sources,
     keeps_own_text_here,
     messages_of_turn,
 )
 from ore.cli.runs import Run
 from ore.errors import OreError
+from ore.glass.provenance import joined_sentence, joined_sources
 from ore.types import Response
 
 

@@ -12,17 +12,16 @@ from ore.backends.joining import joined
 from ore.backends.reading import Part, Reading
 from ore.backends.window import estimate
 from ore.cli.context import Context
-from ore.cli.record import (
+from ore.cli.record import messages_of_turn, sent_messages
+from ore.cli.runs import Run
+from ore.cli.terminal.text import brief
+from ore.glass.provenance import (
     Sourced,
     joined_sentence,
     joined_sources,
     messages_digest,
-    messages_of_turn,
     options_of,
-    sent_messages,
 )
-from ore.cli.runs import Run
-from ore.cli.terminal.text import brief
 
 PLAN_VERSION = "ore.plan.v1"
 

@@ -1,49 +1,22 @@
-"""A turn as data: recorded in an artifact, or shown as a plan.
-
-Everything that is hashed is what was sent.
-"""
+"""A turn of a run as data: what it sends, and what an artifact says of it."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
-from ore import __version__
-from ore.artifact import not_keepable
-from ore.artifact.canonical import digest, exact, text_digest, value_or_text
-from ore.artifact.seal import seal
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
-from ore.backends import Backend, Settings
-from ore.backends.answer import encoded
 from ore.backends.effective import effective
 from ore.cli.context import Context
 from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
+from ore.glass import provenance
+from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, Sourced, TurnFacts, sourced
 from ore.types import ExecutionArtifact, Message, Response, Session
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 
-LONGEST_KEPT_TEXT = 1 << 16
-"""The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
-
 _FILE = "file:"
-
-
-@dataclass(frozen=True)
-class Sourced:
-    """One message as it is sent, and where it came from."""
-
-    role: str
-    content: str
-    source: str
-
-
-def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
-    """Return messages with their sources, one for each."""
-    pairs = zip(messages, sources, strict=True)
-    return [Sourced(message.role, message.content, source) for message, source in pairs]
 
 
 def sent_messages(run: Run, context: Context, earlier: int) -> list[Message]:
@@ -76,64 +49,6 @@ def messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
     return sourced(messages, [*sources, run.asked.source])
 
 
-def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str]] | None:
-    """Return the sources of the messages that were sent as one; None where no two were joined.
-
-    Args:
-        groups: Which messages became one, by their numbers from 0, as a reasoner says it.
-    """
-    if not isinstance(groups, list):
-        return None
-    joined = [[messages[number].source for number in group] for group in groups]
-    return [sources for sources in joined if len(sources) > 1]
-
-
-def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
-    """Return the sentence that messages were joined; what is on the screen names their sources."""
-    which = "; ".join(" and ".join(sources) for sources in joined)
-    return f"Sent as one message, for a chat template that takes no two of them: {which}."
-
-
-def messages_digest(messages: Sequence[Sourced]) -> str:
-    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
-    encoded(Message(each.role, each.content) for each in messages)  # refuses what can't be sent
-    return digest([{"role": each.role, "content": each.content} for each in messages])
-
-
-def options_of(settings: Settings) -> dict[str, Any]:
-    """Return the settings that shape an answer: the model's options, then what else was asked for.
-
-    What was not set is left out: the model's and the server's own defaults hold.
-    """
-    also = {"think": settings.think, "format": settings.format}
-    return dict(settings.options) | {name: v for name, v in also.items() if v is not None}
-
-
-def facts(
-    backend: Backend, settings: Settings, model_id: str, messages: Sequence[Sourced]
-) -> dict[str, Any]:
-    """Return what is known of a turn before its answer; asks the backend for its digests."""
-    return {
-        **_made_with(backend, settings, model_id),
-        "messages_sha256": messages_digest(messages),
-        "sources": _source_digests(messages),
-    }
-
-
-def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
-    return [{"source": each.source, "sha256": text_digest(each.content)} for each in messages]
-
-
-def _made_with(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
-    options = options_of(settings)
-    return {
-        "ore_version": __version__,
-        "backend": backend.name,
-        **exact(backend.provenance(model_id)),
-        "options": {name: value_or_text(value) for name, value in options.items()},
-    }
-
-
 Told = Callable[[], dict[str, Any]]
 """Returns what was ``in_force``; asks for it at the first call only."""
 
@@ -145,6 +60,20 @@ def in_force(run: Run, response: Response) -> dict[str, Any]:
     return effective(**{"user": settings.options, "window": window, **told})
 
 
+def made_with(run: Run) -> MadeWith:
+    """Return what the turns of a run are made with."""
+    return MadeWith(
+        run.backend,
+        run.asked.settings,
+        run.model_id,
+        persona=run.options.persona,
+        system_prompt=_kept_system_prompt(run),
+        grants=run.options.grant,
+        is_full=run.options.artifact_full,
+        continuation=run.options.continuation,
+    )
+
+
 def artifact_of(
     run: Run, context: Context, response: Response, earlier: int, told: dict[str, Any]
 ) -> ExecutionArtifact:
@@ -154,40 +83,16 @@ def artifact_of(
         earlier: How many messages of the session were sent with the turn.
         told: What was ``in_force``.
     """
-    messages = messages_of_turn(run, context, earlier)
-    tools = _hashed(messages, "tool:")
-    model = run.backend.name_of(run.model_id)
-    if response.model_id == run.model_id:
-        response = replace(response, model_id=model)
-    artifact = ExecutionArtifact.from_response(
-        response,
+    turn = TurnFacts(
         context.prompt,
-        model,
-        routing=context.decision,
-        tools=[each["name"] for each in tools],
+        messages_of_turn(run, context, earlier),
+        told,
+        decision=context.decision,
         skills=context.skills,
-        continuation_requested=run.options.continuation is not None,
-        continuation_reason=run.options.continuation,
         mode=SINGLE_TURN if run.conversation.session is None else CONVERSATIONAL,
+        parent=run.asked.link.parent if run.asked.link else run.conversation.parent(),
     )
-    full = [asdict(each) for each in messages] if run.options.artifact_full else None
-    provenance = {
-        **_made_with(run.backend, run.asked.settings, run.model_id),
-        "effective": exact(told),
-        "persona": run.options.persona,
-        "system_prompt": _kept_system_prompt(run),
-        "context": response.metadata.get("context"),
-        "rendered_sha256": response.metadata.get("rendered_sha256"),
-        "joined": joined_sources(response.metadata.get("joined"), messages),
-        "grants": sorted(set(run.options.grant)),
-        "skills": _hashed(messages, "skill:"),
-        "tools": tools,
-        "messages_sha256": messages_digest(messages),
-        **({} if full is None else {"messages": full}),
-        "sources": _source_digests(messages),
-        "parent": run.asked.link.parent if run.asked.link else run.conversation.parent(),
-    }
-    return _sealed(replace(artifact, provenance=provenance))
+    return provenance.artifact_of(made_with(run), turn, response)
 
 
 def _kept_system_prompt(run: Run) -> str | None:
@@ -205,36 +110,6 @@ def keeps_own_text_here(run: Run) -> bool:
     if not text or run.options.artifact_full or _kept_system_prompt(run) is not None:
         return False
     return text != load_aya_system_prompt()
-
-
-def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
-    """Return the artifact with the hashes of itself, as a reader of its JSON will compute them.
-
-    What a server said of the turn is made exact first, so that it can't take the seal off.
-
-    Raises:
-        ArtifactError: It can't be sealed; without a seal it is not kept.
-    """
-    try:
-        document = json.loads(json.dumps(artifact.to_dict(), allow_nan=False))
-        metadata = exact(document["output"]["metadata"])
-        document["output"]["metadata"] = metadata
-        document["provenance"]["context"] = exact(document["provenance"]["context"])
-        provenance = seal(document)["provenance"]
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise not_keepable(exc) from exc
-    return replace(
-        artifact, output=replace(artifact.output, metadata=metadata), provenance=provenance
-    )
-
-
-def _hashed(messages: Sequence[Sourced], kind: str) -> list[dict[str, str]]:
-    """Name and hash what of the messages came from skills or tools."""
-    return [
-        {"name": each.source.removeprefix(kind), "sha256": text_digest(each.content)}
-        for each in messages
-        if each.source.startswith(kind)
-    ]
 
 
 def _tool_source(name: str) -> str:

@@ -17,7 +17,6 @@ from ore.backends import Backend, Settings
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
 from ore.cli.recall import recorded_messages, recorded_settings
-from ore.cli.record import Sourced, facts
 from ore.cli.rerun import Rerun, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
@@ -30,6 +29,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
+from ore.glass.provenance import Sourced, facts
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Message
 

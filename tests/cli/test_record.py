@@ -12,8 +12,8 @@ from ore.artifact.seal import breaks, seal
 from ore.backends.address import as_host
 from ore.backends.choice import open_backend
 from ore.backends.ollama_client import OllamaClient
-from ore.cli.record import LONGEST_KEPT_TEXT
 from ore.core import load_aya_system_prompt
+from ore.glass.provenance import LONGEST_KEPT_TEXT
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import ScriptedBackend
 from tests.support.runs import record, rewrite, sha256

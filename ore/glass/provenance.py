@@ -1,0 +1,222 @@
+"""The artifact of a turn, made from what was sent and what came back, and sealed.
+
+Everything that is hashed is what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ore import __version__
+from ore.artifact import not_keepable
+from ore.artifact.canonical import digest, exact, text_digest, value_or_text
+from ore.artifact.seal import seal
+from ore.backends import Backend, Settings
+from ore.backends.answer import encoded
+from ore.types import ExecutionArtifact, Message, Response, RoutingDecision
+from ore.types.artifact_fields import SINGLE_TURN
+
+LONGEST_KEPT_TEXT = 1 << 16
+"""The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """One message as it is sent, and where it came from."""
+
+    role: str
+    content: str
+    source: str
+
+
+def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
+    """Return messages with their sources, one for each."""
+    pairs = zip(messages, sources, strict=True)
+    return [Sourced(message.role, message.content, source) for message, source in pairs]
+
+
+@dataclass(frozen=True)
+class MadeWith:
+    """What turns are made with, besides their messages: the same for all turns of a run.
+
+    Attributes:
+        backend: Asked for the version of its server and the digest of the model.
+        settings: What was asked of the model.
+        model_id: The model, as the backend is asked for it.
+        persona: The name of the persona, or None.
+        system_prompt: The text of the system prompt where it is kept, else None.
+        grants: The permissions that were granted.
+        is_full: Whether the messages themselves are kept, too.
+        continuation: Why more is to follow, or None.
+        known: What ``known_of`` returned, so that no turn asks for it; None asks anew each time.
+    """
+
+    backend: Backend
+    settings: Settings
+    model_id: str
+    persona: str | None = None
+    system_prompt: str | None = None
+    grants: tuple[str, ...] = ()
+    is_full: bool = False
+    continuation: str | None = None
+    known: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What is particular to one turn.
+
+    Attributes:
+        prompt: The user's text.
+        messages: What was sent, and where each message came from.
+        in_force: What was in force: see ``ore.backends.effective``.
+        decision: What the router chose, or None.
+        skills: The names of the skills, or None.
+        mode: ``"single_turn"`` or ``"conversational"``.
+        parent: The artifact that it was made from, as ``provenance.parent`` has it, or None.
+        more: What else ``provenance`` says of it.
+    """
+
+    prompt: str
+    messages: Sequence[Sourced]
+    in_force: Mapping[str, Any]
+    decision: RoutingDecision | None = None
+    skills: list[str] | None = None
+    mode: str = SINGLE_TURN
+    parent: Mapping[str, str] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> ExecutionArtifact:
+    """Return the sealed artifact of a turn that was answered.
+
+    Raises:
+        ArtifactError: It can't be sealed; without a seal it is not kept.
+    """
+    messages = turn.messages
+    tools = _hashed(messages, "tool:")
+    model = made.backend.name_of(made.model_id)
+    if response.model_id == made.model_id:
+        response = replace(response, model_id=model)
+    artifact = ExecutionArtifact.from_response(
+        response,
+        turn.prompt,
+        model,
+        routing=turn.decision,
+        tools=[each["name"] for each in tools],
+        skills=turn.skills,
+        continuation_requested=made.continuation is not None,
+        continuation_reason=made.continuation,
+        mode=turn.mode,
+    )
+    full = {"messages": [asdict(each) for each in messages]} if made.is_full else {}
+    provenance = {
+        **(made.known or known_of(made.backend, made.settings, made.model_id)),
+        "effective": exact(dict(turn.in_force)),
+        "persona": made.persona,
+        "system_prompt": made.system_prompt,
+        "context": response.metadata.get("context"),
+        "rendered_sha256": response.metadata.get("rendered_sha256"),
+        "joined": joined_sources(response.metadata.get("joined"), messages),
+        "grants": sorted(set(made.grants)),
+        "skills": _hashed(messages, "skill:"),
+        "tools": tools,
+        "messages_sha256": messages_digest(messages),
+        **full,
+        "sources": _source_digests(messages),
+        "parent": turn.parent,
+        **turn.more,
+    }
+    return _sealed(replace(artifact, provenance=provenance))
+
+
+def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str]] | None:
+    """Return the sources of the messages that were sent as one; None where no two were joined.
+
+    Args:
+        groups: Which messages became one, by their numbers from 0, as a reasoner says it.
+    """
+    if not isinstance(groups, list):
+        return None
+    joined = [[messages[number].source for number in group] for group in groups]
+    return [sources for sources in joined if len(sources) > 1]
+
+
+def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
+    """Return the sentence that messages were joined; what is on the screen names their sources."""
+    which = "; ".join(" and ".join(sources) for sources in joined)
+    return f"Sent as one message, for a chat template that takes no two of them: {which}."
+
+
+def messages_digest(messages: Sequence[Sourced]) -> str:
+    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
+    encoded(Message(each.role, each.content) for each in messages)  # refuses what can't be sent
+    return digest([{"role": each.role, "content": each.content} for each in messages])
+
+
+def options_of(settings: Settings) -> dict[str, Any]:
+    """Return the settings that shape an answer: the model's options, then what else was asked for.
+
+    What was not set is left out: the model's and the server's own defaults hold.
+    """
+    also = {"think": settings.think, "format": settings.format}
+    return dict(settings.options) | {name: v for name, v in also.items() if v is not None}
+
+
+def facts(
+    backend: Backend, settings: Settings, model_id: str, messages: Sequence[Sourced]
+) -> dict[str, Any]:
+    """Return what is known of a turn before its answer; asks the backend for its digests."""
+    return {
+        **known_of(backend, settings, model_id),
+        "messages_sha256": messages_digest(messages),
+        "sources": _source_digests(messages),
+    }
+
+
+def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
+    return [{"source": each.source, "sha256": text_digest(each.content)} for each in messages]
+
+
+def known_of(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
+    """Return ORE's version, the backend with its version, the model's digest, and the options."""
+    options = options_of(settings)
+    return {
+        "ore_version": __version__,
+        "backend": backend.name,
+        **exact(backend.provenance(model_id)),
+        "options": {name: value_or_text(value) for name, value in options.items()},
+    }
+
+
+def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
+    """Return the artifact with the hashes of itself, as a reader of its JSON will compute them.
+
+    What a server said of the turn is made exact first, so that it can't take the seal off.
+
+    Raises:
+        ArtifactError: It can't be sealed; without a seal it is not kept.
+    """
+    try:
+        document = json.loads(json.dumps(artifact.to_dict(), allow_nan=False))
+        metadata = exact(document["output"]["metadata"])
+        document["output"]["metadata"] = metadata
+        document["provenance"]["context"] = exact(document["provenance"]["context"])
+        provenance = seal(document)["provenance"]
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise not_keepable(exc) from exc
+    return replace(
+        artifact, output=replace(artifact.output, metadata=metadata), provenance=provenance
+    )
+
+
+def _hashed(messages: Sequence[Sourced], kind: str) -> list[dict[str, str]]:
+    """Name and hash what of the messages came from skills or tools."""
+    return [
+        {"name": each.source.removeprefix(kind), "sha256": text_digest(each.content)}
+        for each in messages
+        if each.source.startswith(kind)
+    ]
