@@ -220,10 +220,13 @@ class Backend(ABC):
         """
         return None
 
-    def prompt_facts(self, model_id: str, settings: Settings) -> dict[str, Any]:
-        """Return what is known of ``model_id`` with ``settings`` where ``reading`` is None; never raises.
+    def prompt_facts(
+        self, model_id: str, messages: list[Message], settings: Settings
+    ) -> dict[str, Any]:
+        """Return what is known of such a turn where ``reading`` is None.
 
-        ``window`` (tokens), ``template`` and ``parameters`` (texts), and ``why`` no more is, a sentence.
+        ``window`` (tokens), ``template`` and ``parameters`` (texts), ``groups`` and ``notes`` (see
+        ``ore.backends.reading``), and ``why`` no more is, a sentence. Raises what a turn would.
         """
         return {"why": "Nothing is known of the model's chat template and tokenizer before a turn."}
 

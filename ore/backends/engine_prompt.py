@@ -9,12 +9,11 @@ from typing import Any
 
 from ore.backends import Settings
 from ore.backends.engine import Engine, TurnRefusedError
-from ore.backends.http import REPLY_LIMIT, Deadline, shorten
-from ore.backends.joining import Groups, joined
+from ore.backends.http import REPLY_LIMIT, Deadline
+from ore.backends.joining import Groups, joined, left_out
 from ore.backends.reading import Part, Reading, counted, found_in, missing_from
 from ore.backends.window import Estimate
-from ore.errors import BackendError, ContextTruncatedError
-from ore.files.neutral import one_line
+from ore.errors import ContextTruncatedError
 from ore.types import Message
 
 _NO_TEMPLATE = (
@@ -66,7 +65,7 @@ class Prompt:
 
 def prompt_of(
     engine: Engine,
-    messages: Sequence[Message],
+    messages: list[Message],
     request: dict[str, Any],
     deadline: Deadline,
     *,
@@ -86,7 +85,7 @@ def prompt_of(
         return _made(engine, messages, None, request, deadline)
     except TurnRefusedError:
         fewer, groups = joined(messages)
-        if not joins or len(fewer) == len(messages):
+        if not joins or groups is None:
             raise
         return _made(engine, fewer, groups, request, deadline)
 
@@ -112,7 +111,7 @@ def _made(
         marked = ""
     parts = found_in(rendered, texts, marked, marks)
     if lost := missing_from(parts, texts):
-        raise _lost_error(messages[lost[0]])
+        raise TurnRefusedError(left_out(messages[lost[0]]))
     folds = not engine.takes_system and any(message.role == "system" for message in messages)
     notes = [_NO_TEMPLATE] if engine.template == _CHATML else []
     return Prompt(sent, parts, groups, (*notes, _FOLDED) if folds else tuple(notes))
@@ -156,7 +155,7 @@ def planned_tokens(
 
 def read(
     engine: Engine,
-    messages: Sequence[Message],
+    messages: list[Message],
     request: dict[str, Any],
     deadline: Deadline,
     *,
@@ -190,16 +189,3 @@ def _pieces(engine: Engine, text: str, deadline: Deadline) -> list[bytes]:
     found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
     pieces = [each["piece"] for each in found]
     return [each.encode() if isinstance(each, str) else bytes(each) for each in pieces]
-
-
-def _lost_error(message: Message) -> BackendError:
-    step = "leave it out"
-    if message.role == "system":
-        step = (
-            "leave the system prompt and the skills out (--no-system), or put them into the prompt"
-        )
-    return TurnRefusedError(
-        f"The model's chat template leaves out a message of the role '{message.role}' "
-        f"({one_line(shorten(message.content))!r}), so the model was not asked: {step}, or use "
-        f"another model."
-    )

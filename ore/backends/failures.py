@@ -5,7 +5,7 @@ What a server's own words mean is in ``ore.backends.refusals``. No key is part o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,6 +177,13 @@ def no_model_error(
         available=available,
         host=host.url,
     )
+
+
+def check_abilities(host: Host, model: str, able: object, wanted: Mapping[str, object]) -> None:
+    """Raise ``CapabilityError`` where something is wanted of ``model`` that the server says it can't."""
+    for ability, asked in wanted.items():
+        if asked and isinstance(able, list) and ability not in able:
+            raise ability_error(host, model, ability)
 
 
 def ability_error(host: Host, model: str, ability: str) -> CapabilityError:

@@ -6,10 +6,13 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
+from ore.backends.http import shorten
+from ore.files.neutral import one_line
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
 BETWEEN = "\n\n"
+_SHOWN = 60  # characters of a message that can't be given
 
 Groups = list[list[int]]
 """Which messages became one, by their numbers from 0, in the order of what is sent."""
@@ -30,30 +33,31 @@ class JoiningReasoner(Reasoner):
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call of the inner reasoner."""
         fewer, groups = joined(messages)
-        return _noted(self.inner.reason(fewer), messages, groups)
+        return _noted(self.inner.reason(fewer), groups)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator stops the model."""
         fewer, groups = joined(messages)
         with closing(self.inner.stream_reason(fewer)) as chunks:
             response = yield from chunks
-        return _noted(response, messages, groups)
+        return _noted(response, groups)
 
     def close(self) -> None:
         """Close the inner reasoner."""
         self.inner.close()
 
 
-def _noted(response: Response, messages: Sequence[Message], groups: Groups) -> Response:
-    if isinstance(response, Response) and len(groups) < len(messages):
+def _noted(response: Response, groups: Groups | None) -> Response:
+    if isinstance(response, Response) and groups is not None:
         response.metadata["joined"] = groups
     return response
 
 
-def joined(messages: Sequence[Message]) -> tuple[list[Message], Groups]:
+def joined(messages: list[Message]) -> tuple[list[Message], Groups | None]:
     """Return the system messages as one, at the front, and neighbours of one role as one.
 
-    The texts are whole and in their order.
+    The texts are whole and in their order. With them comes which messages became one; None where
+    there were no two of them, and the messages are as they were.
     """
     system = [number for number, message in enumerate(messages) if message.role == "system"]
     groups = [system] if system else []
@@ -64,6 +68,8 @@ def joined(messages: Sequence[Message]) -> tuple[list[Message], Groups]:
             groups[-1].append(number)
         else:
             groups.append([number])
+    if len(groups) == len(messages):
+        return messages, None
     return [_as_one([messages[number] for number in group]) for group in groups], groups
 
 
@@ -73,3 +79,19 @@ def _as_one(messages: Sequence[Message]) -> Message:
     text = BETWEEN.join(message.content for message in messages)
     images = tuple(data for message in messages for data in message.images)
     return replace(messages[-1], content=text, images=images)
+
+
+def left_out(message: Message) -> str:
+    """Return the sentence that a chat template has no place for a message."""
+    step = "leave it out"
+    if message.role == "system":
+        step = (
+            "leave the system prompt and the skills out (--no-system), or put them into the prompt"
+        )
+    text = one_line(shorten(message.content))
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return (
+        f"The model's chat template leaves out a message of the role '{message.role}' "
+        f"({text!r}), so the model was not asked: {step}, or use "
+        f"another model."
+    )

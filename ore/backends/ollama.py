@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ore.backends import (
@@ -20,10 +21,11 @@ from ore.backends import (
 )
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
+from ore.backends.go_template import arriving
 from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
-from ore.backends.ollama_models import in_force, numbers_of, prompt_facts
+from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -32,7 +34,7 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
     from ollama import ChatResponse
     from ollama import Message as Part
 
-_PROVENANCE_SECONDS, _PHASE_SECONDS, _WINDOW_SECONDS = 2.0, 0.5, (0.5, 5.0)  # longer where strict
+_PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
 _AT_ONCE = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
@@ -95,17 +97,20 @@ class OllamaBackend(Backend):
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        version, tags = _known(self._client.version), _known(self._client.tags) or []
+        version, tags = if_known(self._client.version), if_known(self._client.tags) or []
         found = (find_model(tags, model_id) or {}).get("digest")
         return {"server_version": version, "model_digest": found if type(found) is str else None}
 
-    def prompt_facts(self, model_id: str, settings: Settings) -> dict[str, Any]:
-        num_ctx, seconds = natural(settings.options, "num_ctx") or None, _PROVENANCE_SECONDS
+    def prompt_facts(
+        self, model_id: str, messages: list[Message], settings: Settings
+    ) -> dict[str, Any]:
+        num_ctx, seconds = natural(settings.options, "num_ctx") or None, KNOWN_SECONDS
         size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
-        return prompt_facts(_known(lambda s: self._client.show(model_id, s)), size)
+        shown = if_known(lambda s: self._client.show(model_id, s))
+        return prompt_facts(shown, size, messages, joins=settings.joins)
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
-        return in_force(_known(lambda s: self._client.show(model_id, s)), settings.options)
+        return in_force(if_known(lambda s: self._client.show(model_id, s)), settings.options)
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
@@ -120,7 +125,7 @@ class OllamaBackend(Backend):
             on_thinking=settings.on_thinking,
             **settings.asked(),
         )
-        made._client = self._client
+        made._client, made._joins = self._client, settings.joins
         self._phase = made.phase
         return made
 
@@ -179,7 +184,7 @@ class AyaReasoner(StreamingReasoner):
         self._num_ctx = natural(options, "num_ctx") or None if options else None
         self._num_keep = natural(options, "num_keep") if options else None
         self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
-        self._client = OllamaClient(self.host)
+        self._client, self._joins = OllamaClient(self.host), True
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.
@@ -190,6 +195,7 @@ class AyaReasoner(StreamingReasoner):
             UsageError: The messages can't be sent.
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
+        messages, groups = self._arriving(messages)
         request, texts = self._request(messages)
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
@@ -207,7 +213,7 @@ class AyaReasoner(StreamingReasoner):
                     raise failures.unfinished_error(self.host)
             if text := answer.end():
                 yield text
-        return self._response(answer, part, messages, texts, size)
+        return self._response(answer, part, messages, texts, size, groups)
 
     def phase(self) -> str:
         """Tell loading from the rest by asking ``/api/ps``, which is silent during a load.
@@ -217,7 +223,7 @@ class AyaReasoner(StreamingReasoner):
         try:
             running = self._client.ps(_PHASE_SECONDS)
         except BackendTimeoutError:
-            is_there = _known(self._client.version, _PHASE_SECONDS) is not None
+            is_there = if_known(self._client.version, _PHASE_SECONDS) is not None
             return f"loading {self.model_id}" if is_there else "no reply from the server"
         except OreError:
             return "waiting"
@@ -238,7 +244,7 @@ class AyaReasoner(StreamingReasoner):
         except (BackendError, TooLarge) as exc:
             where = (self.host, self.model_id, failures.OLLAMA)
             raise failures.explained(
-                exc, *where, names=self._names, partial=answer.text
+                exc, *where, names=lambda: if_known(self._client.names) or [], partial=answer.text
             ) from exc.__cause__
         finally:
             self._doing = "waiting"
@@ -253,6 +259,13 @@ class AyaReasoner(StreamingReasoner):
         self._doing = "answering"
         return answer.say(part.content)
 
+    def _arriving(self, messages: list[Message]) -> tuple[list[Message], list[list[int]] | None]:
+        """Return what is to be sent; the server is asked only where two neighbours have one role."""
+        if not self._joins or all(a.role != b.role for a, b in pairwise(messages)):
+            return messages, None
+        shown = if_known(lambda seconds: self._client.show(self.model_id, seconds), self._patience)
+        return arriving(shown or {}, messages)
+
     def _request(self, messages: list[Message]) -> tuple[dict[str, Any], list[bytes]]:
         """Return what is sent, and its texts; refuse what the model can't do."""
         texts = encoded(messages)
@@ -260,9 +273,7 @@ class AyaReasoner(StreamingReasoner):
         wanted = {"thinking": self._asked.get("think"), "vision": looks}
         if any(wanted.values()):  # of an image the server would say nothing
             able = self._client.show(self.model_id, self._patience).get("capabilities")
-            for ability, asked in wanted.items():
-                if asked and isinstance(able, list) and ability not in able:
-                    raise failures.ability_error(self.host, self.model_id, ability)
+            failures.check_abilities(self.host, self.model_id, able, wanted)
         parts = [
             {"role": message.role, "content": message.content}
             | ({"images": list(message.images)} if message.images else {})
@@ -277,11 +288,13 @@ class AyaReasoner(StreamingReasoner):
         messages: list[Message],
         texts: list[bytes],
         size: int | None,
+        groups: list[list[int]] | None,
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in COUNTS}
         also = {name: getattr(last, name) for name in _ALSO}
         also |= {"thinking": answer.thinking or None, "images": hashes(messages) or None}
+        also |= {"joined": groups}
         metadata.update({name: value for name, value in also.items() if value is not None})
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(
@@ -304,15 +317,4 @@ class AyaReasoner(StreamingReasoner):
 
     def _refuses(self) -> bool:
         """Whether the server was asked to refuse a too long prompt, and is one that does."""
-        return self.strict_context and numbers_of(_known(self._client.version)) >= _REFUSES_FROM
-
-    def _names(self) -> list[str]:
-        return _known(self._client.names) or []
-
-
-def _known(question: Callable[[float], Any], seconds: float = _PROVENANCE_SECONDS) -> Any:
-    """Return the answer to a question, or None where there is none in time."""
-    try:
-        return question(seconds)
-    except OreError:
-        return None
+        return self.strict_context and numbers_of(if_known(self._client.version)) >= _REFUSES_FROM

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from ore.backends import Model, choose_default
 from ore.backends.effective import parameters_of, template_digest, word
-from ore.errors import BackendError
+from ore.backends.go_template import arriving, without_place
+from ore.backends.http import shorten
+from ore.backends.joining import joined
+from ore.errors import BackendError, OreError
+from ore.types import Message
+
+KNOWN_SECONDS = 2.0
+"""How long something may take to find out that a turn can do without."""
 
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
@@ -22,6 +29,14 @@ _NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 _WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
 
 Entry = dict[str, Any]
+
+
+def if_known(question: Callable[[float], Any], seconds: float = KNOWN_SECONDS) -> Any:
+    """Return the answer to a question, or None where there is none in time."""
+    try:
+        return question(seconds)
+    except OreError:
+        return None
 
 
 def described(
@@ -55,23 +70,48 @@ def trained_window(shown: Entry) -> int | None:
     return _natural(facts.get(f"{facts.get('general.architecture')}.context_length"))
 
 
-def prompt_facts(shown: Entry | None, window: int | None) -> dict[str, Any]:
+def prompt_facts(
+    shown: Entry | None, window: int | None, messages: list[Message], *, joins: bool
+) -> dict[str, Any]:
     """Return what is known of a model's prompt: see ``Backend.prompt_facts``.
 
     Args:
         shown: What ``/api/show`` says of the model, None where it says nothing.
         window: The context window in tokens, as far as it is known otherwise.
+        joins: Whether messages are joined where the template would lose one.
+
+    Raises:
+        BackendError: The template has no place for a message of a turn that has to be joined.
     """
     if shown is None:
         return {"window": window, "why": "The server does not say what it knows of the model."}
     template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
     found = _NUM_CTX.search(parameters or "")
+    has_neighbours = joined(messages)[1] is not None
     return {
         "window": window or (int(found[1]) if found else None),
         "template": template,
         "parameters": parameters,
+        "groups": arriving(shown, messages)[1] if joins and has_neighbours else None,
+        "notes": tuple(_notes(shown, messages)),
         "why": "An Ollama server does not show the prompt that it makes of the messages, or count it.",
     }
+
+
+def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
+    """Yield what a model reads besides the messages, or does not read of them, in sentences."""
+    if (lost := without_place(shown, messages)) is not None:
+        yield f"The model's chat template has no place for a message of the role '{lost.role}'."
+    if _text(shown.get("system")) and messages[0].role != "system":
+        text = shorten(shown["system"])
+        yield f"The model reads the system prompt of its Modelfile: {text!r}."
+    if isinstance(own := shown.get("messages"), list) and own:
+        yield f"The model reads messages of its Modelfile before these: {len(own)}."
+    if (template := _text(shown.get("template"))) is None or template.strip() == "{{ .Prompt }}":
+        yield (
+            "The model has no chat template, as one that was not taught to chat has none: it is "
+            "sent the text of the prompt alone."
+        )
 
 
 def weights_of(shown: Entry) -> str | None:

@@ -96,21 +96,23 @@ def _read(messages: Sequence[Sourced], reading: Reading) -> dict[str, Any]:
 
 def _reading(run: Run, context: Context, messages: Sequence[Sourced]) -> Reading:
     """Return what the backend knows, else the estimate that can be made of any text."""
-    sent = sent_messages(run, context, run.conversation.length)
-    groups = None
+    sent, groups = sent_messages(run, context, run.conversation.length), None
+    encoded(sent)  # refuses what can't be sent
     if run.options.join_messages == "always":
-        fewer, groups = joined(sent)
-        sent, groups = (fewer, groups) if len(fewer) < len(sent) else (sent, None)
-    texts = encoded(sent)  # refuses what can't be sent
-    known = run.backend.reading(run.model_id, sent, run.asked.settings)
+        sent, groups = joined(sent)
+    settings = run.asked.settings
+    known = run.backend.reading(run.model_id, sent, settings)
     if known is not None:
         return known if groups is None else replace(known, groups=groups)
+    facts = run.backend.prompt_facts(run.model_id, sent, settings)
+    if facts.get("groups") is not None:
+        sent, groups = joined(sent)
+    texts = encoded(sent)
     parts = [
         Part(number, message.content, estimate([text]).likely)
         for number, (message, text) in enumerate(zip(sent, texts, strict=True))
     ]
-    facts = run.backend.prompt_facts(run.model_id, run.asked.settings)
-    limit = run.asked.settings.options.get("num_predict") or 0
+    limit = settings.options.get("num_predict") or 0
     return Reading(
         estimate(texts, len(run.asked.images)),
         tuple(parts),
@@ -118,6 +120,7 @@ def _reading(run: Run, context: Context, messages: Sequence[Sourced]) -> Reading
         limit=limit if limit > 0 else None,
         groups=groups,
         why=facts["why"],
+        notes=facts.get("notes", ()),
         about={name: facts[name] for name in ("template", "parameters") if facts.get(name)},
     )
 

@@ -14,6 +14,7 @@ from ore.backends.embedded import EmbeddedBackend
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 from tests.support import gguf
 from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama.replies import TEMPLATE
 
 MODEL = "llama3.2:latest"
 DIGEST = hashlib.sha256(MODEL.encode()).hexdigest()
@@ -163,7 +164,7 @@ def test_a_replay_says_first_that_the_model_has_changed(ask, server, recorded):
 def test_the_list_has_what_a_pin_is_made_of(ask, server):
     row = ask("--list-models", "--json").json[0]
     assert row["digest"] == DIGEST and row["quantization"] == "Q4_K_M" and row["size"]
-    assert row["template_sha256"] == hashlib.sha256(b"{{ .Prompt }}").hexdigest()
+    assert row["template_sha256"] == hashlib.sha256(TEMPLATE.encode()).hexdigest()
     shown = [seen.path for seen in server.requests].count("/api/show")
     assert DIGEST not in ask("--list-models").out
     assert shown == 2

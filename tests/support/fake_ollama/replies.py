@@ -40,6 +40,7 @@ PROMPT_NANOSECONDS = 1_000_000
 EVAL_NANOSECONDS = 10_000_000
 LOAD_NANOSECONDS = 5_000_000
 EXPIRES = "2026-08-21T18:53:22.123456789Z"
+TEMPLATE = "{{ range .Messages }}<|{{ .Role }}|>{{ .Content }}\n{{ end }}<|assistant|>"
 MODIFIED = "2026-08-21T18:48:22.123456789Z"
 PRIVATE_HOST = re.compile(
     r"localhost|.+\.(localhost|local|internal)|127\..*|10\..*|192\.168\..*|172\.(1[6-9]|2\d|3[01])"
@@ -99,6 +100,8 @@ class Ollama:
     """What single models can do, instead of ``capabilities``."""
     lists_abilities: bool = False
     """Whether ``/api/tags`` says what a model can do and its window, as since 0.33."""
+    shown: dict = field(default_factory=dict)
+    """What ``/api/show`` says of a model besides, or instead."""
     tokens: int | None = None
     """What it says that it counted of a prompt, instead of what it did."""
 
@@ -167,13 +170,13 @@ class Ollama:
         body = {
             "modelfile": f"FROM {model}\n",
             "parameters": f"{'stop':<30} \"<|eot_id|>\"",
-            "template": "{{ .Prompt }}",
+            "template": TEMPLATE,
             "details": self.entry(model)["details"],
             "model_info": info,
             "capabilities": self.abilities(model),
             "modified_at": MODIFIED,
         }
-        return Reply([body])
+        return Reply([{**body, **self.shown}])
 
     def abilities(self, model: str) -> list[str]:
         if model in self.able:

@@ -1,0 +1,117 @@
+"""What becomes of messages in the chat template of a model on an Ollama server.
+
+Such a server joins system messages, and neighbours of one role, before its templates see them. What
+does not: its own code for some models (``RENDERER`` in a Modelfile), which may take the first system
+message alone, and servers that speak its protocol with templates of another language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ore.backends.joining import Groups, joined, left_out
+from ore.errors import BackendError
+from ore.types import Message
+
+ROLES = ("system", "user", "assistant")
+
+_LONGEST = 1 << 17
+"""Characters of a template that is read; a longer one is not known."""
+_REST = re.compile(r"""((?:"(?:\\.|[^"\\])*"|`[^`]*`|[^"`}]|\}(?!\}))*)\}\}""", re.DOTALL)
+"""What follows ``{{``: an action and its end."""
+_COMMENT = re.compile(r"-?\s*/\*.*\*/\s*-?", re.DOTALL)
+_IS_ROLE = re.compile(r"\beq\s+[$\w]*\.Role((?:\s+\"\w+\")+)")
+_RENDERER = re.compile(r"^RENDERER ", re.MULTILINE)
+_FIELDS = {"System": "system", "Prompt": "user", "Response": "assistant"}
+"""What a template without ``.Messages`` is given, one turn after the other."""
+_OPENS = ("if", "with", "range", "block", "define")
+
+
+def roles_of(template: object) -> frozenset[str] | None:
+    """Return the roles whose text a template of Go's language puts into the prompt; None: not known.
+
+    A text that may arrive counts as one that does.
+    """
+    if not isinstance(template, str) or not template.strip() or len(template) > _LONGEST:
+        return None
+    found, within, actions = set[str](), [frozenset(ROLES)], _actions(template)
+    for action in actions or ():
+        word = action.partition(" ")[0]
+        if _COMMENT.fullmatch(action):
+            continue
+        if word in _OPENS:
+            within.append(_roles_where(action) & within[-1])
+        elif word == "else" and len(within) > 1:
+            within[-1] = _roles_where(action) & within[-2]
+        elif word == "end" and len(within) > 1:
+            within.pop()
+        else:
+            names = re.findall(r"\.(\w+)", action)
+            found |= within[-1] if "Content" in names else frozenset()
+            found |= {role for name, role in _FIELDS.items() if name in names}
+    if (
+        actions is None
+        or len(within) != 1
+        or not re.search(r"\.(Messages|System|Prompt)\b", template)
+    ):
+        return None
+    if ".Messages" not in template:
+        found.add("assistant")  # the server puts it behind a template that does not
+    return frozenset(found)
+
+
+def _actions(template: str) -> list[str] | None:
+    """Return what stands between braces, without white space around it; None where one has no end."""
+    found, at = list[str](), template.find("{{")
+    while at >= 0:
+        action = _REST.match(template, at + 2)
+        if action is None:
+            return None
+        found.append(action[1].strip("- \t\r\n"))
+        at = template.find("{{", action.end())
+    return found
+
+
+def _roles_where(condition: str) -> frozenset[str]:
+    """Return the roles that the messages in a block may have; all where its condition is of another kind."""
+    named = {role for test in _IS_ROLE.findall(condition) for role in re.findall(r"\w+", test)}
+    rest = set(re.findall(r"[$.\w]+", _IS_ROLE.sub("", condition)))
+    is_plain = not rest & {"not", "ne", "or"} or rest <= {"else", "if", "or"}
+    return frozenset(named) if named and is_plain else frozenset(ROLES)
+
+
+def _has_renderer(shown: Mapping[str, Any]) -> bool:
+    modelfile = shown.get("modelfile")
+    named = isinstance(modelfile, str) and _RENDERER.search(modelfile) is not None
+    return named or bool(shown.get("renderer"))
+
+
+def is_known_to_lose(shown: Mapping[str, Any]) -> bool:
+    """Whether messages that are not joined may not arrive, by what ``/api/show`` says of a model."""
+    template = shown.get("template")
+    if _has_renderer(shown):
+        return True
+    return isinstance(template, str) and "{%" in template and roles_of(template) is None
+
+
+def without_place(shown: Mapping[str, Any], messages: Sequence[Message]) -> Message | None:
+    """Return the first message whose role has no place in a model's template; None is not known."""
+    if _has_renderer(shown):
+        return None
+    roles = roles_of(shown.get("template"))
+    return next((each for each in messages if roles and each.role not in roles), None)
+
+
+def arriving(
+    shown: Mapping[str, Any], messages: list[Message]
+) -> tuple[list[Message], Groups | None]:
+    """Return the messages as they are to be sent, and which were joined; None where none was.
+
+    Raises:
+        BackendError: The template has no place for one of them.
+    """
+    if (lost := without_place(shown, messages)) is not None:
+        raise BackendError(left_out(lost))
+    return joined(messages) if is_known_to_lose(shown) else (messages, None)

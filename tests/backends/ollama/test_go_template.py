@@ -1,0 +1,206 @@
+"""What the templates of an Ollama server do with messages, and what is done about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.backends import Settings
+from ore.backends.go_template import arriving, is_known_to_lose, roles_of
+from ore.backends.joining import joined
+from ore.backends.ollama import OllamaBackend
+from ore.errors import BackendError
+from ore.types import Message
+from tests.cli.test_plan import sources
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
+
+SYSTEM, SKILL = Message("system", "You are a clerk."), Message("system", "[Skill:x]\nBe brief.")
+FILE, PROMPT = Message("user", "[Tool:file:n.txt]\nA note."), Message("user", "hi")
+ANSWER = Message("assistant", "Good morning.")
+CHATML = "{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}"
+ALL, NO_SYSTEM = {"system", "user", "assistant"}, {"user", "assistant"}
+TEMPLATES = {
+    "ChatML": (CHATML, ALL),
+    "the old way": (
+        "{{ if .System }}<|system|>{{ .System }}{{ end }}{{ if .Prompt }}<|user|>{{ .Prompt }}"
+        "{{ end }}<|assistant|>{{ .Response }}",
+        ALL,
+    ),
+    "the system text with the last message": (
+        "{{- range $i, $_ := .Messages }}{{- $last := eq (len (slice $.Messages $i)) 1 }}"
+        '{{- if eq .Role "user" }}{{- if and $last $.System }}{{ $.System }}\n\n{{ end }}'
+        '[INST] {{ .Content }}[/INST]{{- else if eq .Role "assistant" }}{{ .Content }}{{ end }}'
+        "{{- end }}",
+        ALL,
+    ),
+    "the system text kept in a variable": (
+        '{{- $s := "" }}{{ range .Messages }}{{ if eq .Role "system" }}{{ $s = .Content }}'
+        '{{ else if eq .Role "user" }}{{ $s }} {{ .Content }}{{ else }}{{ .Content }}{{ end }}{{ end }}',
+        ALL,
+    ),
+    "two roles in one condition": (
+        '{{ range .Messages }}{{ if or (eq .Role "user") (eq .Role "system") }}{{ .Content }}'
+        '{{ else if eq .Role "assistant" }}{{ .Content }}{{ end }}{{ end }}',
+        ALL,
+    ),
+    "one condition, several roles": (
+        '{{ range .Messages }}{{ if eq .Role "user" "system" }}{{ .Content }}{{ end }}{{ end }}',
+        {"user", "system"},
+    ),
+    "a condition of another kind": (
+        '{{ range .Messages }}{{ if not (eq .Role "user") }}{{ .Content }}{{ end }}{{ end }}',
+        ALL,
+    ),
+    "a role or something else": (
+        '{{ range .Messages }}{{ if or (eq .Role "user") $.Tools }}{{ .Content }}{{ end }}{{ end }}',
+        ALL,
+    ),
+    "braces in a text": ('{{ "}}" }}{{ range .Messages }}{{ .Content }}{{ end }}', ALL),
+    "a comment": ("{{- /* .System .Content */ -}}{{ .Prompt }}", NO_SYSTEM),
+    "none": ("{{ .Prompt }}", NO_SYSTEM),
+    "no place for system messages": (
+        '{{- range .Messages }}{{- if eq .Role "user" }}<|user|>{{ .Content }}'
+        '{{- else if eq .Role "assistant" }}{{ .Content }}{{- end }}{{- end }}',
+        NO_SYSTEM,
+    ),
+    "the system text in a condition alone": ("{{ if .System }}S{{ end }}{{ .Prompt }}", NO_SYSTEM),
+    "unfinished": ("{{ range .Messages }}{{ .Content }}", None),
+    "of another language": ("{% for m in messages %}{{ m.content }}{% endfor %}", None),
+    "too long": ("{{ .Prompt }}" + " " * (1 << 17), None),
+    "empty": ("", None),
+    "no text": (["{{ .Prompt }}"], None),
+}
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_roles_that_a_template_has_a_place_for_are_read(name):
+    template, roles = TEMPLATES[name]
+    assert roles_of(template) == roles
+
+
+def test_a_hostile_template_is_read_in_no_time():
+    for text in ("{{" * 60_000, '{{ "' * 30_000, "{{ if " + "(" * 100_000, "{{ end }}" * 14_000):
+        assert roles_of(text) is None
+    assert roles_of("{{ if .X }}" * 11_000 + "{{ .Prompt }}") is None
+
+
+JINJA = TEMPLATES["of another language"][0]
+LOSE = [
+    ({"template": CHATML}, False),
+    ({"template": CHATML, "renderer": "olmo3"}, True),
+    ({"template": CHATML, "modelfile": "FROM x\nRENDERER qwen3-coder\n"}, True),
+    ({"template": CHATML, "modelfile": "FROM x\nSYSTEM a RENDERER b\n"}, False),
+    ({"template": JINJA}, True),
+    ({"template": 7, "modelfile": ["RENDERER x"]}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize("shown, loses", LOSE)
+def test_what_does_not_join_messages_itself_is_known(shown, loses):
+    assert is_known_to_lose(shown) is loses
+    messages = [SYSTEM, SKILL, FILE, PROMPT]
+    assert arriving(shown, messages) == (joined(messages) if loses else (messages, None))
+    assert arriving(shown, [SYSTEM, PROMPT]) == ([SYSTEM, PROMPT], None)
+
+
+def ask(server: FakeOllama, messages: list[Message], **settings):
+    return OllamaBackend(server.url).reasoner("llama3.2", Settings(**settings)).reason(messages)
+
+
+def shows(server: FakeOllama) -> int:
+    return [seen.path for seen in server.requests].count("/api/show")
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "messages, asks",
+    [
+        ([PROMPT], 0),
+        ([SYSTEM, PROMPT], 0),
+        ([SYSTEM, PROMPT, ANSWER, PROMPT], 0),
+        ([SYSTEM, SKILL, PROMPT], 1),
+        ([SYSTEM, FILE, PROMPT], 1),
+    ],
+)
+def test_a_turn_asks_of_the_template_once_and_only_where_it_could_need_it(messages, asks):
+    with FakeOllama() as server:
+        server.ollama.shown = {"renderer": "olmo3"}
+        metadata = ask(server, messages).metadata
+        assert (shows(server), len(server.chats)) == (asks, 1)
+        assert ("joined" in metadata) is bool(asks)
+        sent = [(each["role"], each["content"]) for each in server.chats[0].json["messages"]]
+        assert sent == [(each.role, each.content) for each in joined(messages)[0]]
+        ask(server, messages, joins=False)
+        assert shows(server) == asks and len(server.chats[1].json["messages"]) == len(messages)
+
+
+def test_what_a_template_of_the_server_takes_is_sent_as_it_is():
+    with FakeOllama() as server:
+        assert "joined" not in ask(server, [SYSTEM, SKILL, FILE, PROMPT]).metadata
+        assert len(server.chats[0].json["messages"]) == 4
+
+
+def test_what_has_no_place_is_an_error_before_the_call():
+    with FakeOllama() as server:
+        server.ollama.shown = {"template": TEMPLATES["no place for system messages"][0]}
+        with pytest.raises(BackendError, match="leaves out a message of the role 'system'"):
+            ask(server, [SYSTEM, SKILL, PROMPT])
+        assert server.chats == []
+
+
+@pytest.mark.parametrize("scenario", ["empty-500", "html-200", "not-http", "show-bare"])
+def test_a_server_that_does_not_say_its_template_gets_the_messages_as_they_are(scenario):
+    with FakeOllama(scenario=scenario, on="/api/show") as server:
+        assert ask(server, [SYSTEM, SKILL, PROMPT]).content == "Paris."
+        assert len(server.chats[0].json["messages"]) == 3
+
+
+PLANS = [
+    ({"renderer": "olmo3"}, [], [["persona", "skill:writing"]], 2, ""),
+    ({}, [], None, 3, ""),
+    ({"renderer": "olmo3"}, ["--join-messages", "never"], None, 3, ""),
+    ({"system": "Be a pirate."}, ["--no-system"], None, 2, ""),
+    ({"messages": [{"role": "user", "content": "a"}]}, [], None, 3, "messages of its Modelfile"),
+]
+
+
+@pytest.mark.parametrize("shown, flags, groups, parts, said", PLANS)
+def test_the_plan_says_what_would_be_joined(writing, shown, flags, groups, parts, said):
+    with FakeOllama() as server:
+        server.ollama.shown = shown
+        argv = ("hi", "--host", server.url, "--skill", "writing", "--dry-run", *flags)
+        plan = run_ore(*argv, open_backend=lambda *_: OllamaBackend(server.url)).json
+        assert plan["joined"] == groups and len(plan["parts"]) == parts
+        assert said in " ".join(plan["notes"])
+        assert len(sources(run_ore(*argv, open_backend=lambda *_: OllamaBackend(server.url)))) == (
+            2 if "--no-system" in flags else 3
+        )
+        assert server.chats == []
+
+
+@pytest.mark.parametrize(
+    "shown, flags, said",
+    [
+        ({"system": "Be a pirate."}, ["--no-system"], "the system prompt of its Modelfile: 'Be a"),
+        ({"system": "Be a pirate."}, [], ""),
+        ({"system": ["Be"], "messages": "x"}, ["--no-system"], ""),
+        ({"template": "{{ .Prompt }}"}, ["--no-system"], "has no chat template"),
+        ({"template": "{{ .Prompt }}"}, [], "has no place for a message of the role 'system'"),
+    ],
+)
+def test_the_plan_says_what_an_ollama_model_reads_besides_or_not_at_all(shown, flags, said):
+    with FakeOllama() as server:
+        server.ollama.shown = shown
+        argv = ("hi", "--dry-run", *flags)
+        plan = run_ore(*argv, open_backend=lambda *_: OllamaBackend(server.url)).json
+        assert said in " ".join(plan["notes"]) and bool(said) is bool(plan["notes"])
+
+
+def test_a_turn_that_was_joined_says_so(writing):
+    with FakeOllama() as server:
+        server.ollama.shown = {"renderer": "olmo3"}
+        argv = ("hi", "--skill", "writing")
+        done = run_ore(*argv, open_backend=lambda *_: OllamaBackend(server.url))
+        assert "persona and skill:writing" in done.err and done.out == "Paris.\n"
