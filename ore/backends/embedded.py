@@ -15,7 +15,7 @@ from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, 
 from ore.backends.answer import Answer
 from ore.backends.engine import Engine
 from ore.backends.engine_facts import in_force
-from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
     LOADED_WITH,
@@ -124,6 +124,7 @@ class EmbeddedReasoner(StreamingReasoner):
 
     Args:
         model_id: A model's name, or the path of a GGUF file.
+        settings: What a turn needs beyond its messages.
 
     Raises:
         ExtraNotInstalledError: The engine's package is not installed.
@@ -185,7 +186,7 @@ class EmbeddedReasoner(StreamingReasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def reading(self, messages: list[Message]) -> Reading:
-        """Return what the model reads of these messages, counted, without an answer.
+        """Return what the model reads of these ``messages``, counted, without an answer.
 
         Raises:
             UsageError: The messages can't be given to a model.

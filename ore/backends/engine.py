@@ -27,6 +27,7 @@ from ore.errors import (
     IncompleteAnswerError,
 )
 from ore.files.neutral import one_line
+from ore.reasoner.stop import shut, woken_by
 
 WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
@@ -188,7 +189,8 @@ class Engine:
             with self._lock:
                 self._asking += 1
             try:
-                yield connection, opened
+                with woken_by(lambda: shut(opened)):
+                    yield connection, opened
             finally:
                 with self._lock:
                     self._asking -= 1

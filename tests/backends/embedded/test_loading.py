@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends import engine_child
-from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.load_failures import load_error
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
@@ -137,7 +137,7 @@ def test_the_release_is_known_without_an_import():
 @pytest.mark.embedded
 def test_the_release_is_told_without_what_reads_metadata():
     program = (
-        "import sys; from ore.backends.engine_load import engine_version; print(engine_version()); "
+        "import sys; from ore.backends.engine_package import engine_version; print(engine_version()); "
         "sys.exit('importlib.metadata' in sys.modules)"
     )
     done = subprocess.run(
