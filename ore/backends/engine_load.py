@@ -23,7 +23,7 @@ from typing import Any
 from ore.backends import gguf, hardware
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import NO_THREADS, load_error
+from ore.backends.load_failures import NO_THREADS, load_error, signal_name
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
@@ -52,7 +52,8 @@ class EngineProcess:
 
     Args:
         path: The model's file.
-        window: The context window that is wanted, in tokens.
+        window: The context window that is wanted, in tokens, for each of its slots.
+        slots: How many turns it takes at once.
         key: What every request must carry.
         deadline: When the turn that waits for it must be over.
 
@@ -69,14 +70,14 @@ class EngineProcess:
         TimeoutError: The deadline has passed.
     """
 
-    def __init__(self, path: Path, window: int, key: str, deadline: Deadline) -> None:
+    def __init__(self, path: Path, window: int, slots: int, key: str, deadline: Deadline) -> None:
         packages = _check_engine()
         head = gguf.read_head(path)
         window = min(window, longest_window(path, head))
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
         self._path = path
-        self.memory = memory_limit(head, window, size)
+        self.memory = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
         self._folder = _private_folder()
@@ -90,7 +91,8 @@ class EngineProcess:
         asked = {
             "path": os.path.abspath(path),
             "packages": packages,
-            "window": window,
+            "window": window * slots,
+            "slots": slots,
             "key": key,
             **self.computes_with,
             "memory": self.memory,
@@ -119,7 +121,7 @@ class EngineProcess:
             code = self._child.wait(1.0)  # its sockets close a moment before it is gone
             if self._is_ended and code == -signal.SIGKILL:
                 return ""
-            return _signal_name(code) if code < 0 else f"exit code {code}"
+            return signal_name(code) if code < 0 else f"exit code {code}"
         return ""
 
     def log(self) -> str:
@@ -289,9 +291,3 @@ def _private_folder() -> str:
             f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
         ) from exc
     return folder
-
-
-def _signal_name(code: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"
