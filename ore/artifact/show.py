@@ -50,12 +50,17 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         "images": artifact.output.metadata.get("images") or [],
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
+        **{key: provenance[key] for key in _OF_FILES if isinstance(provenance.get(key), dict)},
         "prompt": artifact.input.prompt,
         "answer": artifact.output.content,
     }
 
 
 _KEYS = ("model_digest", "backend", "server_version", "ore_version", "options", "grants", "parent")
+
+
+_OF_FILES = ("run_file", "expectation")
+"""What is only there where a file said what to ask, or what to expect."""
 
 
 def _system_prompt(
@@ -95,9 +100,27 @@ def as_markdown(run: dict[str, Any]) -> str:
         lines.append(f"- Made from the run {_code(run['parent'].get('execution_id'))}")
     if run["continuation"]["requested"]:
         lines.append(f"- Declares a continuation: {_code(run['continuation']['reason'])}")
+    lines += _of_file(run.get("run_file"), run.get("expectation"))
     lines += _system_section(run["system_prompt"])
     lines += _section("Prompt", run["prompt"]) + _section("Answer", run["answer"])
     return "\n".join(lines) + "\n"
+
+
+def _of_file(file: Any, expectation: Any) -> list[str]:
+    """Return the lines of what a file said; what somebody changed is shown as far as it is known."""
+    lines = []
+    if file is not None:
+        values = file.get("values")
+        known = values if isinstance(values, list) else []
+        names = [each.get("name") for each in known if isinstance(each, dict)]
+        with_values = f", with values for {_codes(names)}" if names else ""
+        lines.append(
+            f"- Run file: {_code(file.get('name'))}{_digest(file.get('sha256'))}{with_values}"
+        )
+    if expectation is not None:
+        verdict = "holds" if expectation.get("holds") is True else "does not hold"
+        lines.append(f"- Expectation: {verdict}; {_code(expectation.get('wanted'))}")
+    return lines
 
 
 def _listed(kind: str, entries: list[dict[str, str]]) -> list[str]:

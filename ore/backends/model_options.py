@@ -92,6 +92,19 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     return options
 
 
+def as_pairs(options: Mapping[str, Any]) -> list[str]:
+    """Return options as the command line would have them, so that they are checked as strictly."""
+    pairs = []
+    for key, value in options.items():
+        for item in value if key == "stop" and isinstance(value, list) else [value]:
+            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
+            if key in OPTIONS and not fits:
+                raise UsageError(f"The option '{key}' has a value of another type.")
+            text = str(item).lower() if isinstance(item, bool) else str(item)
+            pairs.append(f"{key}={text}")
+    return pairs
+
+
 def check_ollama(options: Iterable[str]) -> None:
     """Raise ``CapabilityError`` for an option that Ollama does not have; it would be passed over."""
     if "cache_prompt" in options:

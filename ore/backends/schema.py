@@ -38,7 +38,7 @@ def read_schema(text: str) -> dict[str, Any]:
     validation = _validation()
     if text.lstrip().startswith("{"):
         source, data = "--schema", text.encode("utf-8")
-    elif os.path.exists(text) or _is_path(text):
+    elif os.path.exists(text) or is_path(text):
         source, data = text, read_regular(text, MOST_SCHEMA_BYTES)
     else:
         return _parse_fields(text)
@@ -56,6 +56,11 @@ def read_schema(text: str) -> dict[str, Any]:
     return schema
 
 
+def is_path(text: str) -> bool:
+    """Tell whether a text can only be meant as the path of a file."""
+    return text.lower().endswith(".json") or ("/" in text and not re.search(r"[\s,:]", text))
+
+
 def parse_answer(response: Response, judge: Judge) -> Any:
     """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
     if response.metadata.get("done_reason") == "length":
@@ -68,6 +73,12 @@ def parse_answer(response: Response, judge: Judge) -> Any:
     if violation:
         raise _mismatch(violation, response.content)
     return value
+
+
+def judge_of(schema: Mapping[str, Any]) -> Judge:
+    """Return what judges values by a schema that ``read_schema`` has returned; close it."""
+    judge: Judge = _validation().Judge(schema)
+    return judge
 
 
 def as_document(text: str) -> str:
@@ -91,7 +102,7 @@ class SchemaReasoner(Reasoner):
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call of the inner reasoner."""
-        with _validation().Judge(self.schema) as judge:
+        with judge_of(self.schema) as judge:
             response = self.inner.reason(messages)
             if isinstance(response, Response):
                 parse_answer(response, judge)
@@ -100,11 +111,6 @@ class SchemaReasoner(Reasoner):
     def close(self) -> None:
         """Close the inner reasoner."""
         self.inner.close()
-
-
-def _is_path(text: str) -> bool:
-    """Whether a text can only be meant as a file, which is not there."""
-    return text.lower().endswith(".json") or ("/" in text and not re.search(r"[\s,:]", text))
 
 
 def _parse_fields(text: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _dispatch(
         make = open_backend or choice.open_backend
         return make(wanted, os.environ, env_files, console.notice, console.warning)
 
-    if options.verb:
+    if options.verb or options.run_file is not None:
         from ore.cli.verbs import do_verb
 
         do_verb(options, console, connect)

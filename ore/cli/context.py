@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ore.cli.named_files import read_named
 from ore.cli.options import Options
 from ore.errors import ToolFailedError, UsageError
+from ore.files.neutral import one_line
 from ore.gate import Gate
 from ore.skills import (
     build_skill_registry,
@@ -149,14 +150,18 @@ class ContextSource:
             results.append(self._run(tool, decision.args))
 
 
-def parse_arguments(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Return ``KEY=VALUE`` texts as a mapping, each split at its first ``=``."""
+def parse_arguments(
+    pairs: tuple[str, ...], flag: str = "--tool-arg", example: str = "path=notes.txt"
+) -> dict[str, str]:
+    """Return the ``KEY=VALUE`` texts of a flag as a mapping, each split at its first ``=``."""
     arguments: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise UsageError(f"--tool-arg takes KEY=VALUE, as in path=notes.txt, not '{pair}'.")
+            raise UsageError(
+                f"{flag} takes KEY=VALUE, as in {example}, not '{one_line(pair[:60])}'."
+            )
         if key in arguments:
-            raise UsageError(f"--tool-arg gives '{key}' twice: leave one of them out.")
+            raise UsageError(f"{flag} gives '{one_line(key[:60])}' twice: leave one of them out.")
         arguments[key] = value
     return arguments

@@ -117,6 +117,17 @@ FLAGS = {
             choices=("auto", "always", "never"),
         ),
         Flag("--schema SCHEMA", "the answer's shape: fields, JSON Schema, or a file", daily=True),
+        Flag(
+            "--run FILE",
+            "ask what a file says, or a plan: prompt, model, options",
+            dest="run_file",
+        ),
+        Flag(
+            "--set KEY=VALUE",
+            "the text for {{KEY}} in the file of --run",
+            repeats=True,
+            dest="values",
+        ),
         Flag("-n, --no-stdin", "do not read stdin, as in a loop over lines of a file"),
         Flag("--image PATH", "an image (PNG, JPEG, WebP) for the prompt", daily=True, repeats=True),
     ),

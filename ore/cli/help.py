@@ -36,6 +36,8 @@ EXAMPLES = {
     "--think": 'ore --think low "What is 17 times 23?"',
     "--join-messages": 'ore --join-messages always -f notes.txt "What is open?"',
     "--schema": 'ore --schema "name, age int" "Invent a person"',
+    "--run": "ore --run summary.ore --set language=French",
+    "--set": "ore --run summary.ore --set language=French",
     "--no-stdin": 'ore -n "Why is the sky blue?"',
     "--image": 'ore --image cat.png "What is in the picture?"',
     "--file": 'ore -f notes.txt -f plan.txt "What is missing in the plan?"',

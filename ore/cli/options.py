@@ -52,6 +52,8 @@ class Options:
     join_messages: str | None = None
     schema: str | None = None
     no_stdin: bool = False
+    run_file: str | None = None
+    values: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
     keep_alive: str | None = None
     interactive: bool = False
@@ -105,9 +107,11 @@ class Options:
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = cls(**values)
         options._check_values()
-        options._check_pairs()
+        options.check_pairs()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        if options.values and options.run_file is None:
+            raise UsageError("--set needs --run: name the file that has a place for it.")
         if options.route_threshold is not None and not options.route:
             raise UsageError("--route-threshold needs --route: it says when to route.")
         if options.yes and options.delete_session is None:
@@ -131,7 +135,7 @@ class Options:
         """Whether the run is a REPL: asked for, or a session flag without a prompt."""
         if self.interactive or self.conversational:
             return True
-        return self.keeps_session and self.prompt is None
+        return self.keeps_session and self.prompt is None and self.run_file is None
 
     @cached_property
     def keeps_session(self) -> bool:
@@ -198,7 +202,8 @@ class Options:
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
             raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
 
-    def _check_pairs(self) -> None:
+    def check_pairs(self) -> None:
+        """Raise ``UsageError`` where flags were given that don't go together."""
         verb, given = self.verb, self.given
         beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()

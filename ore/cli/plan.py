@@ -50,6 +50,7 @@ def plan_of(
 
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
+    expectation = run.asked.given.expectation if run.asked.given is not None else None
     shown = [asdict(message) for message in messages]
     if run.asked.images:
         shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.asked.images]
@@ -58,9 +59,12 @@ def plan_of(
         "backend": run.backend.name,
         "model_id": run.model_id,
         "options": options_of(run.asked.settings),
+        "persona": run.options.persona,
+        "grants": sorted(set(run.options.grant)),
         "system_from": run.asked.system_from,
         "messages": shown,
         "messages_sha256": messages_digest(messages),
+        **({} if expectation is None else {"expect": dict(expectation.wanted)}),
         **({} if context.decision is None else {"routing": asdict(context.decision)}),
         **_read(messages, reading),
     }

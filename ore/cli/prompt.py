@@ -28,6 +28,7 @@ from ore.types import ExecutionArtifact
 
 if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
     from ore.cli.chain import Link
+    from ore.rows.given import Given
 
 PATIENCE = 2.0
 """Seconds without a byte on stdin after which ORE says that it is reading it."""
@@ -57,12 +58,13 @@ class Asked:
         model: The model that was named, or None for the default one.
         link: The artifact whose prompt is asked, or whose answer is gone on from, or None.
         system_prompt: None is Aya's, ``""`` is none at all.
-        system_from: What chose it: a flag, ``ORE_SYSTEM``, ``session:NAME`` for how that was begun, or
-            ``default``.
+        system_from: What chose it: a flag (``--run`` for what its file says), ``ORE_SYSTEM``,
+            ``session:NAME`` for how that was begun, or ``default``.
         speaker: Whose answers they are, as their label says: the persona's name, or ``answer`` where
             the system prompt is none or has no name.
         settings: What the flags ask of the model.
         images: The bytes of the images that belong to the prompt.
+        given: What a run file or a plan has given, or None.
     """
 
     prompt: str | None
@@ -75,6 +77,7 @@ class Asked:
     speaker: str = AYA
     settings: Settings = field(default_factory=Settings)
     images: tuple[bytes, ...] = ()
+    given: Given | None = None
 
     @property
     def after(self) -> ExecutionArtifact | None:
@@ -82,12 +85,13 @@ class Asked:
         return self.link.after if self.link is not None else None
 
 
-def read_asked(options: Options, console: Console) -> Asked:
-    """Return what argv, stdin or an artifact ask, with all that the flags add to it."""
-    shaped = with_default_system(options, os.environ)
+def read_asked(options: Options, console: Console, given: Given | None = None) -> Asked:
+    """Return what argv, stdin, an artifact or a file asks, with all that the flags add to it."""
+    is_planned = given is not None and given.planned is not None
+    shaped = options if is_planned else with_default_system(options, os.environ)
     system_from = options.system_flag or ("default" if shaped is options else DEFAULT_SYSTEM)
     try:
-        system_prompt = _system_prompt(shaped)
+        system_prompt = _system_prompt(shaped, given)
     except OreError as exc:
         if system_from != DEFAULT_SYSTEM:
             raise
@@ -104,6 +108,11 @@ def read_asked(options: Options, console: Console) -> Asked:
         asked = Asked(prompt, prompt, model=link.rerun.model, link=link)
     else:
         asked = replace(_from_user(options, console), link=link)
+    if given is not None:
+        came_from = given.source if asked.prompt == given.prompt else asked.source
+        asked = replace(asked, typed=given.typed, source=came_from, given=given)
+        system_from = "--run" if given.says_system else system_from
+        given.check_system(system_prompt)
     return replace(
         asked,
         system_prompt=system_prompt,
@@ -114,7 +123,9 @@ def read_asked(options: Options, console: Console) -> Asked:
     )
 
 
-def _system_prompt(options: Options) -> str | None:
+def _system_prompt(options: Options, given: Given | None) -> str | None:
+    if given is not None and given.planned is not None:
+        return given.planned.system
     if options.no_system:
         return ""
     text = options.system
@@ -162,11 +173,10 @@ def read_prompt(
     where it is no artifact. ``notice`` is told, from another thread, when nothing has come for
     ``PATIENCE`` seconds; and how much a stdin that others read too has added to the prompt.
     """
-    prompt, piped, is_own = options.prompt, None, True
-    is_prompt = not options.no_stdin and options.after != "-"
-    if stdin is not None and is_prompt and is_readable(stdin):
-        is_own = prompt is None or _is_own(stdin)
-        piped = _read_all(stdin, notice)
+    prompt = options.prompt
+    read = stdin_of(options, stdin)
+    is_own = prompt is None or read is None or _is_own(read)
+    piped = None if read is None else read_all(read, notice)
     if piped is not None and piped.strip():
         if not is_own:
             size = len(piped.encode())
@@ -184,6 +194,13 @@ def read_prompt(
     if piped is None:
         raise UsageError('There is no prompt: write one, as in ore "Why is the sky blue?".')
     raise UsageError("There is no prompt: write one; stdin is empty.")
+
+
+def stdin_of(options: Options, stdin: io.BufferedIOBase | None) -> io.BufferedIOBase | None:
+    """Return stdin where it may have a part of the prompt: it ``is_readable``, and no artifact."""
+    if stdin is None or options.no_stdin or options.after == "-" or not is_readable(stdin):
+        return None
+    return stdin
 
 
 def is_readable(stdin: io.BufferedIOBase) -> bool:
@@ -222,7 +239,8 @@ def _is_read_by(process: int, pipe: os.stat_result) -> bool:
     return False
 
 
-def _read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
+def read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
+    """Return stdin to its end as text; ``notice`` is told as in ``read_prompt``."""
     text = "ore is reading stdin; to ask without it, add -n or </dev/null."
     timer = threading.Timer(PATIENCE, notice, (text,))
     timer.daemon = True

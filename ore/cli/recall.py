@@ -22,7 +22,7 @@ from ore.artifact.sources import (
     sources_of,
 )
 from ore.backends import Settings
-from ore.backends.model_options import OPTIONS, parse_keep_alive, parse_options
+from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
 from ore.cli.personas import load_persona
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
@@ -127,7 +127,7 @@ def recorded_settings(
         raise ArtifactError("its option 'format' is not a JSON Schema")
     named = {key: value for key, value in recorded.items() if key not in ("think", "format")}
     try:
-        options = parse_options(_pairs(named))
+        options = parse_options(as_pairs(named))
     except UsageError as exc:
         raise ArtifactError(f"its options can't be used: {exc}") from exc
     keep_alive = _recorded_keep_alive(artifact)
@@ -197,16 +197,3 @@ def _recorded_system_prompt(
             raise ArtifactError(f"{exc} Else {_KEEP_TEXT}.") from exc
         notice(f"The persona {one_line(persona)} is not here: its text is that of the artifact.")
         return PERSONA, kept
-
-
-def _pairs(options: dict[str, Any]) -> list[str]:
-    """Return options as the command line would have them, so that they are checked as strictly."""
-    pairs = []
-    for key, value in options.items():
-        for item in value if key == "stop" and isinstance(value, list) else [value]:
-            fits = isinstance(item, (str, int, float)) and isinstance(item, str) == (key == "stop")
-            if key in OPTIONS and not fits:
-                raise UsageError(f"The option '{key}' has a value of another type.")
-            text = str(item).lower() if isinstance(item, bool) else str(item)
-            pairs.append(f"{key}={text}")
-    return pairs

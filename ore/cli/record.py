@@ -83,6 +83,8 @@ def artifact_of(
         earlier: How many messages of the session were sent with the turn.
         told: What was ``in_force``.
     """
+    given = run.asked.given
+    kept = {} if given is None else {"run_file": given.kept(is_full=run.options.artifact_full)}
     turn = TurnFacts(
         context.prompt,
         messages_of_turn(run, context, earlier),
@@ -91,6 +93,7 @@ def artifact_of(
         skills=context.skills,
         mode=SINGLE_TURN if run.conversation.session is None else CONVERSATIONAL,
         parent=run.asked.link.parent if run.asked.link else run.conversation.parent(),
+        more=kept,
     )
     return provenance.artifact_of(made_with(run), turn, response)
 

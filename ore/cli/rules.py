@@ -23,7 +23,12 @@ OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", 
 ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff")
 """The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
 
-NAMES = {"prompt": "a prompt", "continue_last": "--continue"}
+NAMES = {
+    "prompt": "a prompt",
+    "continue_last": "--continue",
+    "run_file": "--run",
+    "values": "--set",
+}
 """How a field is written, where it is not its own name with dashes."""
 
 REPL = "a REPL (-i, -c, or a session flag without a prompt)"
@@ -48,6 +53,7 @@ NOT_WITH = {
         *("--file", "--tool", "--route", "--skill"),
     ),
     "--after": ("--artifact-in", REPL),
+    "--run": ("a prompt", "--artifact-in", REPL),
     "--continuation": (REPL,),
     "--artifact-out": ("--stream", REPL),
     "--artifact-hashes-only": ("--artifact-text", "--artifact-full"),

@@ -20,9 +20,11 @@ from ore.cli.terminal.console import Console
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OutputError
 from ore.reasoner import Reasoner
+from ore.types import Session
 
 if TYPE_CHECKING:  # a run that is not logged does not load it
     from ore.artifact.log import RunLog
+    from ore.rows.given import Given
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,12 @@ class Run:
 
 
 @contextmanager
-def open_run(options: Options, console: Console, connect: Callable[..., Backend]) -> Iterator[Run]:
+def open_run(
+    options: Options,
+    console: Console,
+    connect: Callable[..., Backend],
+    given: Given | None = None,
+) -> Iterator[Run]:
     """Check everything that needs no model, then open the backend, and yield the run."""
     on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     streams = _streams(options, console)
@@ -62,8 +69,9 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
         from ore.cli.runlog import run_log, with_last
 
         options, log = with_last(options, os.environ), run_log(options, os.environ)
-    asked = read_asked(options, console)
-    options = with_default_system(options, os.environ)
+    asked = read_asked(options, console, given)
+    if given is None or given.planned is None:
+        options = with_default_system(options, os.environ)
     console.answers_as(asked.speaker)
     _check_output(options, console, log)
     source = ContextSource(options, console.notice)
@@ -73,9 +81,7 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
 
             options, asked = beginning.as_begun(options, asked, conversation, console.notice)
             console.answers_as(asked.speaker)
-        first = None
-        if asked.prompt is not None and not options.is_repl:
-            first = source.gather(asked.prompt, asked.typed)
+        first = _first(options, asked, source, conversation)
         backend = _backend(asked, options, connect)
         model_id, pin = _model(asked, backend, os.environ)
         if pin is not None:
@@ -106,6 +112,29 @@ def open_run(options: Options, console: Console, connect: Callable[..., Backend]
                 engine=engine,
                 pin=pin,
             )
+
+
+def _first(
+    options: Options, asked: Asked, source: ContextSource, conversation: Conversation
+) -> Context | None:
+    """Return the context of the single turn, None in a REPL.
+
+    That of a turn that was planned is as it was then, with its conversation, in memory only.
+    """
+    planned = asked.given.planned if asked.given is not None else None
+    if planned is None:
+        has_turn = asked.prompt is not None and not options.is_repl
+        return source.gather(asked.prompt or "", asked.typed) if has_turn else None
+    if planned.session:
+        conversation.session = Session(list(planned.session))
+        conversation.source = planned.session_source
+    return Context(
+        planned.prompt,
+        skill_context=planned.skill_context or None,
+        tool_results=planned.tool_results or None,
+        decision=planned.decision,
+        skills=planned.skills or None,
+    )
 
 
 def _persona(options: Options, chosen_by: str) -> str:
@@ -172,6 +201,8 @@ def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -
     reasoner = backend.reasoner(model_id, asked.settings)
     if options.join_messages == "always":
         reasoner = JoiningReasoner(reasoner)
-    if asked.settings.format is None:
-        return reasoner
-    return SchemaReasoner(reasoner, asked.settings.format)
+    if asked.settings.format is not None:
+        reasoner = SchemaReasoner(reasoner, asked.settings.format)
+    if asked.given is not None and asked.given.expectation is not None:
+        reasoner = asked.given.expectation.around(reasoner)
+    return reasoner

@@ -31,7 +31,7 @@ from ore.types import Response
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
-SHOWN_APART = ("format", "joined", "notes", "thinking")
+SHOWN_APART = ("expectation", "format", "joined", "notes", "thinking")
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
 TOO_OFTEN, RECENT = 10, 100
@@ -50,8 +50,8 @@ class Turn:
     not_kept: OreError | None
 
 
-def answer_once(run: Run, context: Context) -> None:
-    """Take the single turn, or with ``--dry-run`` show what it would send.
+def answer_once(run: Run, context: Context) -> Response | None:
+    """Take the single turn and return its answer, or with ``--dry-run`` show what it would send.
 
     Raises:
         OreError: The turn failed, or was answered and can't be shown or kept.
@@ -61,7 +61,7 @@ def answer_once(run: Run, context: Context) -> None:
         from ore.cli.plan import show_plan
 
         show_plan(run, context)
-        return
+        return None
     before = run.conversation.length
     try:
         turn = take_turn(run, context)
@@ -73,6 +73,7 @@ def answer_once(run: Run, context: Context) -> None:
         raise CheckFailedError(
             f"The answer has no fenced code block: it is\n{turn.response.content}"
         )
+    return turn.response
 
 
 def take_turn(run: Run, context: Context) -> Turn:

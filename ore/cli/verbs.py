@@ -23,6 +23,7 @@ DOES = {
     "--verify": "checks:verify",
     "--diff": "checks:diff",
     "--replay": "replay:replay",
+    "--run": "run_files:run_file",
 }
 """The function that does a verb, by its module in this room.
 
@@ -31,7 +32,7 @@ It is given the options, the console, and what makes a backend of options.
 
 
 def do_verb(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
-    """Do what the one verb of the command line asks for."""
+    """Do what the one verb of the command line asks for, or take the turn that a file says."""
     options = with_last(options, os.environ)
-    module, _, name = DOES[str(options.verb)].partition(":")
+    module, _, name = DOES[options.verb or "--run"].partition(":")
     getattr(import_module(f"ore.cli.{module}"), name)(options, console, connect)

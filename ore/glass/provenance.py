@@ -112,6 +112,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         continuation_reason=made.continuation,
         mode=turn.mode,
     )
+    verdict = response.metadata.get("expectation")
     full = {"messages": [asdict(each) for each in messages]} if made.is_full else {}
     provenance = {
         **(made.known or known_of(made.backend, made.settings, made.model_id)),
@@ -128,6 +129,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         **full,
         "sources": _source_digests(messages),
         "parent": turn.parent,
+        **({} if verdict is None else {"expectation": exact(verdict)}),
         **turn.more,
     }
     return _sealed(replace(artifact, provenance=provenance))

@@ -33,6 +33,13 @@ class Template:
     parts: tuple[str, ...]
     names: tuple[str, ...]
 
+    def stripped(self) -> Template:
+        """Return it without white space at both ends; that of values stays."""
+        first, *rest = self.parts
+        if not rest:
+            return Template((first.strip(),), ())
+        return Template((first.lstrip(), *rest[:-1], rest[-1].rstrip()), self.names)
+
     def missing(self, given: Iterable[str]) -> list[str]:
         """Return the names that nothing is ``given`` for."""
         there = set(given)

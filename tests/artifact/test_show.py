@@ -103,6 +103,17 @@ def test_the_newest_run_of_the_log(ore, folder):
     assert "## Prompt\n\n```\nhi\n```" in ore("--show", "--last", "--runs", "runs").out
 
 
+def test_a_run_file_and_what_it_expected(ore, folder):
+    (folder / "f.ore").write_text("---\nexpect: {contains: Rome}\n---\nGreet {{name}}.")
+    assert ore("--run", "f.ore", "--set", "name=Bo", "--artifact-out", "a.json").code == 3
+    page = ore("--show", "a.json").out
+    assert "\n- Run file: `f.ore`, SHA-256 `" in page and "with values for `name`\n" in page
+    assert "\n- Expectation: does not hold; `{'contains': ['Rome']}`\n" in page
+    odd = {"run_file": {"values": 1}, "expectation": {"holds": 1}}
+    rewrite(folder / "a.json", lambda document: document["provenance"].update(odd))
+    assert "does not hold" in ore("--show", "a.json").out
+
+
 @pytest.mark.parametrize("bad", ["missing.json", ".", "no.json"])
 def test_what_cannot_be_read_is_1(ore, folder, bad):
     (folder / "no.json").write_text("{}")

@@ -76,6 +76,9 @@ TABLE = [
     Row('hi --schema {"type":"string"}', 1, extra="jsonschema"),
     Row("hi --image cat.png", 1),
     Row("hi --no-stdin", 1),
+    Row("--run city.ore --set country=France", 1),
+    Row("--run city.ore", 0),
+    Row("--run city.ore --set country=France --dry-run", 0),
     Row("hi --extract", 1),
     Row("hi --keep-alive 5m", 1),
     Row("hi --file note.txt", 1),
@@ -143,6 +146,7 @@ def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "cat.png").write_bytes(PNG)
     (folder / "note.txt").write_text("a note")
+    (folder / "city.ore").write_text("---\nexpect: {equals: Rome}\n---\nCapital of {{country}}?")
     skills = folder / "home/.ore/skills"
     write_skill(skills, "writing", "name: writing\ndescription: d", "Be brief.")
     with FakeOllama(reply='"Paris."') as fake, pytest.MonkeyPatch.context() as patch:

@@ -15,7 +15,7 @@ from tests.support.harness import ScriptedBackend, run_ore
 from tests.support.runs import record, sha256
 
 KEYS = (
-    "plan_version backend model_id options system_from messages messages_sha256 exact tokens "
+    "plan_version backend model_id options persona grants system_from messages messages_sha256 exact tokens "
     "tokens_least tokens_most parts window fits left answer_limit joined rendered rendered_sha256 "
     "not_rendered notes"
 ).split()

@@ -1,0 +1,149 @@
+"""``--run FILE``: a turn that a file says, or a plan has planned; flags win over what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ore.backends import Backend
+from ore.backends.choice import ON_THIS_MACHINE
+from ore.backends.model_options import as_pairs
+from ore.cli.context import parse_arguments
+from ore.cli.options import Options
+from ore.cli.prompt import read_all, stdin_of
+from ore.cli.runs import open_run
+from ore.cli.terminal.console import Console
+from ore.cli.turn import answer_once
+from ore.errors import UsageError
+from ore.files import read_regular
+from ore.files.neutral import one_line
+from ore.rows.expectations import Expectation, parse_expectation, require
+from ore.rows.given import Given, fill
+from ore.rows.planned import MOST_BYTES, Plan, parse_plan
+from ore.rows.run_file import STDIN, RunFile, is_plan, parse_run_file
+
+THINK = {True: "on", False: "off"}
+SHAPED = ("system", "no_system", "persona", "file", "tool", "route", "skill", "image", "after")
+"""The fields that change the messages of a turn, which a plan has already."""
+
+
+def run_file(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Take the turn that the file at ``options.run_file`` says.
+
+    Raises:
+        CheckFailedError: It was answered, shown and kept, and the answer is not what was expected.
+        OreError: As for any turn.
+    """
+    path = str(options.run_file)
+    data = read_regular(path, MOST_BYTES)
+    if is_plan(data, path):
+        options, given = _planned(options, parse_plan(data, path), path)
+    else:
+        file = parse_run_file(data, path)
+        merged = with_file(options, file)
+        given = fill(file, _values(options, file, console), expected(file))
+        given = replace(given, says_system=merged.system_flag != options.system_flag)
+        has_stdin = STDIN in given.values
+        options = replace(merged, prompt=given.prompt, no_stdin=merged.no_stdin or has_stdin)
+    with open_run(options, console, connect, given) as run:
+        assert run.first is not None  # there is a prompt, and no REPL
+        response = answer_once(run, run.first)
+    if response is not None:
+        require(response)
+
+
+def with_file(options: Options, file: RunFile) -> Options:
+    """Return ``options`` with what ``file`` says and no flag does, and without ``--run``.
+
+    Files add up; each of the model's options is taken from the file where no flag sets it.
+
+    Raises:
+        UsageError: The file and the flags don't go together.
+    """
+    changed: dict[str, Any] = {"run_file": None, "values": ()}
+    for name in ("model", "skill", "schema", "think"):
+        if getattr(options, name) is None:
+            changed[name] = getattr(file, name)
+    if options.system_flag is None:
+        changed |= {"persona": file.persona, "no_system": file.system == ""}
+        changed["system"] = file.system or None
+    set_here = {pair.partition("=")[0] for pair in options.option}
+    kept = [pair for pair in file.options if pair.partition("=")[0] not in set_here]
+    changed |= {"option": (*kept, *options.option), "file": (*file.files, *options.file)}
+    merged = replace(options, **changed, prompt="")
+    try:
+        merged.check_pairs()
+    except UsageError as exc:
+        raise UsageError(f"With what {file.shown} says, {exc}") from exc
+    return merged
+
+
+def expected(file: RunFile) -> Expectation | None:
+    """Return what a run file expects of answers; its schema's path is the file's own."""
+    return parse_expectation(file.expect, file.shown) if file.expect else None
+
+
+def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]:
+    """Return the text for each place of the prompt; stdin is read where it has one.
+
+    Raises:
+        UsageError: A place has no value, or a value no place.
+    """
+    values = parse_arguments(options.values, "--set", "city=Rome")
+    if STDIN in values:
+        raise UsageError(f"--set {STDIN}=… can't be: {{{{{STDIN}}}}} is what is piped in.")
+    file.check_values(values, stdin=True)
+    if STDIN not in file.template.names:
+        return values
+    stdin = stdin_of(options, console.stdin)
+    piped = "" if stdin is None else read_all(stdin, console.notice)
+    if not piped.strip():
+        file.check_values(values, stdin=False)
+    return values | {STDIN: piped}
+
+
+def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
+    shown, turn = one_line(path), plan.turn
+    if options.values:
+        raise UsageError(f"--set has no place in {shown}: a plan is a prompt with its values.")
+    changes = [f"--{name.replace('_', '-')}" for name in SHAPED if getattr(options, name)]
+    if options.keeps_session:
+        changes.append("a session flag")
+    if changes:
+        raise UsageError(
+            f"{changes[0]} can't change the plan {shown}, which has its messages: leave it out, or "
+            f"plan anew."
+        )
+    changed: dict[str, Any] = {"run_file": None, "prompt": turn.prompt, "no_stdin": True}
+    changed |= {"persona": plan.persona, "grant": plan.grants or options.grant}
+    changed |= {"system": turn.system} if turn.is_own_system else {"no_system": not turn.system}
+    if options.model is None:
+        changed["model"] = plan.model_id
+        chosen = options.backend or os.environ.get("ORE_BACKEND") or options.host
+        if not chosen and plan.backend in ON_THIS_MACHINE:
+            changed["backend"] = plan.backend
+        if not chosen and plan.backend == "openai":
+            raise UsageError(
+                f"{shown} was planned for the model {one_line(plan.model_id)} of an openai server: "
+                f"say --backend openai, or name a model with --model."
+            )
+    recorded = dict(plan.options)
+    think, schema = recorded.pop("think", None), recorded.pop("format", None)
+    if options.think is None and think is not None:
+        changed["think"] = THINK.get(think, think) if isinstance(think, bool) else str(think)
+    if options.schema is None and schema is not None:
+        changed["schema"] = json.dumps(schema)
+    changed["option"] = (*_left(recorded, options), *options.option)
+    merged = replace(options, **changed)
+    expectation = parse_expectation(plan.expect, shown) if plan.expect else None
+    given = Given(path, plan.sha256, turn.prompt, turn.prompt, {}, expectation, turn, True)
+    return merged, given
+
+
+def _left(recorded: Mapping[str, Any], options: Options) -> list[str]:
+    """Return the model's options of a plan that no flag sets."""
+    set_here = {pair.partition("=")[0] for pair in options.option}
+    return as_pairs({key: value for key, value in recorded.items() if key not in set_here})

@@ -1,0 +1,192 @@
+"""A plan that ``--dry-run`` has written, read back to be taken as a turn.
+
+Its messages are sent as they are there: no file, tool, skill or persona is read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ore.artifact.canonical import digest
+from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session
+from ore.errors import ArtifactError
+from ore.files.neutral import one_line
+from ore.types import Message, RoutingDecision, ToolResult, strictjson
+
+PLAN_VERSION = "ore.plan.v1"
+MOST_BYTES = 64 << 20
+"""The most bytes of a plan, which holds its prompt twice where it is rendered."""
+
+_THINK = ("None", "True", "False", "low", "medium", "high")
+_SYSTEM, _SKILL, _TOOLS = (PERSONA, SYSTEM), "skill:", ("tool:", "file:")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A turn that is to be taken as it was planned.
+
+    Attributes:
+        prompt: The user's text.
+        source: Where it came from.
+        system: The system prompt, ``""`` for none.
+        is_own_system: Whether that is a text of the user's own, and no persona's.
+        skill_context: The texts of the skills.
+        skills: Their names.
+        tool_results: What tools returned, and the texts of files.
+        session: The messages of the conversation before it.
+        session_source: The name of that conversation, or None.
+        decision: What the router chose, or None.
+    """
+
+    prompt: str
+    source: str
+    system: str
+    is_own_system: bool
+    skill_context: list[str]
+    skills: list[str]
+    tool_results: list[ToolResult]
+    session: list[Message]
+    session_source: str | None
+    decision: RoutingDecision | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a plan says.
+
+    Attributes:
+        sha256: Of its bytes.
+        backend, model_id: Where it was made, and for which model.
+        options: The model's options, with ``think`` and ``format``.
+        persona: The name of the persona, or None.
+        grants: The permissions that were granted.
+        expect: What is expected of the answer, by kind.
+        turn: The turn itself.
+    """
+
+    sha256: str
+    backend: str
+    model_id: str
+    options: dict[str, Any]
+    persona: str | None
+    grants: tuple[str, ...]
+    expect: dict[str, Any]
+    turn: Planned
+
+
+def parse_plan(data: bytes, path: str) -> Plan:
+    """Return the plan that ``data`` is; ``path`` is where it was read.
+
+    Raises:
+        ArtifactError: It is not a plan of this version, was changed, or its turn needs what a plan
+            does not hold.
+    """
+    shown = one_line(path)
+    try:
+        plan = strictjson.parse(data, limit=MOST_BYTES)
+        if not isinstance(plan, dict) or plan.get("plan_version") != PLAN_VERSION:
+            raise ValueError(f"it is not a plan of the version {PLAN_VERSION}")
+        _require(plan, str, "backend", "model_id", "messages_sha256")
+        _require(plan, dict, "options")
+        _require({"expect": {}, "grants": [], **plan}, dict, "expect")
+        if not _are_texts(plan.get("grants", [])) or not _is_text_or_none(plan.get("persona")):
+            raise ValueError("its grants are no list of texts, or its persona is no text")
+        think, schema = plan["options"].get("think"), plan["options"].get("format", {})
+        if not isinstance(schema, dict) or str(think) not in _THINK:
+            raise ValueError("its options have a think or a format that ORE does not have")
+        turn = _turn(_messages(plan), plan.get("routing"))
+    except ValueError as exc:
+        raise ArtifactError(
+            f"{shown} can't be run as a plan: {exc}. Write one with --dry-run > {shown}."
+        ) from exc
+    return Plan(
+        hashlib.sha256(data).hexdigest(),
+        plan["backend"],
+        plan["model_id"],
+        plan["options"],
+        plan.get("persona"),
+        tuple(plan.get("grants", [])),
+        plan.get("expect", {}),
+        turn,
+    )
+
+
+def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    messages = plan.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("it has no list of messages")
+    for each in messages:
+        if not isinstance(each, dict):
+            raise ValueError("its messages are no objects")
+        _require(each, str, "role", "content", "source")
+        if "images" in each:
+            raise ValueError("its turn has images, of which it has the hashes only")
+        if each["source"].startswith(ANSWER_OF):
+            raise ValueError("its turn goes on from an artifact: use --after again instead")
+    sent = [{"role": each["role"], "content": each["content"]} for each in messages]
+    if digest(sent) != plan["messages_sha256"]:
+        raise ValueError("its messages are not those that it was written with")
+    return messages
+
+
+def _turn(messages: list[dict[str, str]], routing: Any) -> Planned:
+    *before, last = messages
+    system = before.pop(0) if before and before[0]["source"] in _SYSTEM else None
+    skills = _taken(before, (_SKILL,), "system")
+    results = _taken(before, _TOOLS, "user")
+    if not all(is_of_session(each["source"]) for each in before) or last["role"] != "user":
+        raise ValueError("its messages are in no order that a turn has")
+    name = before[0]["source"].rpartition("#")[0].partition(":")[2] if before else ""
+    return Planned(
+        prompt=last["content"],
+        source=last["source"],
+        system=system["content"] if system else "",
+        is_own_system=system is not None and system["source"] == SYSTEM,
+        skill_context=[each["content"] for each in skills],
+        skills=[each["source"].removeprefix(_SKILL) for each in skills],
+        tool_results=[_result(each["content"]) for each in results],
+        session=[Message(each["role"], each["content"]) for each in before],
+        session_source=name or None,
+        decision=_decision(routing),
+    )
+
+
+def _taken(messages: list[dict[str, str]], kinds: tuple[str, ...], role: str) -> list[Any]:
+    """Take from the beginning of ``messages`` those of some kinds."""
+    found = []
+    while messages and messages[0]["source"].startswith(kinds) and messages[0]["role"] == role:
+        found.append(messages.pop(0))
+    return found
+
+
+def _result(content: str) -> ToolResult:
+    head, separator, output = content.partition("]\n")
+    if not separator or not head.startswith("[Tool:"):
+        raise ValueError("what a tool returned does not begin with its name")
+    return ToolResult(head.removeprefix("[Tool:"), output, "ok")
+
+
+def _decision(routing: Any) -> RoutingDecision | None:
+    try:
+        return None if routing is None else RoutingDecision(**routing)
+    except TypeError as exc:
+        raise ValueError("its routing is no decision of a router") from exc
+
+
+def _require(found: Mapping[str, Any], kind: type, *keys: str) -> None:
+    for key in keys:
+        if not isinstance(found.get(key), kind):
+            what = "text" if kind is str else "an object"
+            raise ValueError(f"its {key} is not {what}: {json.dumps(found.get(key))[:40]}")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, str)

@@ -1,0 +1,272 @@
+"""A prompt in a file: what is asked of which model, above the text with its places for values.
+
+The file says what a command line could, and no more: no key of it reaches a server, runs a program or
+writes a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ore.backends.schema import is_path
+from ore.errors import UsageError
+from ore.files import decode_text
+from ore.files.neutral import one_line
+from ore.files.spelling import nearest
+from ore.rows.placeholders import Template, parse_template, quoted
+from ore.skills.frontmatter import parse, split
+
+MOST_BYTES = 16 << 20
+"""The most bytes of a run file."""
+STDIN = "stdin"
+"""The name of what is piped in."""
+
+KEYS = ("model", "options", "system", "persona", "skill", "files", "schema", "think", "expect")
+"""What may stand above the prompt."""
+
+_PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
+_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
+_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
+_THINK = ("on", "off", "low", "medium", "high")
+_QUOTES = "put it in quotes"
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """What a run file says. What it leaves out is None or empty: the usual holds.
+
+    Attributes:
+        path: Where it was read from.
+        sha256: Of its bytes.
+        template: The prompt.
+        model: A model's name, with ``@sha256:`` where it is pinned, or the path of a GGUF file.
+        options: The model's options as ``KEY=VALUE``.
+        system: The text of the system prompt, ``""`` for none, or ``@`` and the path of its file.
+        persona, skill: Their names.
+        files: Paths of files and folders.
+        schema: A JSON Schema, its short form, or the path of a file that holds one.
+        think: ``on``, ``off``, ``low``, ``medium`` or ``high``.
+        expect: What is expected of the answer, as it is written there.
+    """
+
+    path: str
+    sha256: str
+    template: Template
+    model: str | None = None
+    options: tuple[str, ...] = ()
+    system: str | None = None
+    persona: str | None = None
+    skill: str | None = None
+    files: tuple[str, ...] = ()
+    schema: str | None = None
+    think: str | None = None
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """Its path, for a sentence."""
+        return one_line(self.path)
+
+    def check_values(self, given: Mapping[str, Any], *, stdin: bool) -> None:
+        """Raise where not every place has a value, or not every value a place.
+
+        Args:
+            given: The values that were named one by one.
+            stdin: Whether something is piped in; it needs no place.
+
+        Raises:
+            UsageError: All names that are at fault stand in it.
+        """
+        there = [*given, *([STDIN] if stdin else [])]
+        missing, unused = self.template.missing(there), self.template.unused(given)
+        problems = [f"no value for {quoted(missing)}"] if missing else []
+        problems += [f"no place for {quoted(unused)}"] if unused else []
+        if problems:
+            named = [name for name in missing if name != STDIN]
+            advice = f"give --set '{one_line(named[0])}=VALUE'" if named else ""
+            if STDIN in missing:
+                advice = ", and ".join([*([advice] if advice else []), "pipe a text in"])
+            if not advice:
+                names = [name for name in self.template.names if name != STDIN]
+                advice = f"its places are {quoted(names)}" if names else "it has none"
+            raise UsageError(f"{self.shown} has {' and '.join(problems)}: {advice}.")
+
+
+def is_plan(data: bytes, path: str) -> bool:
+    """Return whether bytes are to be a plan, and no prompt: JSON by name, or as ``--dry-run`` begins it."""
+    return path.lower().endswith(".json") or _PLAN.match(data) is not None
+
+
+def parse_run_file(data: bytes, path: str) -> RunFile:
+    """Return what a run file says; its relative paths become those from the current folder.
+
+    Args:
+        data: Its bytes.
+        path: Where they were read.
+
+    Raises:
+        FileAccessError: It is not text.
+        UsageError: It is not a run file: the sentence says what is wrong, and where.
+    """
+    shown = one_line(path)
+    decode_text(data, shown, path)  # before anything else is said of what is not text
+    begun = _SHEBANG.match(data)
+    body, keys = data[begun.end() :] if begun else data, dict[Any, Any]()
+    try:
+        if _OPENING.match(body):
+            head, body = split(body)
+            above = "\n" if begun else ""  # so that an error names the line of the file
+            keys, _ = parse(above + head.decode("utf-8").replace("\r\n", "\n"))
+    except ValueError as exc:
+        raise UsageError(f"{shown} can't be run: {exc}.") from exc
+    text = body.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
+    line = 1 + data[: len(data) - len(body)].count(b"\n")
+    template = parse_template(text, shown, line).stripped()
+    if not template.names and not template.parts[0]:
+        raise UsageError(f"{shown} has no prompt: write it below the line '---'.")
+    file = RunFile(path, hashlib.sha256(data).hexdigest(), template)
+    return replace(file, **_read_keys(keys, file))
+
+
+def _read_keys(keys: dict[Any, Any], file: RunFile) -> dict[str, Any]:
+    unknown = [str(key) for key in keys if key not in KEYS]
+    if unknown:
+        near = nearest(unknown[0], KEYS)
+        hint = f" (is {near} meant?)" if near else ""
+        raise UsageError(
+            f"{file.shown} has keys that no run file has, {quoted(unknown)}{hint}: there are "
+            f"{', '.join(KEYS)}."
+        )
+    if "system" in keys and "persona" in keys:
+        raise UsageError(f"{file.shown} has both system and persona: leave one of them out.")
+    found: dict[str, Any] = {}
+    for key, value in keys.items():
+        try:
+            found[key] = _READ.get(key, _text)(value, os.path.dirname(file.path))
+        except ValueError as exc:
+            raise UsageError(f"The key '{key}' of {file.shown} {exc}.") from exc
+    return found
+
+
+def _text(value: Any, _: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"needs a text, not {_named(value)}")
+    _refuse_places(value)
+    return value
+
+
+def _model(value: Any, folder: str) -> str:
+    """A relative path of a GGUF file is the run file's own; anything else is a name."""
+    name = _text(value, folder)
+    file = name.partition("@sha256")[0]
+    beside = os.path.join(folder, os.path.expanduser(file))
+    is_path = file.lower().endswith(".gguf") and os.path.isfile(beside)
+    return name.replace(file, beside, 1) if is_path else name
+
+
+def _system(value: Any, folder: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"needs a text, not {_named(value)}")
+    if value.startswith("@"):
+        return "@" + _beside(_text(value[1:], folder), folder)
+    try:
+        template = parse_template(value)
+    except UsageError as exc:
+        raise ValueError("has two braces that begin no placeholder: write \\{{ for them") from exc
+    _refuse_names(template.names)
+    return template.fill({}).strip()
+
+
+def _files(value: Any, folder: str) -> tuple[str, ...]:
+    return tuple(_beside(_text(each, folder), folder) for each in _list(value))
+
+
+def _options(value: Any, _: str) -> tuple[str, ...]:
+    """Return options as the command line has them, which reads them and says what is wrong."""
+    if not isinstance(value, dict):
+        raise ValueError("needs lines of 'NAME: VALUE', as in temperature: 0")
+    pairs = []
+    for key, given in value.items():
+        for each in _list(given):
+            if not isinstance(each, (str, int, float)):
+                raise ValueError(f"has {_named(each)} for '{str(key)[:40]}'")
+            pairs.append(f"{key}={str(each).lower() if isinstance(each, bool) else each}")
+    return tuple(pairs)
+
+
+def _schema(value: Any, folder: str) -> str:
+    if isinstance(value, dict):
+        try:
+            return json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as exc:
+            raise ValueError(f"is not JSON: {exc}") from exc
+    text = value if isinstance(value, str) and value[:1] == "{" else _text(value, folder)
+    beside = _beside(text, folder)
+    is_file = not text.startswith("{") and (os.path.isfile(beside) or is_path(text))
+    return beside if is_file else text
+
+
+def _think(value: Any, _: str) -> str:
+    word = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+    if word not in _THINK:
+        raise ValueError(f"must be {', '.join(_THINK[:-1])} or {_THINK[-1]}, not {_named(value)}")
+    return str(word)
+
+
+def _expect(value: Any, folder: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError("needs lines of 'KIND: VALUE', as in contains: Paris")
+    schema = value.get("schema")
+    return value | ({"schema": _schema(schema, folder)} if isinstance(schema, str) else {})
+
+
+_READ = {
+    "model": _model,
+    "options": _options,
+    "system": _system,
+    "files": _files,
+    "schema": _schema,
+    "think": _think,
+    "expect": _expect,
+}
+"""How a key's value is read; a text, if it is not here."""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _beside(path: str, folder: str) -> str:
+    return os.path.join(folder, os.path.expanduser(path))
+
+
+def _refuse_places(text: str) -> None:
+    try:
+        names = parse_template(text).names
+    except UsageError:  # two braces in the name of a file
+        return
+    _refuse_names(names)
+
+
+def _refuse_names(names: tuple[str, ...]) -> None:
+    if names:
+        raise ValueError(
+            f"has the places {quoted(names)}: only the prompt below the line '---' has places"
+        )
+
+
+def _named(value: Any) -> str:
+    """Return what a value of YAML is, for a sentence that refuses it."""
+    if value is None or isinstance(value, str):
+        return "nothing"
+    if isinstance(value, bool):
+        return f"{str(value).lower()}, which YAML makes of on, yes and true: {_QUOTES}"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return f"{str(value)[:40]}, a {type(value).__name__}: {_QUOTES}"

@@ -1,0 +1,165 @@
+"""A run file: what may stand in it, and what is said of the rest."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from ore.errors import FileAccessError, OreError, UsageError
+from ore.rows.run_file import KEYS, is_plan, parse_run_file
+
+
+def read(text: str | bytes, path: str = "f.ore"):
+    return parse_run_file(text.encode() if isinstance(text, str) else text, path)
+
+
+def test_a_text_alone_is_a_prompt():
+    file = read("  Say hello to {{name}}.\n\n")
+    assert file.template.fill({"name": "Bo"}) == "Say hello to Bo."
+    assert (file.model, file.options, file.system, file.expect) == (None, (), None, {})
+
+
+def test_everything_that_may_stand_in_it():
+    text = """#!/usr/bin/env -S ore --run
+---
+# a comment
+model: mistral@sha256:0123456789ab
+options:
+  temperature: 0
+  seed: 7
+  stop: [END, "###"]
+system: You answer in one word.
+skill: pdf-tools
+files: [notes.txt, ~/more]
+schema: {type: object}
+think: off
+expect:
+  contains: Paris
+---
+What is {{this}}?
+"""
+    file = read(text, "prompts/f.ore")
+    assert file.sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert file.model == "mistral@sha256:0123456789ab"
+    assert file.options == ("temperature=0", "seed=7", "stop=END", "stop=###")
+    assert (file.system, file.persona, file.skill) == ("You answer in one word.", None, "pdf-tools")
+    assert file.files[0] == "prompts/notes.txt" and file.files[1].endswith("/more")
+    assert (file.schema, file.think) == ('{"type": "object"}', "off")
+    assert file.expect == {"contains": "Paris"}
+    assert file.template.names == ("this",)
+
+
+def test_crlf_a_byte_order_mark_and_no_frontmatter_are_the_same_prompt():
+    expected = read("---\nthink: on\n---\nOne\nTwo").template
+    assert read(b"\xef\xbb\xbf---\r\nthink: on\r\n---\r\nOne\r\nTwo\r\n").template == expected
+    assert read(b"\xef\xbb\xbfOne\r\nTwo\r\n").template == expected
+    assert read("#!/usr/bin/env -S ore --run\nOne\nTwo").template == expected
+
+
+def test_relative_paths_are_the_files_own(tmp_path):
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    (tmp_path / "shape").write_text("{}")
+    at = str(tmp_path / "f.ore")
+    head = "---\nmodel: m.gguf\nsystem: '@voice.md'\nfiles: a.txt\nschema: shape.json\n---\nx"
+    file = read(head, at)
+    assert file.model == str(tmp_path / "m.gguf")
+    assert file.system == f"@{tmp_path}/voice.md"
+    assert file.files == (str(tmp_path / "a.txt"),)
+    assert file.schema == str(tmp_path / "shape.json")
+    assert read("---\nschema: shape\n---\nx", at).schema == str(tmp_path / "shape")
+    assert read("---\nschema: name, age int\n---\nx", at).schema == "name, age int"
+    assert read("---\nmodel: llama3.2\n---\nx", at).model == "llama3.2"
+    expects = read("---\nexpect: {schema: shape.json}\n---\nx", at).expect
+    assert expects == {"schema": str(tmp_path / "shape.json")}
+    assert read("---\nfiles: /etc/hosts\n---\nx", at).files == ("/etc/hosts",)
+
+
+def test_no_system_prompt_is_an_empty_one_and_two_braces_are_written_as_in_the_prompt():
+    assert read("---\nsystem: ''\n---\nx").system == ""
+    assert read("---\nsystem: 'Write \\{{x}}.'\n---\nx").system == "Write {{x}}."
+
+
+WRONG = {
+    "---\nmodel: a\nmodell: b\nfoo: c\n---\nx": r"'modell', 'foo' \(is model meant\?\): there are model, ",
+    "---\nsystem: a\npersona: b\n---\nx": "both system and persona",
+    "---\nsystem: In {{city}}\n---\nx": r"'system' .* the places 'city': only the prompt",
+    "---\nsystem: In {{\n---\nx": "'system' .* two braces",
+    "---\nfiles: ['{{a}}.txt']\n---\nx": r"'files' .* the places 'a'",
+    "---\nmodel: 5\n---\nx": "'model' .* 5, a int: put it in quotes",
+    "---\nmodel: yes\n---\nx": "'model' .* true, which YAML makes of on, yes and true",
+    "---\nmodel: [a]\n---\nx": "'model' .* a list",
+    "---\nmodel:\n---\nx": "'model' .* needs a text",
+    "---\noptions: 5\n---\nx": "'options' .* temperature: 0",
+    "---\noptions: {seed: {a: 1}}\n---\nx": "'options' .* a mapping for 'seed'",
+    "---\nthink: maybe\n---\nx": "'think' .* must be on, off",
+    "---\nexpect: Paris\n---\nx": "'expect' .* contains: Paris",
+    "---\nschema: {a: 2020-01-01}\n---\nx": "'schema' .* not JSON",
+    "---\nmodel: a\nmodel: b\n---\nx": "line 3: there are two values for the key 'model'",
+    "#!/bin/ore\n---\nmodel: a\nmodel: b\n---\nx": "line 4: there are two values",
+    "---\na: &a [x]\nb: *a\n---\nx": "an anchor or an alias",
+    "---\na: !!python/object:os.system x\n---\nx": "a YAML tag",
+    "---\n- a\n---\nx": "not a mapping",
+    "---\nmodel: a\nx": "no line '---' closes",
+    "---\nmodel: a\n---\n\n  \n": "has no prompt",
+    "": "has no prompt",
+    "#!/usr/bin/env ore": "has no prompt",
+    "---\nmodel: a\n---\n\nWhat {{is\n": "two braces in line 5",
+    "---\n" + "[" * 1000 + "\n---\nx": "nested deeper|not valid YAML",
+    "---\nmodel: " + "a" * 70_000 + "\n---\nx": "in 65,536 bytes",
+}
+
+
+@pytest.mark.parametrize("text, said", WRONG.items(), ids=range(len(WRONG)))
+def test_what_is_wrong_is_said_in_one_sentence(text, said):
+    with pytest.raises(UsageError, match=said) as raised:
+        read(text)
+    assert len(str(raised.value)) < 600 and "\n" not in str(raised.value)
+
+
+def test_an_unknown_key_is_answered_with_all_that_are_known():
+    with pytest.raises(UsageError) as raised:
+        read("---\nnope: 1\n---\nx")
+    assert str(raised.value).endswith(", ".join(KEYS) + ".")
+
+
+@pytest.mark.parametrize(
+    "data", [b"a\0b", b"\xff\xfe", b"caf\xe9 {{x}}", b"---\nmodel: \xe9\n---\nx"]
+)
+def test_what_is_not_text_is_no_run_file(data):
+    with pytest.raises(FileAccessError, match="f.ore is not (text|UTF-8)"):
+        read(data)
+
+
+def test_all_places_without_a_value_and_all_values_without_a_place_are_named():
+    file = read("{{a}} {{b}} {{stdin}}")
+    with pytest.raises(
+        UsageError, match=r"no value for 'b' and no place for 'y', 'z': give --set 'b="
+    ):
+        file.check_values({"a": "", "y": "", "z": ""}, stdin=True)
+    with pytest.raises(UsageError, match="no value for 'stdin': pipe a text in"):
+        file.check_values({"a": "", "b": ""}, stdin=False)
+    with pytest.raises(UsageError, match="no place for 'x': it has none"):
+        read("Hello").check_values({"x": ""}, stdin=True)
+    read("Hello").check_values({}, stdin=True)
+
+
+def test_a_plan_is_told_by_its_name_or_its_beginning():
+    assert is_plan(b"anything", "a.JSON")
+    assert is_plan(b'\xef\xbb\xbf {\n "plan_version": "ore.plan.v1"', "a.plan")
+    assert not is_plan(b'{"city": "{{city}}"}', "a.ore")
+
+
+@pytest.mark.invariant
+def test_no_run_file_however_it_is_broken_raises_anything_but_our_errors():
+    whole = b"#!/x\n---\noptions: {seed: 7}\nexpect: {json: {a: [1]}}\n---\nHi {{a}} \xc3\xa9\n"
+    for at in range(len(whole)):
+        for data in (
+            whole[:at],
+            whole[:at] + b"\x00" + whole[at:],
+            whole[:at] + b"\n---\n" + whole[at:],
+        ):
+            try:
+                read(data)
+            except OreError:
+                pass
