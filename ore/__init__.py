@@ -4,12 +4,16 @@ Everything public is found here and loaded when it is first used, so that ``impo
 next to nothing and needs no package but Python's own.
 """
 
-__version__ = "1.7.0"
+__version__ = "1.8.0"
 
 # The public names, written once: type checkers read these lines as they stand, and ``__getattr__``
 # below finds in them the module of a name that is used for the first time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ore.backends import Settings as Settings
+    from ore.backends.embedded import EmbeddedReasoner as EmbeddedReasoner
+    from ore.backends.named import reasoner as reasoner
+    from ore.backends.openai import OpenAIReasoner as OpenAIReasoner
     from ore.cli import main as main
     from ore.cli import run as run
     from ore.core import ORE as ORE
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
     from ore.models import fetch_models as fetch_models
     from ore.reasoner import AyaReasoner as AyaReasoner
     from ore.reasoner import Reasoner as Reasoner
+    from ore.reasoner.awaiting import AsyncStream as AsyncStream
+    from ore.reasoner.stream import Stream as Stream
     from ore.router import TEST_ROUTING_TARGET as TEST_ROUTING_TARGET
     from ore.router import Router as Router
     from ore.router import RuleRouter as RuleRouter
@@ -92,6 +98,8 @@ def __getattr__(name: str) -> object:
     modules = {} if name.startswith("__") and name != "__all__" else _modules()
     if name == "__all__":
         value: object = __dir__()
+    elif name == "reasoner":  # the module, which is called as that function
+        value = import_module("ore.reasoner")
     elif name in modules:
         value = getattr(import_module(modules[name]), name)
     else:

@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ore.errors import PersonaError, ReasonerContractError
 from ore.reasoner import Reasoner
+from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
+
+if TYPE_CHECKING:  # who has no event loop does without
+    from ore.reasoner.awaiting import AsyncStream
 
 AYA_PROMPT_PATH = Path(__file__).parent / "prompts" / "aya.txt"
 
@@ -67,6 +73,8 @@ def build_messages(
 
 class ORE:
     """The orchestrator: one reasoner and one system prompt, no other state.
+
+    As a context manager it closes the reasoner at the end of the block.
 
     Args:
         reasoner: What answers.
@@ -131,6 +139,79 @@ class ORE:
         with closing(self.reasoner.stream_reason(messages)) as chunks:
             response = yield from chunks
         return self._finish(response, user, session)
+
+    def stream(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
+    ) -> Stream:
+        """Take one turn like ``execute_stream``, as an object that any thread may close.
+
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
+        is raised are those of ``execute``. Nothing is sent before the first piece is asked for.
+        """
+        given = (prompt, session, tool_results, skill_context)
+        return Stream(self.execute_stream(*given, images=images, after=after))
+
+    async def aexecute(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
+    ) -> Response:
+        """Take one turn like ``execute``, in a thread of its own; cancelling the task stops the model.
+
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
+        is raised are those of ``execute``.
+        """
+        from ore.reasoner.awaiting import awaited
+
+        given = (prompt, session, tool_results, skill_context)
+        return await awaited(lambda: self.execute(*given, images=images, after=after))
+
+    def astream(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
+    ) -> AsyncStream:
+        """Take one turn like ``stream``, for ``async for``; cancelling the task stops the model.
+
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
+        is raised are those of ``execute``.
+        """
+        from ore.reasoner.awaiting import AsyncStream
+
+        given = (prompt, session, tool_results, skill_context)
+        return AsyncStream(self.stream(*given, images=images, after=after))
+
+    def close(self) -> None:
+        """Close the reasoner. May be called twice."""
+        self.reasoner.close()
+
+    def __enter__(self) -> ORE:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _messages(
         self,

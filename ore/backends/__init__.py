@@ -76,6 +76,8 @@ class Settings:
         on_warning: Called before the answer with a sentence that it will not be what was asked for.
         joins: Whether messages are joined where the backend finds that the model's chat template
             would leave one out, or refuse them, as they are.
+        at_once: How many turns of one run over many rows may be under way at once, so that what is
+            the same for all of them is asked once; None is no such run.
     """
 
     timeout: float | None = None
@@ -89,6 +91,7 @@ class Settings:
     on_thinking: Callable[[str], None] | None = None
     on_warning: Callable[[str], None] | None = None
     joins: bool = True
+    at_once: int | None = None
 
     def asked(self) -> dict[str, Any]:
         """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""
@@ -103,9 +106,11 @@ class Backend(ABC):
     Attributes:
         name: ``"ollama"``, ``"embedded"``, ``"openai"``, as ``--backend`` says it.
         host: The address of the server, or None without one.
+        at_once: How many turns a run over rows takes at once where nobody says it.
     """
 
     name: str
+    at_once = 4
     host: str | None = None
     _phase: Callable[[], str] | None = None  # of the reasoner that was made last
 

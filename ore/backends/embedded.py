@@ -6,6 +6,7 @@ Nothing is loaded before the first turn.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -15,7 +16,7 @@ from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, 
 from ore.backends.answer import Answer
 from ore.backends.engine import Engine
 from ore.backends.engine_facts import in_force
-from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
     LOADED_WITH,
@@ -42,6 +43,7 @@ class EmbeddedBackend(Backend):
     """Models that ORE runs itself; ``default_model`` answers ``model``, unless it is None."""
 
     name = "embedded"
+    at_once = 1  # its process computes one answer faster than two
 
     def __init__(self, model: str | None = None) -> None:
         self._model = model
@@ -124,6 +126,7 @@ class EmbeddedReasoner(StreamingReasoner):
 
     Args:
         model_id: A model's name, or the path of a GGUF file.
+        settings: What a turn needs beyond its messages.
 
     Raises:
         ExtraNotInstalledError: The engine's package is not installed.
@@ -140,6 +143,7 @@ class EmbeddedReasoner(StreamingReasoner):
         self.model_id = model_id
         self._settings = settings
         self._engine: Engine | None = None
+        self._loading = threading.Lock()
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer token by token; closing the generator stops the model.
@@ -185,7 +189,7 @@ class EmbeddedReasoner(StreamingReasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def reading(self, messages: list[Message]) -> Reading:
-        """Return what the model reads of these messages, counted, without an answer.
+        """Return what the model reads of these ``messages``, counted, without an answer.
 
         Raises:
             UsageError: The messages can't be given to a model.
@@ -225,14 +229,15 @@ class EmbeddedReasoner(StreamingReasoner):
 
     def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
-        if self._engine is not None and self._engine.is_alive:
-            return self._engine, 0
-        self.close()
-        self._doing = f"loading {self.model_id}"
-        window = self._settings.options.get(LOADED_WITH)
-        path = weights.find(self.model_id)
-        self._engine = Engine(path, window=window, deadline=deadline)
-        return self._engine, self._engine.load_duration
+        with self._loading:  # several turns may be under way
+            if self._engine is not None and self._engine.is_alive:
+                return self._engine, 0
+            self.close()
+            self._doing = f"loading {self.model_id}"
+            window, slots = self._settings.options.get(LOADED_WITH), self._settings.at_once or 1
+            path = weights.find(self.model_id)
+            self._engine = Engine(path, window=window, slots=slots, deadline=deadline)
+            return self._engine, self._engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
         """Take in one event of the engine's, in ``last`` what it says at the end; return its text."""

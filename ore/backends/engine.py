@@ -18,15 +18,11 @@ from pathlib import Path
 from socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from typing import Any
 
+from ore.backends.engine_failures import closed_error, refusal_error, timeout_error
 from ore.backends.engine_load import EngineProcess
-from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline, TooLarge, shorten
-from ore.errors import (
-    BackendError,
-    BackendTimeoutError,
-    ContextTruncatedError,
-    IncompleteAnswerError,
-)
-from ore.files.neutral import one_line
+from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline, TooLarge
+from ore.errors import BackendError, IncompleteAnswerError
+from ore.reasoner.stop import shut, woken_by
 
 WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
@@ -35,10 +31,6 @@ _BEGIN_SECONDS = 60.0
 _TEMPLATE_SECONDS = 10.0
 _STOP_SECONDS = 3.0
 """How long the engine may take to let go of a request that was given up, before it is ended."""
-
-
-class TurnRefusedError(BackendError):
-    """The model's chat template, or the engine, does not take the messages as they are."""
 
 
 class Engine:
@@ -55,7 +47,12 @@ class Engine:
     """
 
     def __init__(
-        self, path: Path, *, window: int | None = None, deadline: Deadline | None = None
+        self,
+        path: Path,
+        *,
+        window: int | None = None,
+        slots: int = 1,
+        deadline: Deadline | None = None,
     ) -> None:
         started = time.monotonic_ns()
         deadline = deadline or Deadline(None)
@@ -71,9 +68,9 @@ class Engine:
         self._asking = 0
         self._is_open = True
         try:
-            self._process = EngineProcess(path, window or WINDOW, key, deadline)
+            self._process = EngineProcess(path, window or WINDOW, slots, key, deadline)
         except TimeoutError as exc:
-            raise _timeout_error(None, deadline) from exc
+            raise timeout_error(None, deadline) from exc
         self.computes_with = self._process.computes_with
         atexit.register(self.close)
         try:
@@ -160,7 +157,7 @@ class Engine:
                 yield response, opened
         except TimeoutError as exc:
             if turn.has_begun or deadline.passed or begin == silence:
-                raise _timeout_error(silence, deadline) from exc
+                raise timeout_error(silence, deadline) from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
                 f"ended: the chat template of {self.path} may go round in circles; use another "
@@ -181,14 +178,15 @@ class Engine:
     def _connected(self, turn: _Turn) -> Iterator[tuple[HTTPConnection, socket]]:
         """Connect for the block, and see afterwards that the engine has let go of the request."""
         if not self._is_open:
-            raise _closed_error()
+            raise closed_error()
         with closing(_Connection(self._process.socket)) as connection:
             connection.connect()
             opened = connection.sock
             with self._lock:
                 self._asking += 1
             try:
-                yield connection, opened
+                with woken_by(lambda: shut(opened)):
+                    yield connection, opened
             finally:
                 with self._lock:
                     self._asking -= 1
@@ -220,7 +218,7 @@ class Engine:
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
 
     def _refusal(self, body: bytes) -> BackendError:
-        error = _refusal_error(body)
+        error = refusal_error(body)
         if "bad_alloc" not in str(error):
             return error
         self.close()  # nobody knows in what state that left it
@@ -233,7 +231,7 @@ class Engine:
     def _cut_off(self) -> IncompleteAnswerError:
         how = self._process.how_it_ended()
         if not how:
-            return _closed_error()
+            return closed_error()
         return IncompleteAnswerError(
             f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
             f"Its process was killed, or {self.path} is damaged or made to do harm."
@@ -275,44 +273,5 @@ def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generato
         if field in (b"data", b"error"):
             event = json.loads(value)
             if field == b"error" or "error" in event:
-                raise _refusal_error(value)
+                raise refusal_error(value)
             yield event
-
-
-def _refusal_error(body: bytes) -> BackendError:
-    said = ""
-    with suppress(ValueError, AttributeError, TypeError):
-        answer = json.loads(body)
-        error = answer.get("error", answer)
-        said = _last_line(error.get("message") or "")
-        if "n_prompt_tokens" in error:
-            return ContextTruncatedError(
-                f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
-                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
-                f"window with -o num_ctx=N."
-            )
-    change = "Simplify the schema" if "grammar" in said else "Change the prompt"
-    return TurnRefusedError(
-        f"The embedded engine refused the turn{said}. {change}, or use another model."
-    )
-
-
-def _last_line(text: str) -> str:
-    """Return the last line of what the engine says, where it gives its reason, after a colon."""
-    line = text.strip().rpartition("\n")[2]
-    reason = one_line(shorten(line.removeprefix("Error: ").removeprefix("Jinja Exception: ")))
-    return f": {reason}" if reason else ""
-
-
-def _closed_error() -> IncompleteAnswerError:
-    return IncompleteAnswerError(
-        "The embedded engine stopped before the answer was complete: nothing was kept of this "
-        "turn; try again."
-    )
-
-
-def _timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
-    what, flag = "The turn took longer than its deadline allows", "--deadline"
-    if not deadline.passed:
-        what, flag = f"The embedded model was silent for {silence:g} seconds", "--timeout"
-    return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")

@@ -105,7 +105,7 @@ def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters.sse_ping_interval = -1
     parameters.n_threads_http = 8
     parameters.n_ctx = asked["window"]
-    parameters.n_parallel = 1
+    parameters.n_parallel = asked["slots"]
     parameters.cache_ram_mib = 0
     parameters.n_batch = parameters.n_ubatch = asked["batch"]
     parameters.ctx_shift = parameters.warmup = parameters.prefill_assistant = False

@@ -17,18 +17,18 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
+from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import NO_THREADS, load_error
+from ore.backends.load_failures import NO_THREADS, load_error, signal_name
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
-from ore.files.extras import distribution, install_command
+from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
+from ore.reasoner.stop import woken_by
 
-_PACKAGE = "xllamacpp"
 _CHILD = Path(__file__).with_name("engine_child.py")
 _SOCKET, _LOG = "engine.sock", "engine.log"
 _LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
@@ -52,7 +52,8 @@ class EngineProcess:
 
     Args:
         path: The model's file.
-        window: The context window that is wanted, in tokens.
+        window: The context window that is wanted, in tokens, for each of its slots.
+        slots: How many turns it takes at once.
         key: What every request must carry.
         deadline: When the turn that waits for it must be over.
 
@@ -69,14 +70,14 @@ class EngineProcess:
         TimeoutError: The deadline has passed.
     """
 
-    def __init__(self, path: Path, window: int, key: str, deadline: Deadline) -> None:
+    def __init__(self, path: Path, window: int, slots: int, key: str, deadline: Deadline) -> None:
         packages = _check_engine()
         head = gguf.read_head(path)
         window = min(window, longest_window(path, head))
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
         self._path = path
-        self.memory = memory_limit(head, window, size)
+        self.memory = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
         self._folder = _private_folder()
@@ -90,7 +91,8 @@ class EngineProcess:
         asked = {
             "path": os.path.abspath(path),
             "packages": packages,
-            "window": window,
+            "window": window * slots,
+            "slots": slots,
             "key": key,
             **self.computes_with,
             "memory": self.memory,
@@ -100,7 +102,8 @@ class EngineProcess:
         }
         try:
             self._start(asked)
-            self._wait(deadline, _LOAD_SECONDS + size / _LOAD_BYTES_A_SECOND)
+            with woken_by(self._kill):
+                self._wait(deadline, _LOAD_SECONDS + size / _LOAD_BYTES_A_SECOND)
         except BaseException:
             self.end()
             raise
@@ -118,7 +121,7 @@ class EngineProcess:
             code = self._child.wait(1.0)  # its sockets close a moment before it is gone
             if self._is_ended and code == -signal.SIGKILL:
                 return ""
-            return _signal_name(code) if code < 0 else f"exit code {code}"
+            return signal_name(code) if code < 0 else f"exit code {code}"
         return ""
 
     def log(self) -> str:
@@ -131,7 +134,7 @@ class EngineProcess:
         """End the process and remove its folder; may be called twice, and from any thread."""
         child, self._is_ended = self._child, True
         if child is not None:
-            child.kill()
+            self._kill()
             with suppress(
                 subprocess.TimeoutExpired
             ):  # it hangs in a disk: the system ends it later
@@ -141,6 +144,10 @@ class EngineProcess:
                     with suppress(OSError):
                         pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
 
     def _start(self, asked: dict[str, Any]) -> None:
         try:
@@ -204,7 +211,7 @@ class EngineProcess:
             return ExtraNotInstalledError(text, "embedded")
         if kind in ("AttributeError", "TypeError"):
             return BackendError(
-                f"ORE does not know this release of {_PACKAGE}: {install_command('embedded')}"
+                f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
             )
         how = "out of memory" if kind == "MemoryError" else ""
         return load_error(self._path, self._whole_log() or said, how, self.memory)
@@ -215,34 +222,6 @@ class EngineProcess:
         while _LAST_WORDS not in (log := self.log()) and time.monotonic() < limit:
             time.sleep(0.01)
         return log
-
-
-def check_installed() -> str:
-    """Return the folder of the engine's package; import nothing.
-
-    Raises:
-        ExtraNotInstalledError: It is missing.
-    """
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        text = f"The embedded engine is not installed: {install_command('embedded')}"
-        raise ExtraNotInstalledError(text, "embedded")
-    parent = Path(spec.origin).parent
-    return str(parent.parent if spec.submodule_search_locations else parent)
-
-
-def engine_version() -> str | None:
-    """Return the engine's package and release, or None where it is not installed.
-
-    A folder beside the package says it by its name; to import what reads metadata takes longer.
-    """
-    spec = find_spec(_PACKAGE)
-    if spec is not None and spec.origin is not None:
-        beside = list(Path(spec.origin).parents[1].glob(f"{_PACKAGE}-*.dist-info"))
-        if len(beside) == 1:
-            return beside[0].stem.replace("-", " ")
-    installed = distribution(_PACKAGE)
-    return f"{_PACKAGE} {installed.version}" if installed else None
 
 
 def longest_window(path: Path, head: dict[str, Any]) -> int:
@@ -312,9 +291,3 @@ def _private_folder() -> str:
             f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
         ) from exc
     return folder
-
-
-def _signal_name(code: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"

@@ -8,7 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from ore.backends import Settings
-from ore.backends.engine import Engine, TurnRefusedError
+from ore.backends.engine import Engine
+from ore.backends.engine_failures import TurnRefusedError
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
 from ore.backends.reading import Part, Reading, counted, found_in, missing_from

@@ -12,6 +12,9 @@ from ore.types import Message
 LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
 """The context window in tokens; the engine ends the process over one that holds no batch."""
 
+MOST_AT_ONCE = 8
+"""Turns: as many requests are answered at a time; each has memory for a window of its own."""
+
 _ROLES = ("system", "user", "assistant")
 _SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
 LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
@@ -28,6 +31,11 @@ def check_settings(settings: Settings) -> None:
     if settings.keep_alive is not None:
         raise CapabilityError(
             "The embedded model stays loaded while ORE runs: leave --keep-alive out, or use Ollama."
+        )
+    if (settings.at_once or 1) > MOST_AT_ONCE:
+        raise UsageError(
+            f"--jobs is {settings.at_once}: the embedded engine takes at most {MOST_AT_ONCE} turns "
+            f"at once."
         )
     for name in settings.options:
         if name not in _OPTIONS:

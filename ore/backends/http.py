@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ore.files.neutral import neutralise
+from ore.reasoner.stop import STOP, shut, woken_by
 
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
     import ssl
@@ -69,7 +70,7 @@ class Deadline:
 
 
 def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
-    """Let a connection's reads and writes last no longer than a deadline.
+    """Let a connection's reads and writes last no longer than a deadline, and wake up when told to.
 
     It is that of the request that the thread is about, else, while an answer is read in parts,
     ``stream.deadline``; what an earlier answer has left there counts for no request. ``stream`` is
@@ -83,8 +84,14 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
         deadline = current() or stream.deadline
         return timeout if deadline is None else deadline.wait(timeout)
 
+    def bounded_read(size: int, timeout: float | None = None) -> Any:
+        if STOP.get() is None:
+            return read(size, wait(timeout))
+        with woken_by(lambda: shut(stream.get_extra_info("socket"))):
+            return read(size, wait(timeout))
+
     stream.deadline = None
-    stream.read = lambda size, timeout=None: read(size, wait(timeout))
+    stream.read = bounded_read
     stream.write = lambda data, timeout=None: write(data, wait(timeout))
 
 

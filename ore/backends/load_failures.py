@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 from ore.backends.http import shorten
@@ -81,3 +83,10 @@ def _reason(log: str) -> str:
     said = [_ORIGIN.sub("", line) for line in said if not any(noise in line for noise in _NOISE)]
     last = log.strip().rpartition("\n")[2]
     return shorten(_PREFIX.sub("", said[0]) if said else last) or "no reason"
+
+
+def signal_name(code: int) -> str:
+    """Return the name of the signal that ended a process, by its exit code below 0."""
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

@@ -24,8 +24,9 @@ from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hash
 from ore.backends.go_template import arriving
 from ore.backends.http import TooLarge
 from ore.backends.model_options import check_ollama, checked_seconds, natural
-from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers, find_model
+from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
+from ore.backends.ollama_running import find_model
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -64,10 +65,9 @@ class OllamaBackend(Backend):
         *,
         seconds: float | None = None,
     ) -> None:
-        self.address = as_host(host)
+        self.address, self._model = as_host(host), model
         self.host = self.address.url
         self._client = OllamaClient(self.address)
-        self._model = model
         self._seconds = min(seconds or QUESTION_SECONDS, QUESTION_SECONDS)
 
     def answers(self) -> bool:
@@ -125,7 +125,7 @@ class OllamaBackend(Backend):
             on_thinking=settings.on_thinking,
             **settings.asked(),
         )
-        made._client, made._joins = self._client, settings.joins
+        made._client, made._joins = self._client.asking_once(settings.at_once), settings.joins
         self._phase = made.phase
         return made
 

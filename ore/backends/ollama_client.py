@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ore.backends import Model, choose_default, failures, is_preferred
@@ -17,6 +17,7 @@ from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.ollama_models import default_of, described, trained_window, weights_of
+from ore.backends.ollama_running import find_model, window_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.errors import BackendError
 from ore.types import strictjson
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # imported by the first question: a program that asks nothing
     import httpx
     from ollama import ChatResponse, Client
 
+Said = TypeVar("Said")
 QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
@@ -42,7 +44,12 @@ class OllamaClient:
     that is left early (a closed generator, an exception) closes its connection, and with it the
     server stops. After ``close`` the next question connects anew. Whatever goes wrong is an
     ``OreError``: a ``BackendError`` where the server did not answer in time, or not as Ollama does.
+
+    Attributes:
+        asks_once: Whether what a model is, and its window, is asked for once, for many turns.
     """
+
+    asks_once = False
 
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
         self.host = host
@@ -52,10 +59,25 @@ class OllamaClient:
         self._client: Client | None = None
         self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
+        self._known: dict[object, Any] = {}
 
     def __del__(self) -> None:
         with suppress(Exception):  # the interpreter may be half gone
             self.close()
+
+    def asking_once(self, at_once: int | None) -> OllamaClient:
+        """Return this client, which from now on asks once where many turns are to follow."""
+        self.asks_once |= at_once is not None
+        return self
+
+    def _once(self, key: object, ask: Callable[[], Said]) -> Said:
+        """Return what ``ask`` returns; where that is the same for many turns, asked once."""
+        if not self.asks_once:
+            return ask()
+        found: Said | None = self._known.get(key)
+        if found is None:
+            found = self._known[key] = ask()
+        return found
 
     def close(self) -> None:
         """Close the connections. May be called twice."""
@@ -126,7 +148,8 @@ class OllamaClient:
 
     def show(self, model: str, seconds: float = QUESTION_SECONDS) -> dict[str, Any]:
         """Return what ``/api/show`` says of a model: its template, parameters, capabilities."""
-        return self._ask("POST", "/api/show", {"model": model}, model=model, seconds=seconds)
+        asked: dict[str, Any] = {"model": model, "seconds": seconds}
+        return self._once(model, lambda: self._ask("POST", "/api/show", {"model": model}, **asked))
 
     def version(self, seconds: float = QUESTION_SECONDS) -> str:
         """Return the server's version."""
@@ -143,6 +166,10 @@ class OllamaClient:
         of ``/api/show``, where the request set it or the prompt is large (``size``, in bytes).
         What is not known after ``seconds`` is left out.
         """
+        size = max(size, _LARGE + 1) if self.asks_once else size
+        return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
+
+    def _window(self, model: str, num_ctx: int | None, size: int, seconds: float) -> int | None:
         show = self._shows(seconds)
         try:
             found = num_ctx or self._loaded_window(model, show, seconds)
@@ -285,27 +312,6 @@ def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:
         return b" 200 " in status.splitlines()[0] and isinstance(json.loads(body)["version"], str)
     except (OSError, LookupError, TypeError, ValueError, RecursionError):
         return False
-
-
-def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
-    """Return the entry of ``model``; names are compared as the server does, ``:latest`` implied."""
-    wanted = _full_name(model)
-    for entry in running:
-        names = (entry.get("name"), entry.get("model"))
-        if wanted in [_full_name(name) for name in names if isinstance(name, str)]:
-            return entry
-    return None
-
-
-def window_of(entry: dict[str, Any] | None) -> int | None:
-    """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
-    length = (entry or {}).get("context_length")
-    return length if type(length) is int and length > 0 else None
-
-
-def _full_name(name: str) -> str:
-    last = name.rpartition("/")[2]
-    return name.lower() if ":" in last else f"{name.lower()}:latest"
 
 
 def _bytes(value: Any) -> int:

@@ -36,6 +36,7 @@ from ore.backends.http import (
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
+from ore.reasoner.stop import STOP
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
     import httpx
@@ -92,7 +93,7 @@ class Hooks(threading.local):
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
         sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
-        if request.deadline.seconds:
+        if request.deadline.seconds or STOP.get() is not None:
             sent.extensions["trace"] = trace_of(self._deadline)
         if request.strict:
             document = {**json.loads(sent.read()), "truncate": False}

@@ -5,13 +5,14 @@ vLLM, SGLang, llama.cpp's server and hosted services do.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, failures, window
-from ore.backends.address import Host
+from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
 from ore.backends.http import TooLarge
@@ -115,16 +116,30 @@ class OpenAIReasoner(StreamingReasoner):
     and settings, and ``images_read`` is False where so few tokens were counted that no image can
     be among them.
 
+    Args:
+        model_id: The model's name on the server.
+        host: The server's address; None is ``OPENAI_BASE_URL``. Without a path it ends in ``/v1``.
+        key: The key to send; None is ``OPENAI_API_KEY``, which goes nowhere unencrypted.
+        settings: What a turn needs beyond its messages.
+
     Raises:
+        UsageError: There is no such address, or none.
         CapabilityError: A setting that the protocol does not have.
+        ExtraNotInstalledError: The package is missing.
     """
 
     def __init__(
-        self, model_id: str, host: Host, key: str | None = None, settings: Settings | None = None
+        self,
+        model_id: str,
+        host: str | Host | None = None,
+        key: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        check_installed()
         self.model_id = model_id
-        self.host = host
-        self._key = key
+        is_resolved = isinstance(host, Host)  # by a backend, and its key with it
+        self.host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
+        self._key = key if key or is_resolved else openai_key(self.host.url, os.environ)
         self._settings = settings or Settings()
         check_settings(self._settings)
 

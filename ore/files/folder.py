@@ -28,10 +28,12 @@ class Folder:
     Args:
         path: The folder; its last component may not be a link.
         make: Whether entering the block makes it, and what is missing above it, for this user only.
+        private: Whether it is refused where others can write to it.
     """
 
-    def __init__(self, path: Path, *, make: bool = False) -> None:
+    def __init__(self, path: Path, *, make: bool = False, private: bool = True) -> None:
         self.path = path
+        self._is_private = private
         self._make_missing = make
         self._descriptor: int  # there is none outside the block
 
@@ -45,7 +47,8 @@ class Folder:
             make_private(self.path)
             self._descriptor = _open(self.path)
         try:
-            _require_private(self.path, os.fstat(self._descriptor))
+            if self._is_private:
+                _require_private(self.path, os.fstat(self._descriptor))
         except BaseException:
             self.__exit__()
             raise

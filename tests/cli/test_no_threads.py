@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ore.backends.engine_load import engine_version
+from ore.backends.engine_package import engine_version
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gguf import write_model

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings, engine_load
+from ore.backends import Settings, engine_package
 from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
 from ore.backends.engine import Engine
 from ore.backends.weights import DEFAULT_MODEL
@@ -16,7 +16,7 @@ from ore.types import Message
 from tests.support.gguf import CHATML, write_model
 
 pytestmark = pytest.mark.skipif(
-    engine_load.engine_version() is None, reason="the engine is not installed"
+    engine_package.engine_version() is None, reason="the engine is not installed"
 )
 SYSTEM = Message("system", "You are a clerk.")
 SKILL = Message("system", "[Skill:writing]\nWrite in short sentences.")

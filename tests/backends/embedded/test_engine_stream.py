@@ -10,7 +10,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine import TurnRefusedError, _parsed, _refusal_error, _timeout_error
+from ore.backends.engine import _parsed
+from ore.backends.engine_failures import TurnRefusedError, refusal_error, timeout_error
 from ore.backends.http import Deadline, TooLarge
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
@@ -106,12 +107,12 @@ def test_a_stream_that_stalls_ends_in_time(silence, after, said):
         with pytest.raises(TimeoutError):
             list(_parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
         assert time.monotonic() - started > 0.1
-        assert said in str(_timeout_error(silence, deadline))
+        assert said in str(timeout_error(silence, deadline))
 
 
 def test_where_both_bounds_are_set_the_one_that_was_met_is_named():
-    assert "deadline" in str(_timeout_error(30.0, Deadline(0)))
-    assert "silent for 30 seconds" in str(_timeout_error(30.0, Deadline(60)))
+    assert "deadline" in str(timeout_error(30.0, Deadline(0)))
+    assert "silent for 30 seconds" in str(timeout_error(30.0, Deadline(60)))
 
 
 def test_a_drip_that_is_never_silent_still_meets_the_deadline():
@@ -142,7 +143,7 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     ],
 )
 def test_an_error_reply_becomes_a_sentence(body, kind, said):
-    error = _refusal_error(body)
+    error = refusal_error(body)
     assert type(error) is kind and said in str(error)
 
 

@@ -101,5 +101,5 @@ def test_the_small_model_reads_with_all_threads_and_generates_with_one(model_dir
     sent = []
     monkeypatch.setattr(EngineProcess, "_start", lambda self, asked: sent.append(asked))
     monkeypatch.setattr(EngineProcess, "_wait", lambda *_: None)
-    EngineProcess(next(model_dir.glob("*.gguf")), 512, "key", Deadline(None)).end()
+    EngineProcess(next(model_dir.glob("*.gguf")), 512, 1, "key", Deadline(None)).end()
     assert (sent[0]["threads"], sent[0]["batch_threads"]) == (1, 2)

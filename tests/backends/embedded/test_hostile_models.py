@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine, engine_load
+from ore.backends import Settings, engine, engine_load, engine_package
 from ore.backends.embedded import EmbeddedReasoner
 from ore.errors import (
     BackendError,
@@ -26,7 +26,7 @@ from tests.support.gguf import CHATML, tiny_model, write_model, write_split_mode
 from tests.support.process import run, start, until
 
 pytestmark = pytest.mark.skipif(
-    engine_load.engine_version() is None, reason="the engine is not installed"
+    engine_package.engine_version() is None, reason="the engine is not installed"
 )
 FEW = {"num_predict": 4}
 ASK = [Message("user", "Hi.")]

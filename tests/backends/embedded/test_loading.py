@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends import engine_child
-from ore.backends.engine_load import check_installed, engine_version
+from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.load_failures import load_error
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
@@ -89,7 +89,7 @@ def test_an_engine_that_can_t_start_says_why(tmp_path, package, said):
 
 def test_the_server_is_closed_to_others_and_silent():
     asked = dict.fromkeys(("path", "socket", "key", "window", "batch", "threads", "batch_threads"))
-    asked |= {"socket": "engine.sock", "key": "secret", "window": 512}
+    asked |= {"socket": "engine.sock", "key": "secret", "window": 512, "slots": 1}
     parts = {name: SimpleNamespace() for name in ("model", "cpuparams", "cpuparams_batch")}
     package = SimpleNamespace(CommonParams=lambda: SimpleNamespace(**parts))
     set_to = vars(engine_child._parameters(package, asked))
@@ -137,7 +137,7 @@ def test_the_release_is_known_without_an_import():
 @pytest.mark.embedded
 def test_the_release_is_told_without_what_reads_metadata():
     program = (
-        "import sys; from ore.backends.engine_load import engine_version; print(engine_version()); "
+        "import sys; from ore.backends.engine_package import engine_version; print(engine_version()); "
         "sys.exit('importlib.metadata' in sys.modules)"
     )
     done = subprocess.run(

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from importlib import import_module
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 from ore.types import Message, Response
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ore.backends.ollama import AyaReasoner as AyaReasoner
 
 
@@ -39,6 +44,17 @@ class Reasoner(ABC):
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
 
 def __getattr__(name: str) -> object:
     if name == "AyaReasoner":
@@ -46,3 +62,14 @@ def __getattr__(name: str) -> object:
 
         return AyaReasoner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Callable(ModuleType):
+    """This module, which ``ore.reasoner("ollama:llama3.2")`` calls: see ``ore.backends.named``."""
+
+    def __call__(self, name: str, **settings: Any) -> Reasoner:
+        made: Reasoner = import_module("ore.backends.named").reasoner(name, **settings)
+        return made
+
+
+sys.modules[__name__].__class__ = _Callable

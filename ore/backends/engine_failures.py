@@ -1,0 +1,61 @@
+"""What goes wrong in a turn of the embedded engine, in our sentences."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from ore.backends.http import Deadline, shorten
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    ContextTruncatedError,
+    IncompleteAnswerError,
+)
+from ore.files.neutral import one_line
+
+
+class TurnRefusedError(BackendError):
+    """The model's chat template, or the engine, does not take the messages as they are."""
+
+
+def refusal_error(body: bytes) -> BackendError:
+    """Return the error for a request that the engine refused with ``body``."""
+    said = ""
+    with suppress(ValueError, AttributeError, TypeError):
+        answer = json.loads(body)
+        error = answer.get("error", answer)
+        said = _last_line(error.get("message") or "")
+        if "n_prompt_tokens" in error:
+            return ContextTruncatedError(
+                f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
+                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
+                f"window with -o num_ctx=N."
+            )
+    change = "Simplify the schema" if "grammar" in said else "Change the prompt"
+    return TurnRefusedError(
+        f"The embedded engine refused the turn{said}. {change}, or use another model."
+    )
+
+
+def _last_line(text: str) -> str:
+    """Return the last line of what the engine says, where it gives its reason, after a colon."""
+    line = text.strip().rpartition("\n")[2]
+    reason = one_line(shorten(line.removeprefix("Error: ").removeprefix("Jinja Exception: ")))
+    return f": {reason}" if reason else ""
+
+
+def closed_error() -> IncompleteAnswerError:
+    """Return the error for an answer that ended early, and nobody knows why."""
+    return IncompleteAnswerError(
+        "The embedded engine stopped before the answer was complete: nothing was kept of this "
+        "turn; try again."
+    )
+
+
+def timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
+    """Return the error for a turn in which the ``deadline`` passed, or ``silence`` in seconds."""
+    what, flag = "The turn took longer than its deadline allows", "--deadline"
+    if not deadline.passed:
+        what, flag = f"The embedded model was silent for {silence:g} seconds", "--timeout"
+    return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")

@@ -1,0 +1,125 @@
+"""Turns in an event loop: each in a thread of its own, and stopped where its task is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TypeVar
+
+from ore.reasoner.stop import STOP, Stop
+from ore.reasoner.stream import Stream
+from ore.types import Response
+
+T = TypeVar("T")
+
+
+async def awaited(take: Callable[[], T]) -> T:
+    """Return what ``take``, a turn, returns, or raise what it raises.
+
+    Where the task is cancelled the turn is stopped: its connection closes at once.
+    """
+    loop, stop = asyncio.get_running_loop(), Stop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(act: Callable[..., None], what: object) -> None:
+        if not done.done():
+            act(what)
+
+    def run() -> None:
+        STOP.set(stop)  # a thread has a context of its own
+        try:
+            told: tuple[Callable[..., None], object] = done.set_result, take()
+        except BaseException as exc:
+            told = done.set_exception, _raisable(exc)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(finish, *told)
+
+    threading.Thread(target=run, name="ore-turn", daemon=True).start()
+    try:
+        return await done
+    except asyncio.CancelledError:
+        stop.ask()
+        raise
+
+
+class AsyncStream(AsyncIterator[str]):
+    """The text of one answer, piece by piece, for ``async for``; and at its end the response.
+
+    Cancelling the task that waits for a piece, ``close``, leaving ``async with``, or letting go of the
+    stream stops the model. Nothing begins before the first piece is asked for.
+
+    Args:
+        stream: What is read, in a thread of its own.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._pieces: asyncio.Queue[tuple[str, BaseException | None]] | None = None
+
+    async def __anext__(self) -> str:
+        """Return the next piece; raises what ``Stream`` does."""
+        if self._pieces is None:
+            self._pieces = asyncio.Queue()
+            given = (self._stream, self._pieces, asyncio.get_running_loop())
+            threading.Thread(target=_read, args=given, name="ore-turn", daemon=True).start()
+        try:
+            text, over = await self._pieces.get()
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        if over is not None:
+            self._pieces.put_nowait((text, over))  # who asks again is told again
+            raise over
+        return text
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed before its end."""
+        return self._stream.is_closed
+
+    @property
+    def response(self) -> Response:
+        """The whole answer, once the stream was read to its end; see ``Stream.response``."""
+        return self._stream.response
+
+    def close(self) -> None:
+        """Stop the model, from any thread and at any time; may be called twice."""
+        self._stream.close()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _read(
+    stream: Stream,
+    pieces: asyncio.Queue[tuple[str, BaseException | None]],
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """Read a stream to its end, and hand each piece over to a loop."""
+    over: BaseException = StopAsyncIteration()
+    try:
+        for text in stream:
+            loop.call_soon_threadsafe(pieces.put_nowait, (text, None))
+    except BaseException as exc:
+        over = _raisable(exc)
+    with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+        loop.call_soon_threadsafe(pieces.put_nowait, ("", over))
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """Return an error as a future may raise it: ``StopIteration`` means something else there."""
+    return RuntimeError(str(error)) if isinstance(error, StopIteration) else error

@@ -1,0 +1,74 @@
+"""What is written of each row: a line of JSON, or the row itself with its answer as one more column."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ore.files.neutral import one_line
+from ore.rows.row_turns import Outcome
+
+ANSWER = "answer"
+"""The name of the column that ``--csv`` adds."""
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+_NUMBER = re.compile(r"[+-]?\d[\d .,]*%?")
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+_LONGEST_REASON = 300
+
+
+def as_json(outcome: Outcome, *, key: str | None = None, parsed: bool = False) -> str:
+    """Return an outcome as one line of ASCII.
+
+    Args:
+        key: The column whose value stands beside the row's number.
+        parsed: Whether an answer is JSON, and stands there as that.
+    """
+    content: Any = outcome.content
+    if parsed and content is not None:
+        content = json.loads(content.removeprefix("\ufeff"))
+    found = {
+        "row": outcome.row.number,
+        **({} if key is None else {"key": outcome.row.values.get(key)}),
+        "content": content,
+        "artifact": None if outcome.artifact is None else str(outcome.artifact),
+        "error": None if outcome.error is None else str(outcome.error),
+    }
+    return json.dumps(found, ensure_ascii=True, allow_nan=False)
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Return which row has no answer, and why, on one line."""
+    said = one_line(str(outcome.error))
+    if len(said) > _LONGEST_REASON:
+        said = f"{said[:_LONGEST_REASON]}…"
+    return f"row {outcome.row.number} (line {outcome.row.line}): {said}"
+
+
+def csv_line(cells: Iterable[str]) -> str:
+    """Return a record of CSV (RFC 4180) without its end."""
+    return ",".join(
+        '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell for cell in cells
+    )
+
+
+def as_csv(outcome: Outcome, columns: Mapping[str, None]) -> str:
+    """Return the row as it was, and its answer, harmless; without an answer that cell is empty."""
+    cells = [outcome.row.values.get(name, "") for name in columns]
+    return csv_line([*cells, harmless(outcome.content or "")])
+
+
+def harmless(text: str) -> str:
+    """Return a model's text as a cell that no spreadsheet runs: an apostrophe before a formula.
+
+    A number is left as it is.
+    """
+    is_formula = text.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(text.strip())
+    return f"'{text}" if is_formula else text
+
+
+def begins_like_formula(text: str) -> bool:
+    """Return whether a spreadsheet may run what is in a cell."""
+    return harmless(text) != text

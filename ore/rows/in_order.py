@@ -1,0 +1,88 @@
+"""Work done by several threads, and what comes of it in the order of what is to be done."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from ore.files.signals import deferred_signals
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+AHEAD_PER_THREAD = 16
+"""How many pieces of work may be done, for each thread, while an earlier one is not."""
+
+
+class _Piece(Generic[Item, Done]):
+    """One piece of work; ``is_done`` is let go of when ``result`` or ``error`` is there."""
+
+    __slots__ = ("item", "result", "error", "is_done")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.result: Done
+        self.error: BaseException | None = None
+        self.is_done = threading.Lock()
+        self.is_done.acquire()
+
+
+def in_order(
+    items: Iterator[Item],
+    do: Callable[[Item], Done],
+    threads: int,
+    *,
+    tick: Callable[[], None],
+    every: float,
+) -> Generator[Done, None, None]:
+    """Yield what ``do`` returns for each item, in their order.
+
+    Items are taken in the thread of the caller, and as many as are needed to keep the threads busy.
+    Closing the generator begins nothing more, and does not wait for what is under way: its threads
+    end with the process at the latest.
+
+    Args:
+        items: What is to be done; read as it goes.
+        do: Called in any of the threads, several times at once. What it raises is raised here.
+        threads: How many there are.
+        tick: Called here while something is waited for.
+        every: Seconds between two calls of it.
+    """
+    todo: SimpleQueue[_Piece[Item, Done] | None] = SimpleQueue()
+    stopped = threading.Event()
+
+    def work() -> None:
+        while (piece := todo.get()) is not None and not stopped.is_set():
+            try:
+                piece.result = do(piece.item)
+            except BaseException as exc:  # it is raised where the result is asked for
+                piece.error = exc
+            piece.is_done.release()
+
+    with deferred_signals(starts_threads=True):
+        for number in range(threads):
+            threading.Thread(target=work, name=f"row-{number}", daemon=True).start()
+    waiting: deque[_Piece[Item, Done]] = deque()
+    try:
+        while True:
+            while len(waiting) < AHEAD_PER_THREAD * threads:
+                try:
+                    waiting.append(_Piece(next(items)))
+                except StopIteration:
+                    break
+                todo.put(waiting[-1])
+            if not waiting:
+                return
+            piece = waiting.popleft()
+            while not piece.is_done.acquire(timeout=every):
+                tick()
+            if piece.error is not None:
+                raise piece.error
+            yield piece.result
+    finally:
+        stopped.set()
+        for _ in range(threads):
+            todo.put(None)

@@ -1,0 +1,229 @@
+"""One row as one turn: one call, one artifact; or what is there of it from an earlier run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ore.artifact import encode_artifact
+from ore.core import ORE
+from ore.errors import OreError, UsageError
+from ore.glass.provenance import (
+    MadeWith,
+    Sourced,
+    TurnFacts,
+    artifact_of,
+    messages_digest,
+)
+from ore.rows.kept import RowFolder, asked_digest
+from ore.rows.placeholders import Template
+from ore.rows.tables import Row
+from ore.types import Response, ToolResult
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a row.
+
+    Attributes:
+        content: The answer, or None where there is none.
+        artifact: Where its artifact is, or None.
+        error: Why there is no answer, or why it could not be kept.
+        metadata: What the reasoner said of the turn.
+        is_new: Whether the model was asked in this run.
+        warnings: What the answer does not show by itself, a sentence each.
+    """
+
+    row: Row
+    content: str | None = None
+    artifact: Path | None = None
+    error: OreError | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    is_new: bool = True
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer, kept as it was to be."""
+        return self.error is None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What all rows are asked alike.
+
+    Attributes:
+        template: The prompt, with a place for the value of each column it names.
+        system_prompt: What is sent first; empty is nothing.
+        before: The messages before the prompt, with their sources.
+        tool_results, skill_context, skills: What every turn is given besides.
+        more: What ``provenance`` says of every row besides its number.
+        values: What has a place in the prompt and is no column.
+    """
+
+    template: Template
+    before: Sequence[Sourced] = ()
+    tool_results: list[ToolResult] | None = None
+    skill_context: list[str] | None = None
+    skills: list[str] | None = None
+    source: str = "prompt"
+    more: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def prompt_of(self, row: Row) -> str:
+        """Return the prompt of a row.
+
+        Raises:
+            UsageError: A place has no value, or the prompt is blank, too long, or can't be sent.
+        """
+        prompt = self.template.fill({**self.values, **row.values})
+        if not prompt.strip():
+            raise UsageError("its prompt is blank")
+        try:
+            prompt.encode("utf-8")
+        except UnicodeEncodeError as exc:
+            raise UsageError(f"it has half a character (a lone surrogate at {exc.start})") from exc
+        return prompt
+
+
+class Asking:
+    """Asks rows, several at once: nothing of a turn is kept here.
+
+    Args:
+        engine: What answers.
+        made: What all artifacts say, with ``known``.
+        question: What is asked.
+        jobs: How many calls may be under way at once.
+        folder: Where each row has its artifact, or None.
+        told: Returns what was in force in a turn: see ``ore.backends.effective``.
+        judge: Returns what of an answer is not what was asked for, a sentence each.
+        also: Told of each artifact that was made, and its document; may raise ``OreError``.
+    """
+
+    def __init__(
+        self,
+        engine: ORE,
+        made: MadeWith,
+        question: Question,
+        *,
+        jobs: int,
+        folder: RowFolder | None,
+        told: Callable[[Response], Mapping[str, Any]],
+        judge: Callable[[Response], Sequence[str]],
+        also: Callable[[Response, bytes], None] | None = None,
+    ) -> None:
+        self._engine, self._made, self._question = engine, made, question
+        self._calls = threading.Semaphore(jobs)
+        self._folder, self._told, self._judge, self._also = folder, told, judge, also
+        self._said = threading.local()
+        self._keeping = _Count()
+
+    def warn(self, text: str) -> None:
+        """Take in what a reasoner warns of in the middle of a turn of this thread."""
+        if (said := getattr(self._said, "texts", None)) is not None:
+            said.append(text)
+
+    def question_of(self, row: Row) -> tuple[str, list[Sourced], str]:
+        """Return the prompt of a row, its messages, and the hash of what is asked."""
+        prompt = self._question.prompt_of(row)
+        messages = [*self._question.before, Sourced("user", prompt, self._question.source)]
+        known = {
+            **(self._made.known or {}),
+            **self._question.more,
+            "model_id": self._made.backend.name_of(self._made.model_id),
+            "messages_sha256": messages_digest(messages),
+        }
+        return prompt, messages, asked_digest(known)
+
+    def found(self, row: Row) -> Outcome | None:
+        """Return the answer that an earlier run has kept of what is asked, if it holds."""
+        if self._folder is None:
+            return None
+        _, _, asked = self.question_of(row)
+        path = self._folder.path_of(row.number, asked)
+        artifact = self._folder.find(path, asked)
+        if artifact is None:
+            return None
+        output = artifact.output
+        return Outcome(row, output.content, path, None, output.metadata, is_new=False)
+
+    def outcome_of(self, row: Row) -> Outcome:
+        """Ask a row, unless an earlier run has; what goes wrong is a part of what is returned."""
+        try:
+            there = self.found(row)
+            return there if there is not None else self._asked(row)
+        except OreError as exc:
+            return Outcome(row, error=exc)
+
+    def wait_for_files(self, seconds: float) -> None:
+        """Wait until no thread is writing an artifact, but not for longer than so many seconds."""
+        self._keeping.wait(seconds)
+
+    def _asked(self, row: Row) -> Outcome:
+        question = self._question
+        prompt, messages, asked = self.question_of(row)
+        warnings = self._said.texts = list[str]()
+        with self._calls:
+            response = self._engine.execute(
+                prompt, None, question.tool_results, question.skill_context
+            )
+            self._keeping.begin()
+        try:
+            warnings += self._judge(response)
+            outcome = Outcome(
+                row, response.content, None, None, response.metadata, warnings=tuple(warnings)
+            )
+            if self._folder is None and self._also is None:
+                return outcome
+            return self._kept(outcome, prompt, messages, asked, response)
+        finally:
+            self._keeping.end()
+
+    def _kept(
+        self, outcome: Outcome, prompt: str, messages: list[Sourced], asked: str, response: Response
+    ) -> Outcome:
+        """Write the artifact of an answer; an answer that can't be kept is not lost."""
+        row, question = outcome.row, self._question
+        turn = TurnFacts(
+            prompt,
+            messages,
+            self._told(response),
+            skills=question.skills,
+            more={**question.more, "row": {"number": row.number, "line": row.line}},
+        )
+        try:
+            data = encode_artifact(artifact_of(self._made, turn, response)).encode("ascii")
+            if self._also is not None:
+                self._also(response, data)
+            if self._folder is None:
+                return outcome
+            path = self._folder.path_of(row.number, asked)
+            self._folder.write(path, data)
+        except OreError as exc:
+            return replace(outcome, error=exc)
+        return replace(outcome, artifact=path)
+
+
+class _Count:
+    """How many threads are in the middle of something that is to be done whole."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._changed = threading.Condition()
+
+    def begin(self) -> None:
+        with self._changed:
+            self._number += 1
+
+    def end(self) -> None:
+        with self._changed:
+            self._number -= 1
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        with suppress(RuntimeError), self._changed:
+            self._changed.wait_for(lambda: self._number == 0, seconds)

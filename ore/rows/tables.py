@@ -1,0 +1,239 @@
+"""A table, read a row at a time and as often as it is needed: CSV, TSV, JSON Lines, or plain text.
+
+What is wrong with a row is a part of what is read: nothing is guessed, and the rows after it are read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from ore.errors import FileAccessError, UsageError
+from ore.files import reason
+from ore.files.neutral import one_line
+from ore.rows.placeholders import quoted
+from ore.rows.table_lines import LONGEST_ROW, Lines, Records
+from ore.types import strictjson
+
+FORMATS = ("csv", "tsv", "jsonl", "text")
+"""How a table is written."""
+
+ENDINGS = {
+    **{".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"},
+    ".txt": "text",
+}
+"""Which format the name of a file says."""
+
+LINE = "line"
+"""The name of the one column of plain text."""
+
+MOST_COLUMNS = 10_000
+"""Names of columns that are known of a table."""
+
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_PART = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        number: From 1; the header is none, and neither is an empty line.
+        line: The number of the line that it begins in.
+        values: The text in each column.
+        problem: Why it can't be used, as the end of a sentence; None where it can.
+    """
+
+    number: int
+    line: int
+    values: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+class Table:
+    """A table in a file that is open; ``open_table`` opens one.
+
+    Attributes:
+        shown: What it is called in an error.
+        format: One of ``FORMATS``.
+        columns: The names of its columns, in their order; of JSON Lines those of the rows that were
+            read so far.
+    """
+
+    def __init__(self, file: BinaryIO, format: str, shown: str) -> None:
+        self.shown = shown
+        self.format = format
+        self._file = file
+        self._read_from: tuple[int, int] | None = None
+        self.columns: dict[str, None] = {LINE: None} if format == "text" else {}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row, from the first.
+
+        Raises:
+            UsageError: The header is missing or can't be used, or the bytes are no text of UTF-8.
+            FileAccessError: It can't be read, or was changed since it was read for the first time.
+        """
+        self._require_same()
+        try:
+            self._file.seek(0)
+            lines = Lines(self._file, self.shown)
+            if self.format == "jsonl":
+                yield from self._objects(lines)
+            elif self.format == "text":
+                yield from self._texts(lines)
+            else:
+                yield from self._records(lines)
+        except OSError as exc:
+            raise FileAccessError(
+                f"{self.shown} can't be read: {reason(exc)}.", self.shown
+            ) from exc
+        self._require_same()
+
+    def _require_same(self) -> None:
+        """Refuse a table that somebody writes to: a row would be asked that nobody has looked at."""
+        status = os.fstat(self._file.fileno())
+        now = (status.st_size, status.st_mtime_ns)
+        if self._read_from is not None and self._read_from != now:
+            raise FileAccessError(
+                f"{self.shown} was changed while it was read: run it again when it is complete.",
+                self.shown,
+            )
+        self._read_from = now
+
+    def _texts(self, lines: Lines) -> Iterator[Row]:
+        number = 0
+        for line in lines:
+            if line.problem is None and not line.text.strip():
+                continue
+            number += 1
+            yield Row(number, line.number, {LINE: line.text}, line.problem)
+
+    def _objects(self, lines: Lines) -> Iterator[Row]:
+        number = 0
+        for line in lines:
+            if line.problem is None and not line.text.strip():
+                continue
+            number += 1
+            values, problem = dict[str, str](), line.problem
+            if problem is None:
+                try:
+                    values = _texts_of(line.text)
+                except ValueError as exc:
+                    problem = str(exc)
+            if len(self.columns) < MOST_COLUMNS:
+                self.columns.update(dict.fromkeys(values))
+            yield Row(number, line.number, values, problem)
+
+    def _records(self, lines: Lines) -> Iterator[Row]:
+        records = Records(lines, _DELIMITERS[self.format])
+        header = next(records, None)
+        if header is None:
+            raise UsageError(
+                f"{self.shown} is empty: its first line is to name its columns, as in name,age."
+            )
+        if header.problem is not None:
+            raise UsageError(f"{self.shown}, line {header.line}: {header.problem}.")
+        names = header.cells
+        self.columns = dict.fromkeys(_checked_names(names, self.shown))
+        for number, record in enumerate(records, 1):
+            problem = record.problem
+            if problem is None and len(record.cells) != len(names):
+                count, of = len(record.cells), len(names)
+                cells = "1 cell" if count == 1 else f"{count:,} cells"
+                problem = f"it has {cells}, and the header {of:,}"
+            values = {} if problem else dict(zip(names, record.cells, strict=True))
+            yield Row(number, record.line, values, problem)
+
+
+@contextmanager
+def open_table(
+    path: str, format: str | None, stdin: io.BufferedIOBase | None = None
+) -> Iterator[Table]:
+    """Open a table; what can be read once only is copied into a temporary file first.
+
+    Args:
+        path: The file, or ``-`` for stdin.
+        format: One of ``FORMATS``; None is what the file's name says.
+        stdin: A binary stream; None is a closed one.
+
+    Raises:
+        UsageError: Nobody says how it is written, or there is nothing on stdin.
+        FileAccessError: It can't be read.
+    """
+    shown = "stdin" if path == "-" else one_line(path)
+    found = format or ENDINGS.get(os.path.splitext(path)[1].lower())
+    if found is None:
+        raise UsageError(
+            f"How {shown} is written does not show: say it with --rows-format, which is one of "
+            f"{', '.join(FORMATS)}."
+        )
+    try:
+        file = _opened(path, stdin)
+    except OSError as exc:
+        raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", path) from exc
+    with file:
+        yield Table(file, found, shown)
+
+
+def _opened(path: str, stdin: io.BufferedIOBase | None) -> BinaryIO:
+    if path == "-":
+        if stdin is None or stdin.closed or stdin.isatty():
+            raise UsageError("There is no table on stdin: pipe one in, or name its file.")
+        return _copied(stdin)
+    file = open(path, "rb")
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    with file:
+        return _copied(file)
+
+
+def _copied(source: io.BufferedIOBase | BinaryIO) -> BinaryIO:
+    """Return a file without a name that holds all that is left of ``source``."""
+    copy = tempfile.TemporaryFile(prefix="ore-rows-")
+    try:
+        while part := source.read(_PART):
+            copy.write(part)
+        copy.flush()
+    except BaseException:
+        copy.close()
+        raise
+    return copy
+
+
+def _checked_names(names: list[str], shown: str) -> list[str]:
+    """Return the names of columns, or say which can't be one.
+
+    Raises:
+        UsageError: One is empty, or stands there twice.
+    """
+    empty = [number for number, name in enumerate(names, 1) if not name.strip()]
+    if empty:
+        raise UsageError(
+            f"{shown} has no name for column {', '.join(map(str, empty[:10]))}: its first line is to "
+            f"name every column."
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"{shown} has more than one column {quoted(twice)}: rename them.")
+    return names
+
+
+def _texts_of(text: str) -> dict[str, str]:
+    """Return the values of an object as texts; what is none is written as JSON."""
+    found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW)
+    if not isinstance(found, dict):
+        raise ValueError("it is JSON, but no object: write one with a value for each column")
+    return {name: v if isinstance(v, str) else _json(v) for name, v in found.items()}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,231 @@
+"""Streams as objects: closed from any thread, awaited, cancelled; the model is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from importlib import import_module
+
+import pytest
+
+import ore
+from ore import ORE, AyaReasoner, BackendError, OpenAIReasoner, Reasoner, Response, Session
+from ore.errors import UsageError
+from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.process import until
+
+WORDS = "word " * 400
+
+
+class Slow(Reasoner):
+    """Gives two pieces, and waits between them for as long as it is told to."""
+
+    def __init__(self):
+        self.waits, self.goes_on, self.is_closed = threading.Event(), threading.Event(), False
+
+    def reason(self, messages):
+        raise NotImplementedError
+
+    def stream_reason(self, messages):
+        try:
+            yield "one "
+            self.waits.set()
+            assert self.goes_on.wait(30)
+            yield "two"
+            return Response("one two", "slow")
+        finally:
+            self.is_closed = True
+
+
+@contextmanager
+def waiting_for(server, kind):
+    """A reader of a stream in a thread, which waits for a server that answers with one piece at most."""
+    with server:
+        made = AyaReasoner("llama3.2", server.url) if kind == "ollama" else None
+        reasoner = made or OpenAIReasoner("small", server.url)
+        session = Session()
+        stream = ORE(reasoner, "").stream("Hello", session)
+        read, failed = [], []
+
+        def loop():
+            try:
+                read.extend(stream)
+            except Exception as exc:
+                failed.append(exc)
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        until(lambda: bool(server.chats))
+        yield stream, server
+        thread.join(5)
+        assert not thread.is_alive() and failed == [] and session.messages == []
+        assert stream.is_closed and list(stream) == []
+        with pytest.raises(UsageError):
+            stream.response
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "kind, fake, scenario",
+    [
+        ("ollama", FakeOllama, "silent"),
+        ("ollama", FakeOllama, "stall"),
+        ("ollama", FakeOllama, "slow-start"),
+        ("openai", FakeOpenAI, "silent"),
+        ("openai", FakeOpenAI, "stalls"),
+    ],
+)
+def test_another_thread_closes_a_stream_while_it_waits_for_the_server(kind, fake, scenario):
+    with waiting_for(fake(scenario=scenario), kind) as (stream, server):
+        stream.close()
+        until(lambda: server.chats[0].disconnected_at is not None)
+
+
+def test_closing_a_stream_that_has_ended_leaves_the_next_turn_s_connection_alone():
+    with FakeOllama(reply="one two") as server, AyaReasoner("llama3.2", server.url) as reasoner:
+        engine = ORE(reasoner, "")
+        first = engine.stream("Hello")
+        assert "".join(first) == first.response.content == "one two"
+        second = engine.stream("Hello")
+        assert next(second)
+        first.close()
+        assert "".join(second) and second.response.content == "one two" and not first.is_closed
+
+
+def test_a_stream_of_any_reasoner_ends_where_it_comes_back():
+    reasoner = Slow()
+    stream, read = ORE(reasoner, "").stream("Hello"), []
+    thread = threading.Thread(target=lambda: read.extend(stream))
+    thread.start()
+    assert reasoner.waits.wait(5)
+    stream.close()
+    assert not reasoner.is_closed
+    reasoner.goes_on.set()
+    thread.join(5)
+    assert (read, reasoner.is_closed, stream.is_closed) == (["one "], True, True)
+
+
+def test_leaving_the_block_of_a_stream_stops_the_model():
+    with FakeOllama(delay=0.05, reply=WORDS) as server:
+        with ORE(AyaReasoner("llama3.2", server.url), "") as engine:
+            with engine.stream("Hello") as stream:
+                assert next(stream)
+            assert list(stream) == [] and stream.is_closed
+        until(lambda: server.chats[0].disconnected_at is not None)
+
+
+def test_a_stream_raises_what_the_turn_raises():
+    with FakeOllama(scenario="cut") as server:
+        stream = ORE(AyaReasoner("llama3.2", server.url), "").stream("Hello")
+        with pytest.raises(BackendError):
+            list(stream)
+        assert list(stream) == []
+
+
+def awaited(kind, engine, session):
+    """What waits for an answer: its whole, or its pieces."""
+    if kind == "aexecute":
+        return engine.aexecute("Hello", session)
+
+    async def read():
+        return [part async for part in engine.astream("Hello", session)]
+
+    return read()
+
+
+both = pytest.mark.parametrize("kind", ["aexecute", "astream"])
+
+
+@pytest.mark.invariant
+@both
+@pytest.mark.parametrize("scenario", ["silent", "stall"])
+def test_cancelling_a_task_stops_the_model_at_once(kind, scenario):
+    async def cancel(server):
+        session = Session()
+        task = asyncio.create_task(
+            awaited(kind, ORE(AyaReasoner("llama3.2", server.url), ""), session)
+        )
+        while not server.chats:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while server.chats[0].disconnected_at is None:
+            await asyncio.sleep(0.01)
+        assert session.messages == []
+
+    with FakeOllama(scenario=scenario) as server:
+        asyncio.run(asyncio.wait_for(cancel(server), 10))
+
+
+@both
+def test_an_awaited_turn_answers_and_extends_its_session(kind):
+    async def ask(server):
+        session = Session()
+        engine = ORE(AyaReasoner("llama3.2", server.url), "")
+        found = await awaited(kind, engine, session)
+        text = found.content if kind == "aexecute" else "".join(found)
+        assert text == session.messages[1].content == "one two three"
+
+    with FakeOllama(reply="one two three") as server:
+        asyncio.run(ask(server))
+
+
+@both
+def test_an_awaited_turn_raises_what_it_raises(kind):
+    with FakeOllama(scenario="cut") as server:
+        with pytest.raises(BackendError):
+            asyncio.run(awaited(kind, ORE(AyaReasoner("llama3.2", server.url), ""), None))
+
+
+def test_turns_of_one_loop_wait_side_by_side():
+    async def ask(server):
+        engine = ORE(AyaReasoner("llama3.2", server.url), "")
+        await asyncio.gather(*(engine.aexecute("Hello") for _ in range(8)))
+
+    with FakeOllama(delay=0.1, reply="one two three") as server:
+        asyncio.run(ask(server))
+        spans = sorted((chat.received_at, 1) for chat in server.chats)
+        assert spans[-1][0] - spans[0][0] < 0.3  # one after the other they take 2.4 s
+
+
+def test_a_dropped_stream_stops_the_model():
+    async def drop(server):
+        stream = ORE(AyaReasoner("llama3.2", server.url), "").astream("Hello")
+        assert await anext_of(stream)
+        del stream
+        while server.chats[0].disconnected_at is None:
+            await asyncio.sleep(0.01)
+
+    with FakeOllama(scenario="stall") as server:
+        asyncio.run(asyncio.wait_for(drop(server), 10))
+
+
+async def anext_of(stream):
+    return await stream.__anext__()
+
+
+def test_an_async_stream_has_its_response_at_its_end():
+    async def read(server):
+        async with ORE(AyaReasoner("llama3.2", server.url), "").astream("Hello") as stream:
+            parts = [part async for part in stream]
+        assert "".join(parts) == stream.response.content and not stream.is_closed
+
+    with FakeOllama() as server:
+        asyncio.run(read(server))
+
+
+@pytest.mark.parametrize("name", ["llama3.2:1b", "llama3.2", "", "cloud:x"])
+def test_a_reasoner_s_name_names_its_backend(name):
+    with pytest.raises(UsageError, match="ollama:NAME"):
+        ore.reasoner(name)
+
+
+def test_a_reasoner_is_made_by_its_name():
+    with FakeOllama(reply="one two") as server:
+        with ORE(ore.reasoner("ollama:llama3.2", host=server.url, options={"seed": 7}), "") as aya:
+            assert aya.execute("Hello").content == "one two"
+        assert server.chats[0].json["options"] == {"seed": 7}
+    assert import_module("ore.reasoner").Reasoner is ore.reasoner.Reasoner is Reasoner
