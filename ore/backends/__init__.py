@@ -228,7 +228,7 @@ class Backend(ABC):
     def prompt_facts(
         self, model_id: str, messages: list[Message], settings: Settings
     ) -> dict[str, Any]:
-        """Return what is known of such a turn where ``reading`` is None.
+        """Return what is known where ``reading`` of ``model_id``, ``messages``, ``settings`` is None.
 
         ``window`` (tokens), ``template`` and ``parameters`` (texts), ``groups`` and ``notes`` (see
         ``ore.backends.reading``), and ``why`` no more is, a sentence. Raises what a turn would.

@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/images/house.svg"
 FLOORS = (
     ("main",),
     ("ore.cli",),
-    ("ore.cli.terminal", "ore.rows"),
+    ("ore.cli.terminal", "ore.rows", "ore.conformance"),
     ("ore.gate", "ore.models", "ore.glass"),
     (
         "ore.core",
@@ -43,6 +43,7 @@ ACROSS = {
     "ore.cli": 0.52,
     "ore.cli.terminal": 0.88,
     "ore.rows": 0.28,
+    "ore.conformance": 0.09,
     "ore.models": 0.10,
     "ore.glass": 0.60,
     "ore.core": 0.30,
@@ -64,6 +65,7 @@ PURPOSE = {
     "ore.cli": "what knows a flag",
     "ore.cli.terminal": "what knows a terminal",
     "ore.rows": "prompts and tables",
+    "ore.conformance": "rules of contracts",
     "ore.core": "the loop",
     "ore.gate": "permissions",
     "ore.models": "Ollama's models",

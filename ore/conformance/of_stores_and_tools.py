@@ -1,0 +1,98 @@
+"""The rules of a session store, and of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ore.conformance.verdicts import Broken, Unknown, expect
+from ore.errors import GateError, SessionNotFoundError
+from ore.gate import Gate
+from ore.store import SessionStore
+from ore.tools import Permission, Tool
+from ore.types import Message, Session, ToolResult
+
+
+def _session() -> Session:
+    return Session([Message("user", "Ünïcode 🙂\n\ud800"[:9]), Message("assistant", "Rome.")])
+
+
+def gives_back_what_was_saved(make: Callable[[], SessionStore]) -> None:
+    """another store of the same place loads the session that was saved, whole"""
+    session = _session()
+    make().save(session, "conformance-one")
+    expect(make().load("conformance-one") == session, "what is loaded is not what was saved")
+
+
+def loads_a_session_of_its_own(make: Callable[[], SessionStore]) -> None:
+    """what is loaded is nobody else's: adding to it changes no other"""
+    store, session = make(), _session()
+    store.save(session, "conformance-own")
+    store.load("conformance-own").messages.append(Message("user", "More?"))
+    expect(len(store.load("conformance-own").messages) == 2, "a loaded session is shared")
+    session.messages.append(Message("user", "More?"))
+    expect(len(store.load("conformance-own").messages) == 2, "the saved session is shared")
+
+
+def saves_again(make: Callable[[], SessionStore]) -> None:
+    """a session that went on is saved over what it continues, and save changes no session"""
+    store, session = make(), _session()
+    store.save(session, "conformance-two")
+    session.messages += [Message("user", "And?"), Message("assistant", "Paris.")]
+    before = list(session.messages)
+    store.save(session, "conformance-two")
+    expect(session.messages == before, "save changed the session")
+    expect(store.load("conformance-two").messages == before, "the later turn is not there")
+
+
+def says_what_is_not_there(make: Callable[[], SessionStore]) -> None:
+    """a name that is not there is a SessionNotFoundError, and the list has those that are, sorted"""
+    store = make()
+    for name in ("conformance-b", "conformance-a"):
+        store.save(Session(), name)
+    names = store.list()
+    expect(names == sorted(names), "the list is not sorted")
+    expect({"conformance-a", "conformance-b"} <= set(names), "the list lacks what was saved")
+    try:
+        store.load("conformance-nobody")
+    except SessionNotFoundError:
+        return
+    raise Broken("a missing session was loaded")
+
+
+def says_what_it_is(make: Callable[[], Tool]) -> None:
+    """a tool has a name, a description and the permissions that it needs"""
+    tool = make()
+    expect(isinstance(tool.name, str) and tool.name, "it has no name")
+    expect(isinstance(tool.description, str) and tool.description, "it has no description")
+    permissions = tool.required_permissions
+    expect(isinstance(permissions, frozenset), "required_permissions is not a frozenset")
+    expect(all(isinstance(each, Permission) for each in permissions), "a permission is none")
+    expect(isinstance(tool.routing_hints(), tuple), "routing_hints is not a tuple")
+    expect(isinstance(tool.extract_args("do it"), dict), "extract_args returns no dict")
+
+
+def gives_one_result(make: Callable[[], Tool]) -> None:
+    """run returns a ToolResult in the tool's name, and leaves its arguments as they are"""
+    tool = make()
+    args = {name: "conformance" for name in tool.required_args}
+    before = dict(args)
+    result: object = tool.run(args)
+    expect(isinstance(result, ToolResult), f"it returned {type(result).__name__}")
+    assert isinstance(result, ToolResult)
+    expect(result.tool_name == tool.name, "the result is in another name")
+    expect(result.status in ("ok", "error"), f"its status is {result.status!r}")
+    expect(isinstance(result.output, str), "its output is not text")
+    expect(args == before, "it changed its arguments")
+
+
+def runs_with_its_permissions_only(make: Callable[[], Tool]) -> None:
+    """a gate without its permissions does not run it"""
+    tool = make()
+    if not tool.required_permissions:
+        raise Unknown("it needs no permission")
+    for missing in tool.required_permissions:
+        try:
+            Gate(tool.required_permissions - {missing}).run(tool, {})
+        except GateError:
+            continue
+        raise Broken(f"it ran without {missing.value}")

@@ -1,0 +1,235 @@
+"""The conformance kit: our own classes pass it, and one that breaks a rule is caught by that rule."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ore import AyaReasoner, OpenAIReasoner, Permission, Reasoner, Response, Session, ToolResult
+from ore.conformance import BROKEN, HOLDS, UNKNOWN, check
+from ore.conformance.__main__ import main
+from ore.store import FileSessionStore, SessionStore
+from ore.tools import EchoTool, ReadFileTool, Tool
+from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_openai import FakeOpenAI
+
+
+class Good(Reasoner):
+    """Holds every rule."""
+
+    def reason(self, messages):
+        return Response(messages[-1].content.upper(), "good", metadata={"eval_count": 1})
+
+
+class NoResponse(Good):
+    def reason(self, messages):
+        return "PARIS"
+
+
+class ChangesMessages(Good):
+    def reason(self, messages):
+        messages.append(messages[0])
+        return super().reason(messages)
+
+
+class OtherPieces(Good):
+    def stream_reason(self, messages):
+        yield "something else"
+        return self.reason(messages)
+
+
+class AsksTwice(Good):
+    def stream_reason(self, messages):
+        self.reason(messages)
+        response = self.reason(messages)
+        yield response.content
+        return response
+
+
+class CountsTwo(Good):
+    calls = 0
+
+    def reason(self, messages):
+        self.calls += 2
+        return super().reason(messages)
+
+
+class Remembers(Good):
+    count = 0
+
+    def reason(self, messages):
+        self.count += 1
+        return Response(f"turn {self.count}", "remembers")
+
+
+class MoreMetadata(Good):
+    used = False
+
+    def reason(self, messages):
+        metadata, self.used = ({"warm": True} if self.used else {}), True
+        return Response("Paris", "more", metadata=metadata)
+
+
+class KeepsMessages(Good):
+    def reason(self, messages):
+        self.last = {"messages": [messages]}
+        return super().reason(messages)
+
+
+class GoesOn(Good):
+    """Reads on in a thread that nobody ends."""
+
+    def stream_reason(self, messages):
+        over = threading.Event()
+        threading.Thread(target=over.wait, args=(30,), daemon=True).start()
+        yield "one"
+        return self.reason(messages)
+
+
+class ClosedForGood(Good):
+    is_over = False
+
+    def stream_reason(self, messages):
+        try:
+            yield "one "
+            return self.reason(messages)
+        finally:
+            self.is_over = True
+
+    def reason(self, messages):
+        if self.is_over:
+            raise RuntimeError("it was closed")
+        return super().reason(messages)
+
+
+class ClosesOnce(Good):
+    is_closed = False
+
+    def close(self):
+        assert not self.is_closed, "it is closed"
+        self.is_closed = True
+
+
+CAUGHT = [
+    (NoResponse, "reason returns one Response"),
+    (ChangesMessages, "reason returns one Response"),
+    (OtherPieces, "stream_reason yields text"),
+    (AsksTwice, "a turn is one call"),
+    (CountsTwo, "a turn is one call"),
+    (Remembers, "a used one answers"),
+    (MoreMetadata, "a used one answers"),
+    (KeepsMessages, "nothing of a system prompt"),
+    (GoesOn, "closing a stream"),
+    (ClosedForGood, "closing a stream"),
+    (ClosesOnce, "close may be called twice"),
+]
+
+
+@pytest.mark.parametrize("kind, rule", CAUGHT, ids=[kind.__name__ for kind, _ in CAUGHT])
+def test_a_reasoner_that_breaks_a_rule_is_caught_by_it(kind, rule, monkeypatch):
+    monkeypatch.setattr("ore.conformance.of_reasoners.STOP_SECONDS", 0.2)
+    broken = [each.rule for each in check(kind) if each.state == BROKEN]
+    assert any(each.startswith(rule) for each in broken), broken
+
+
+def test_a_reasoner_that_holds_every_rule_passes():
+    assert {each.state for each in check(Good)} == {HOLDS}
+
+
+def test_two_new_ones_that_differ_are_not_judged():
+    class Dice(Good):
+        def reason(self, messages):
+            return Response(str(time.perf_counter_ns()), "dice")
+
+    assert [each.state for each in check(Dice)].count(UNKNOWN) == 1
+
+
+def test_our_servers_reasoners_pass():
+    with FakeOllama(reply="one two three") as server:
+        assert {each.state for each in check(lambda: AyaReasoner("llama3.2", server.url))} == {
+            HOLDS
+        }
+    with FakeOpenAI(("one ", "two")) as server:
+        found = check(lambda: OpenAIReasoner("small", server.url))
+        assert {each.state for each in found} == {HOLDS}
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_the_embedded_reasoner_passes(model_dir):
+    from ore import EmbeddedReasoner
+
+    assert {each.state for each in check(lambda: EmbeddedReasoner("smollm2:135m"))} == {HOLDS}
+
+
+class MemoryStore(SessionStore):
+    """Keeps the very objects."""
+
+    kept: dict = {}
+
+    def save(self, session, name):
+        self.kept[name] = session
+
+    def load(self, name):
+        return self.kept[name]
+
+    def list(self):
+        return list(self.kept)
+
+
+class Forgets(MemoryStore):
+    def __init__(self):
+        self.kept = {}
+
+
+def test_our_store_passes_and_one_that_shares_or_forgets_is_caught(tmp_path):
+    assert {each.state for each in check(lambda: FileSessionStore(tmp_path / "s"))} == {HOLDS}
+    shared = {each.rule: each.state for each in check(MemoryStore)}
+    assert [rule[:20] for rule, state in shared.items() if state == BROKEN] == [
+        "what is loaded is no",
+        "a name that is not t",
+    ]
+    assert check(Forgets)[0].state == BROKEN
+
+
+class Wrong(Tool):
+    name, description = "wrong", "Takes what it wants."
+    required_permissions = frozenset({Permission.SHELL})
+    required_args = ("what",)
+
+    def run(self, args):
+        args.clear()
+        return ToolResult("other", 3, "fine")
+
+
+class Vague(EchoTool):
+    description = ""
+    required_permissions = {"shell"}
+
+
+def test_our_tools_pass_and_those_that_break_a_rule_are_caught():
+    assert {each.state for each in check(ReadFileTool)} == {HOLDS}
+    assert [each.state for each in check(EchoTool)] == [HOLDS, HOLDS, UNKNOWN]
+    assert [each.state for each in check(Wrong)] == [HOLDS, BROKEN, HOLDS]
+    assert check(Vague)[0].state == BROKEN
+
+
+@pytest.mark.parametrize(
+    "argv, code",
+    [
+        (["tests.test_conformance:Good"], 0),
+        (["tests.test_conformance:KeepsMessages"], 3),
+        (["tests.test_conformance:Session"], 2),
+        (["tests.test_conformance:Nobody"], 2),
+        (["tests.no_such_module:Good"], 2),
+        (["tests.test_conformance"], 2),
+        ([], 2),
+    ],
+)
+def test_the_program_says_it_with_its_exit_code(argv, code, capsys):
+    assert main(argv) == code
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()) == 8) == (code != 2)
+    assert ("usage:" in err) == (code == 2)
