@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ore.models import fetch_models as fetch_models
     from ore.reasoner import AyaReasoner as AyaReasoner
     from ore.reasoner import Reasoner as Reasoner
+    from ore.reasoner import Scorer as Scorer
     from ore.reasoner.awaiting import AsyncStream as AsyncStream
     from ore.reasoner.stream import Stream as Stream
     from ore.router import TEST_ROUTING_TARGET as TEST_ROUTING_TARGET
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from ore.types import Session as Session
     from ore.types import SkillMetadata as SkillMetadata
     from ore.types import ToolResult as ToolResult
+    from ore.types.score import Score as Score
+    from ore.types.score import ScoredToken as ScoredToken
 
 
 def _modules() -> dict[str, str]:

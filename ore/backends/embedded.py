@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, gguf, weights
-from ore.backends.answer import Answer
+from ore.backends.answer import Answer, encoded
 from ore.backends.engine import Engine
-from ore.backends.engine_facts import in_force
+from ore.backends.engine_facts import in_force, metadata_of
 from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -25,18 +25,22 @@ from ore.backends.engine_request import (
     request_of,
     thinking_of,
 )
+from ore.backends.engine_score import Asking, asking
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.reading import Reading
 from ore.errors import (
     BackendError,
     ContextTruncatedError,
-    IncompleteAnswerError,
     OreError,
 )
+from ore.reasoner import Scorer
 from ore.types import Message, Response
+from ore.types.score import Score
 
 PINNED_ANSWER_TOKENS = 1024
 """The longest answer of a pinned model, in tokens: a small model may go round in circles."""
+
+Scored = TypeVar("Scored")
 
 
 class EmbeddedBackend(Backend):
@@ -116,7 +120,7 @@ class EmbeddedBackend(Backend):
         return {} if self._told is None else self._told()
 
 
-class EmbeddedReasoner(StreamingReasoner):
+class EmbeddedReasoner(StreamingReasoner, Scorer):
     """Answers with a model of its own. The model is loaded at the first turn, then kept.
 
     The same messages get the same answer on the same machine, for the temperature is 0 unless
@@ -175,7 +179,7 @@ class EmbeddedReasoner(StreamingReasoner):
                         yield text
             if text := answer.end():
                 yield text
-            metadata = _metadata(last, engine.window) | prompt.as_metadata()
+            metadata = metadata_of(last, engine.window) | prompt.as_metadata()
             metadata["context"] |= {"exact": True, "planned_tokens": planned}
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
@@ -201,6 +205,30 @@ class EmbeddedReasoner(StreamingReasoner):
         engine, _ = self._loaded(deadline)
         request, joins = self._request(engine), self._settings.joins
         return read(engine, messages, request, deadline, joins=joins)
+
+    def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
+        """Return how likely ``text`` is as the answer; see ``Scorer``."""
+        return self._asking(messages, [text], lambda asking: asking.score(text, ended))
+
+    def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
+        """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
+        return self._asking(messages, texts, lambda asking: asking.score_each(texts))
+
+    def _asking(
+        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
+    ) -> Scored:
+        check_messages(messages)
+        encoded(Message("assistant", text) for text in texts)
+        deadline = Deadline(self._settings.deadline)
+        try:
+            engine, _ = self._loaded(deadline)
+            self._doing = "scoring"
+            with asking(
+                engine, self.model_id, messages, self._request(engine), self._settings, deadline
+            ) as asked:
+                return score(asked)
+        finally:
+            self._doing = "waiting"
 
     def _request(self, engine: Engine) -> dict[str, Any]:
         """Return what is asked of the engine besides the messages."""
@@ -269,26 +297,3 @@ class EmbeddedReasoner(StreamingReasoner):
             error = BackendError(str(error))
         error.partial = answer.text
         return error
-
-
-def _metadata(last: dict[str, Any], window: int) -> dict[str, Any]:
-    """Return the counts (tokens) and durations (nanoseconds) of a finished answer."""
-    timings = last.get("timings")
-    if not timings or "finish_reason" not in last:
-        raise IncompleteAnswerError(
-            "The embedded engine ended its answer without saying that it was done: nothing was "
-            "kept of this turn; try again."
-        )
-    read, cached, written = (
-        int(timings.get(f"{n}_n") or 0) for n in ("prompt", "cache", "predicted")
-    )
-    reading, writing = (timings.get(f"{n}_ms") or 0 for n in ("prompt", "predicted"))
-    return {
-        "eval_count": written,
-        "prompt_eval_count": read + cached,
-        "eval_duration": int(writing * 1_000_000),
-        "prompt_eval_duration": int(reading * 1_000_000),
-        "cached_tokens": cached,
-        "done_reason": last["finish_reason"],
-        "context": {"status": "complete", "window": window, "prompt_tokens": read + cached},
-    }

@@ -95,21 +95,27 @@ class Engine:
         return self._is_open and self._process.is_alive
 
     def events(
-        self, request: dict[str, Any], *, silence: float | None, deadline: Deadline
+        self,
+        request: dict[str, Any],
+        *,
+        silence: float | None,
+        deadline: Deadline,
+        path: str = "/v1/chat/completions",
+        longest: int = LINE_LIMIT,
     ) -> Generator[dict[str, Any]]:
-        """Send one chat request and yield the engine's events as they come, the last one included.
+        """Send one request and yield the engine's events as they come, the last one included.
 
         Closing the generator stops the model after the batch that it is computing; where it does
-        not stop, its process is ended. ``silence`` is the longest time without an event, in seconds;
-        None waits.
+        not stop, its process is ended.
+
+        Args:
+            silence: The longest time without an event, in seconds; None waits.
+            longest: The most bytes of one event.
         """
         begin = _BEGIN_SECONDS if silence is None else min(silence, _BEGIN_SECONDS)
         body = {**request, "stream": True, "return_progress": True}
-        with self._answering("/v1/chat/completions", body, begin, silence, deadline) as (
-            response,
-            opened,
-        ):
-            yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)))
+        with self._answering(path, body, begin, silence, deadline) as (response, opened):
+            yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)), longest)
 
     def posted(
         self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
@@ -258,13 +264,15 @@ class _Connection(HTTPConnection):
         self.sock.connect(self._socket_path)
 
 
-def _parsed(response: HTTPResponse, before_read: Callable[[], None]) -> Generator[dict[str, Any]]:
+def _parsed(
+    response: HTTPResponse, before_read: Callable[[], None], longest: int = LINE_LIMIT
+) -> Generator[dict[str, Any]]:
     """Yield the events of a stream of server-sent events, up to its end mark."""
     while True:
         before_read()
-        line = response.readline(LINE_LIMIT)
-        if len(line) >= LINE_LIMIT:  # the file has a token as long as that
-            raise TooLarge("an event", LINE_LIMIT)
+        line = response.readline(longest)
+        if len(line) >= longest:  # the file has a token as long as that
+            raise TooLarge("an event", longest)
         if not line.endswith(b"\n"):
             raise HTTPException("the stream has no end")
         field, _, value = line.rstrip(b"\n").partition(b": ")

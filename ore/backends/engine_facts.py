@@ -1,4 +1,4 @@
-"""What was in force in a turn of the embedded engine, as it says itself."""
+"""What the embedded engine says of a turn: its counts, and what was in force."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ore.backends import Settings, gguf
 from ore.backends.effective import PARAMETERS, template_digest, word
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_request import LOADED_WITH, sampling_of
-from ore.errors import OreError
+from ore.errors import IncompleteAnswerError, OreError
 
 _OTHER_NAMES = {"num_keep": "n_keep"}
 _UNSAID: dict[str, Any] = {"seed": None, "stop": []}
@@ -64,3 +64,26 @@ def _number(value: object) -> int | float | None:
     if type(value) is float:
         return float(f"{value:.7g}")
     return value if type(value) is int else None
+
+
+def metadata_of(last: dict[str, Any], window: int) -> dict[str, Any]:
+    """Return the counts (tokens) and durations (nanoseconds) of a finished answer."""
+    timings = last.get("timings")
+    if not timings or "finish_reason" not in last:
+        raise IncompleteAnswerError(
+            "The embedded engine ended its answer without saying that it was done: nothing was "
+            "kept of this turn; try again."
+        )
+    read, cached, written = (
+        int(timings.get(f"{n}_n") or 0) for n in ("prompt", "cache", "predicted")
+    )
+    reading, writing = (timings.get(f"{n}_ms") or 0 for n in ("prompt", "predicted"))
+    return {
+        "eval_count": written,
+        "prompt_eval_count": read + cached,
+        "eval_duration": int(writing * 1_000_000),
+        "prompt_eval_duration": int(reading * 1_000_000),
+        "cached_tokens": cached,
+        "done_reason": last["finish_reason"],
+        "context": {"status": "complete", "window": window, "prompt_tokens": read + cached},
+    }

@@ -185,8 +185,25 @@ def _rendered(engine: Engine, request: dict[str, Any], deadline: Deadline) -> st
 
 def _pieces(engine: Engine, text: str, deadline: Deadline) -> list[bytes]:
     """Return the tokens that a prompt is read as, each as the text that it stands for."""
-    request = {"content": text, "with_pieces": True, "add_special": True, "parse_special": True}
+    return [piece for _, piece in tokens_of(engine, text, deadline)]
+
+
+def tokens_of(
+    engine: Engine, text: str, deadline: Deadline, *, is_prompt: bool = True
+) -> list[tuple[int, bytes]]:
+    """Return the tokens of a text: the number of each, and the bytes that it stands for.
+
+    In a prompt the marks of the template are tokens of their own; in any other text they are text.
+    """
+    request = {
+        "content": text,
+        "with_pieces": True,
+        "add_special": is_prompt,
+        "parse_special": is_prompt,
+    }
     longest = REPLY_LIMIT + 64 * len(text.encode())
     found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
-    pieces = [each["piece"] for each in found]
-    return [each.encode() if isinstance(each, str) else bytes(each) for each in pieces]
+    return [
+        (each["id"], piece.encode() if isinstance(piece := each["piece"], str) else bytes(piece))
+        for each in found
+    ]

@@ -1,4 +1,4 @@
-"""The reasoner: an ordered list of messages in, one response out.
+"""The reasoner: an ordered list of messages in, one response out; and what scores a given one.
 
 ``AyaReasoner``, which asks an Ollama server, is found here by name and loaded when it is used.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ore.backends.ollama import AyaReasoner as AyaReasoner
+    from ore.types.score import Score
 
 
 class Reasoner(ABC):
@@ -54,6 +55,38 @@ class Reasoner(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class Scorer(ABC):
+    """What a backend implements besides that can say how likely a given answer is.
+
+    Nothing is written by the model: a text is laid before it, token by token.
+    """
+
+    @abstractmethod
+    def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
+        """Return how likely ``text`` is as the whole answer to ``messages``.
+
+        Args:
+            ended: Whether the end of the answer is scored too. An answer that a limit has cut off
+                (``metadata["done_reason"] == "length"``) has none.
+
+        Raises:
+            UsageError: The text can't be sent.
+            CapabilityError: The model or the server can't do it.
+            BackendError: The backend could not give a complete score.
+        """
+
+    @abstractmethod
+    def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
+        """Return how likely it is that the answer to ``messages`` begins with each of ``texts``.
+
+        It is one request, whatever their number; it raises what ``score`` does. The order of the
+        texts is that of the scores, and has no part in them.
+        """
+
+    def close(self) -> None:
+        """Give back what the scorer holds (connections, a loaded model). May be called twice."""
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner, _metadata
+from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.backends.engine_facts import metadata_of
 from ore.backends.engine_request import request_of
 from ore.core import ORE
 from ore.errors import (
@@ -109,7 +110,7 @@ def test_options_reach_the_engine_under_its_own_names(options, expected):
 )
 def test_an_answer_without_an_end_or_without_its_counts_is_incomplete(last):
     with pytest.raises(IncompleteAnswerError):
-        _metadata(last, 4096)
+        metadata_of(last, 4096)
 
 
 @pytest.mark.skipif("EmbeddedBackend().has_engine()", reason="the engine is installed")
