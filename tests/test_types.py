@@ -187,3 +187,18 @@ def test_an_artifact_as_json_shares_nothing_with_it():
     data["output"]["metadata"]["odd"].add(3)
     data["output"]["metadata"]["pair"][0].append(4)
     assert metadata == {"nested": {"list": [1, [2.5, None]]}, "odd": {1, 2}, "pair": ([3],)}
+
+
+@pytest.mark.parametrize(
+    "content, shown",
+    [
+        ("Paris.", "<Response of 'aya': 'Paris.'>"),
+        ("one\ntwo", "<Response of 'aya': 'one\\ntwo'>"),
+        ("x" * 10_000, f"<Response of 'aya': '{'x' * 60}…'>"),
+        ("", "<Response of 'aya': ''>"),
+    ],
+)
+def test_a_response_shows_itself_in_a_line_and_in_a_notebook_as_its_text(content, shown):
+    response = Response(content, "aya")
+    assert repr(response) == shown
+    assert response._repr_markdown_() == content

@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 
+_SHOWN_CHARACTERS = 60  # of an answer, where it stands for itself
+
+
 def _new_id() -> str:
     return str(uuid.uuid4())
 
@@ -58,7 +61,7 @@ class Message:
     images: tuple[bytes, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Response:
     """What a reasoner answers to a list of messages.
 
@@ -77,6 +80,16 @@ class Response:
     id: str = field(default_factory=_new_id)
     timestamp: float = field(default_factory=time.time)
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return one short line: the beginning of the answer, and who gave it."""
+        text, cut = str(self.content), _SHOWN_CHARACTERS
+        begins = repr(text if len(text) <= cut else f"{text[:cut]}…")
+        return f"<Response of {str(self.model_id)[:cut]!r}: {begins}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return the answer, as notebooks show it (IPython's display protocol)."""
+        return self.content
 
 
 @dataclass
