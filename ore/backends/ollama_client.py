@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from ore.backends import Model, choose_default, failures, is_preferred
+from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
@@ -197,12 +197,12 @@ class OllamaClient:
                 )
         return window_of(entry)
 
-    def pull(self, name: str, progress: Callable[[str, int, int], None]) -> None:
+    def pull(self, name: str, progress: Progress, insecure: bool = False) -> None:
         """Make the server fetch a model, and return when it is there.
 
         The server keeps what it has fetched when this is left early, and goes on from there.
         """
-        document = {"model": name, "stream": True}
+        document = {"model": name, "stream": True, **({"insecure": True} if insecure else {})}
         question = Request(name, in_parts=True)
         steps = self._parts(
             question,

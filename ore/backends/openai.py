@@ -92,7 +92,7 @@ class OpenAIBackend(Backend):
             host=self.host,
         )
 
-    def pull(self, name: str, progress: Progress) -> None:
+    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Refuse: the protocol has no such request."""
         raise CapabilityError(
             f"The server at {self.address} can't be told to fetch a model: start it with "

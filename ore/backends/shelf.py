@@ -116,7 +116,7 @@ class Shelf:
         """
         manifest = manifest or self.manifest(name)
         models = manifest.of_kind("model")
-        if why := self._refusal(name, manifest):
+        if why := self.refusal(name, manifest):
             raise CapabilityError(f"The model {name} can't be run by the embedded engine: {why}.")
         return self.check_blob(name, models[0])
 
@@ -144,11 +144,10 @@ class Shelf:
         return path
 
     def is_whole(self, manifest: Manifest) -> bool:
-        """Return whether every blob that a manifest names is there with its size."""
+        """Return whether every blob that the engine needs is there with its size."""
         try:
             return not any(
-                _not_a_blob(os.lstat(self.blob_path(layer)), layer)
-                for layer in manifest.all_layers()
+                _not_a_blob(os.lstat(self.blob_path(layer)), layer) for layer in manifest.needed()
             )
         except OSError:
             return False
@@ -203,7 +202,7 @@ class Shelf:
         """Return what brings a model back, as the end of a sentence."""
         return f"fetch it again with {'ore --pull' if self.is_own else 'ollama pull'} {name}"
 
-    def _refusal(self, name: ModelName, manifest: Manifest) -> str:
+    def refusal(self, name: ModelName, manifest: Manifest) -> str:
         """Return why the engine can't run what a model is made of, as the end of a sentence."""
         models = manifest.of_kind("model")
         if manifest.of_kind("adapter"):

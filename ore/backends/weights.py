@@ -193,11 +193,17 @@ def _digest_of(path: Path) -> str:
         digest = sha256_of(path)
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    remembered[name] = {**facts, "sha256": digest}
-    with suppress(OSError, UnicodeEncodeError):  # else the next look-up reads the file again
-        text = json.dumps(remembered, indent=2)
-        replace_file(models_folder() / _DIGESTS, [text.encode()])
+    note_digest(path, digest)
     return digest
+
+
+def note_digest(path: Path, digest: str) -> None:
+    """Remember the SHA-256 of a file as it is now, so that it need not be read for it; never raises."""
+    with suppress(OSError, UnicodeEncodeError):  # else the next look-up reads the file again
+        status = path.stat()
+        facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
+        text = json.dumps({**_remembered(), str(path.resolve()): facts}, indent=2)
+        replace_file(models_folder() / _DIGESTS, [text.encode()])
 
 
 def _remembered() -> dict[str, dict[str, Any]]:

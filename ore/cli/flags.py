@@ -92,6 +92,8 @@ FLAGS = {
         Flag("--keep-alive TIME", "how long a server keeps the model: 5m, 0, -1"),
         Flag("--list-models", "list the installed models", daily=True),
         Flag("--pull NAME", "fetch a model, showing how far it is", daily=True),
+        Flag("--insecure", "let --pull ask a registry on another machine over http"),
+        Flag("--show-license NAME", "print the licence that came with a model"),
     ),
     "prompt": (
         Flag("--system TEXT", "the system prompt; @FILE reads a file", daily=True),
@@ -208,7 +210,6 @@ FLAGS = {
         Flag("--verify PATH ...", "check artifacts and their chain"),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
         Flag("--diff A B", "compare two artifacts"),
-        Flag("--junit PATH", "write what --replay found as JUnit XML, for CI"),
     ),
     "help": (
         Flag("-h, --help [TOPIC]", "show the flags of daily use, of a topic, or all"),

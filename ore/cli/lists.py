@@ -1,9 +1,10 @@
-"""Lists of what there is, and ``--pull``."""
+"""Lists of what there is, and the verbs of models: ``--pull``, ``--show-license``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from ore.cli.personas import load_persona, persona_names
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import brief
 from ore.core import AYA_PROMPT_PATH
-from ore.errors import PersonaError
+from ore.errors import BackendError, OreError, PersonaError
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import TOOL_REGISTRY
 
@@ -110,9 +111,28 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     """Fetch a model with progress on stderr."""
     backend, name = connect(options), str(options.pull)
     try:
-        backend.pull(name, console.progress)
+        backend.pull(name, console.progress, insecure=options.insecure)
     finally:
         console.end_progress()
+    with suppress(OreError):  # the model is there, whatever becomes of this
+        if lines := "\n".join(backend.licenses(name)).split("\n"):
+            first = next((line.strip() for line in lines if line.strip()), "")
+            if first:
+                console.notice(f"Licence: {brief(first)} (all of it: --show-license {name})")
     console.notice(f"{name} is ready.")
     if options.json:
         console.json({"pulled": name})
+
+
+def show_license(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Write the licences that come with a model."""
+    name = str(options.show_license)
+    found = connect(options).licenses(name)
+    if not found:
+        raise BackendError(
+            f"No licence came with {name}: look where it comes from for what you may do with it."
+        )
+    if options.json:
+        console.json({"model": name, "licenses": found})
+    else:
+        console.document("\n\n".join(text.strip("\n") for text in found))

@@ -21,6 +21,7 @@ from ore.cli.rules import (
     DEFAULT_SYSTEM,
     NAMES,
     OF_ARTIFACTS,
+    OF_PULLS,
     REPL,
     STDIN_ARTIFACT,
     STDOUT_ARTIFACT,
@@ -43,6 +44,8 @@ class Options:
     strict_context: bool = False
     list_models: bool = False
     pull: str | None = None
+    insecure: bool = False
+    show_license: str | None = None
     system: str | None = None
     no_system: bool = False
     persona: str | None = None
@@ -98,7 +101,6 @@ class Options:
     show: str | None = None
     verify: tuple[str, ...] = ()
     replay: tuple[str, ...] = ()
-    junit: str | None = None
     diff: tuple[str, ...] = ()
 
     @classmethod
@@ -111,10 +113,10 @@ class Options:
         options.check_pairs()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
-        if options.junit is not None and not options.replay:
-            raise UsageError("--junit needs --replay: it is the report of what that found.")
         if options.values and options.run_file is None:
             raise UsageError("--set needs --run: name the file that has a place for it.")
+        if options.insecure and options.pull is None:
+            raise UsageError("--insecure needs --pull: it says how a registry may be asked.")
         if options.route_threshold is not None and not options.route:
             raise UsageError("--route-threshold needs --route: it says when to route.")
         if options.yes and options.delete_session is None:
@@ -210,6 +212,7 @@ class Options:
         verb, given = self.verb, self.given
         beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
+        beside += OF_PULLS if verb == "--pull" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
         if pairs:

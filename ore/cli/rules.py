@@ -9,13 +9,16 @@ SESSION_VERBS = (
 ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff")
 VERBS = (
     *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
+    "--show-license",
     *SESSION_VERBS,
     *ARTIFACT_VERBS,
 )
 """Flags that do one thing without a turn of the user's own."""
 
+OF_PULLS = ("--insecure",)
+"""What ``--pull`` takes besides."""
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
-BESIDE_REPLAY = ("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context")
+BESIDE_REPLAY = ("--model", "--option", "--timeout", "--deadline", "--strict-context")
 """What ``--replay`` takes besides: it calls a model."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")

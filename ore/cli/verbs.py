@@ -18,6 +18,7 @@ DOES = {
     "--list-tools": "lists:list_tools",
     "--list-skills": "lists:list_skills",
     "--pull": "lists:pull",
+    "--show-license": "lists:show_license",
     **dict.fromkeys(SESSION_VERBS, "sessions:do_session_verb"),
     "--show": "checks:show",
     "--verify": "checks:verify",

@@ -300,7 +300,6 @@ def test_as_json(ore, folder):
             "on_purpose": [],
             "unknown": [],
             "reason": None,
-            "expectation": None,
         }
     ]
 

@@ -34,6 +34,7 @@ WHY_NOT = {
     ],
     "docs/architecture.md": ["it writes into these pages"],
     "docs/embedded.md": ["it installs packages and fetches a model; .ci/run does so from nothing"],
+    "docs/models.md": ["it installs packages and fetches a model over the network"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
         "it installs packages; tests/docs/test_examples.py runs the example",

@@ -81,9 +81,12 @@ class ScriptedBackend(Backend):
     def default_model(self) -> str | None:
         return self.installed[0] if self.installed else None
 
-    def pull(self, name: str, progress: Progress) -> None:
+    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         progress("reading", 1, 2)
-        self.pulled.append(name)
+        self.pulled.append(f"{name} over http" if insecure else name)
+
+    def licenses(self, model_id: str) -> list[str]:
+        return ["SCRIPTED LICENSE 1.0\n\nDo as you like.\n"]
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         if model_id not in self.installed:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
 from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import make_blocking, redirect_to_null
-from ore.cli.terminal.text import AnswerText, amount, laid_out, list_lines, pairs, summary
+from ore.cli.terminal.text import AnswerText, laid_out, list_lines, pairs, summary
 from ore.errors import ReasonerContractError
 from ore.files.neutral import neutralise
 from ore.files.signals import on_continue
@@ -43,7 +44,7 @@ class Console(Asking):
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
     _lay_out: Callable[..., Any] | None = None
-    _step = ""
+    _step, _pace = "", Pace()
     _drawn_at = 0.0
     _bar_width = 0
     _change = ""
@@ -220,11 +221,14 @@ class Console(Asking):
         now = time.monotonic()
         if step == self._step and (not self._can_redraw or now - self._drawn_at < REDRAW_EVERY):
             return
+        if step != self._step:
+            self._pace = Pace()
         self._step, self._drawn_at = step, now
         if not self._can_redraw:
             self._tell(step)
             return
-        bar = f"{step}: {amount(done, total)}"
+        room = (self._columns(self.stderr) or 80) - len(step) - 3
+        bar = f"{step}: {amount(done, total, self._pace.after(now, done, total), room)}"
         self._tell(bar.ljust(self._bar_width), end="\r")
         self._bar_width = len(bar)
 

@@ -1,6 +1,6 @@
 """How texts read on a terminal: neutral, words whole, and no line that passes for one of ORE's.
 
-Takes text in any pieces and returns what to show; also measured things, lists and progress.
+Takes text in any pieces and returns what to show; also measured things and lists.
 """
 
 from __future__ import annotations
@@ -300,12 +300,3 @@ def _shown(key: str, value: object) -> str:
         return f"{value / 1e9:.2f}s" if value >= 1e9 else f"{value / 1e6:.1f}ms"
     text = str(value)
     return repr(text) if not text or any(c.isspace() for c in text) else text
-
-
-def amount(done: int, total: int) -> str:
-    """Return how far something is, in bytes: a bar where it is known how much there is."""
-    if total <= 0:
-        return f"{done / 1e6:.1f} MB"
-    part = min(done / total, 1.0)
-    bar = ("#" * round(part * 30)).ljust(30, ".")
-    return f"[{bar}] {part:4.0%} of {total / 1e6:.1f} MB"

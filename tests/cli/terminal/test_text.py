@@ -13,7 +13,6 @@ from ore.cli.terminal.text import (
     LONGEST_CELL,
     WIDEST_COLUMN,
     AnswerText,
-    amount,
     laid_out,
     list_lines,
     pairs,
@@ -256,11 +255,6 @@ def test_a_person_reads_counts_speed_and_seconds(values, expected):
 def test_a_program_reads_every_key_whatever_a_server_says():
     values = {"model": "a b", "x": {"y": ""}, "empty": {}, "eval_duration": 10**400}
     assert pairs(values) == f"model='a b' x.y='' eval_duration={10**400}"
-
-
-def test_an_amount_is_a_bar_only_where_the_whole_is_known():
-    assert amount(5_000_000, 0) == "5.0 MB"
-    assert amount(5_000_000, 10_000_000) == f"[{'#' * 15}{'.' * 15}]  50% of 10.0 MB"
 
 
 def test_after_a_stop_the_answer_goes_on_at_the_left_edge():

@@ -1,0 +1,248 @@
+"""A model from a registry into ORE's own shelf: what the engine needs of it, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager, suppress
+
+from ore.backends import Progress
+from ore.backends import registry_failures as failures
+from ore.backends import weights
+from ore.backends.download import Download
+from ore.backends.manifest import Layer, Manifest, parse_manifest
+from ore.backends.model_names import ModelName, parse_name
+from ore.backends.parts import Parts
+from ore.backends.registry import Registry
+from ore.backends.registry_failures import Tries, Trouble
+from ore.backends.shelf import BLOBS, Shelf
+from ore.errors import CapabilityError, FileAccessError, OreError
+from ore.files import UnfitFileError, make_private, reason, replace_file
+from ore.files.folder import Folder
+from ore.files.locks import holder, try_lock
+from ore.files.neutral import one_line
+
+_SMALL_BYTES = 1 << 20
+"""The largest layer that is read in one piece; all but the weights are smaller."""
+_STALE_SECONDS = 7 * 24 * 3600
+_LOOK_SECONDS = 0.2
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
+    """Fetch a model by its name into ORE's shelf, or what is missing of it.
+
+    What has come is kept however this ends, and the next call goes on from there; the model is
+    listed when it is whole.
+
+    Args:
+        text: The name, as Ollama writes it.
+        insecure: Whether a registry on another machine may be asked over http.
+
+    Raises:
+        UsageError: It is no name.
+        CapabilityError: The engine can't run it, or it is not for everybody.
+        BackendError: It can't be had.
+        FileAccessError: It can't be written.
+    """
+    name, shelf = parse_name(text), Shelf(weights.models_folder(), is_own=True)
+    with closing(Registry(name, insecure=insecure)) as registry, _writing(shelf, name):
+        progress("asking the registry", 0, 0)
+        data = _patiently(registry.manifest)
+        try:
+            manifest = parse_manifest(data)
+        except ValueError as exc:
+            raise failures.protocol_error(
+                name.host, f"the manifest of {name} is none: {exc}"
+            ) from exc
+        with Folder(shelf.root / BLOBS, make=True) as blobs:
+            _sweep(blobs)
+            for layer in manifest.needed():
+                if layer.kind != "model":
+                    _fetch_small(registry, shelf, layer, blobs)
+            if why := shelf.refusal(name, manifest):
+                raise CapabilityError(
+                    f"{name} was not fetched, for the engine can't run it: {why}."
+                )
+            for layer in manifest.of_kind("model"):
+                _fetch_weights(registry, shelf, layer, blobs, progress)
+        path = shelf.manifest_path(name)
+        make_private(path.parent)
+        replace_file(path, [data])
+
+
+def _patiently(ask: Callable[[], bytes]) -> bytes:
+    """Ask, and ask again where the server says that it will answer later; a lost network is told."""
+    tries = Tries()
+    while True:
+        try:
+            return ask()
+        except Trouble as trouble:
+            if trouble.seconds is None:
+                raise trouble.error from trouble
+            time.sleep(tries.wait_after(trouble))
+
+
+def _fetch_small(registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder) -> None:
+    """Fetch a layer in one piece, unless it is there already."""
+    path = shelf.blob_path(layer)
+    if layer.size > _SMALL_BYTES:
+        raise failures.protocol_error(
+            registry.name.host, f"its {one_line(layer.kind)} layer has {layer.size:,} bytes"
+        )
+    with suppress(FileNotFoundError, UnfitFileError):
+        if _is(blobs.read(path.name, _SMALL_BYTES)[0], layer):
+            return
+    data = _patiently(lambda: registry.small(layer))
+    if not _is(data, layer):
+        raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+    _check_place(blobs, path.name, shelf)
+    blobs.replace(path.name, f".{path.name}.tmp", [data], 0o600)
+
+
+def _is(data: bytes, layer: Layer) -> bool:
+    return hashlib.sha256(data).hexdigest() == layer.hexadecimal
+
+
+def _fetch_weights(
+    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
+) -> None:
+    """Fetch the weights, in parts, unless they are there already."""
+    name = shelf.blob_path(layer).name
+    file, notes = f".{name}.part", f".{name}.notes"
+    for each in (name, file, notes, f".{name}.lock"):
+        _check_place(blobs, each, shelf)
+    with _alone(blobs, name, layer, progress):
+        if _is_there(shelf, layer, blobs, progress):
+            return
+        _prepare(blobs, file, notes, layer)
+        _check_room(shelf, registry.name, blobs, file, layer)
+        with closing(Parts(blobs, notes, layer.size)) as parts:
+            found = Download(registry, layer, blobs, file, parts).run(progress)
+        if found != layer.hexadecimal:
+            _remove(blobs, file, notes)
+            raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+        blobs.rename(file, name)
+        blobs.sync()
+        _remove(blobs, notes)
+    weights.note_digest(shelf.blob_path(layer), found)
+
+
+@contextmanager
+def _alone(
+    blobs: Folder, name: str, layer: Layer, progress: Progress
+) -> Generator[None, None, None]:
+    """Hold the lock of a blob; while another process fetches it, wait."""
+    lock_name = f".{name}.lock"
+    while (lock := try_lock(blobs, lock_name)) is None:
+        who = holder(blobs, lock_name)
+        step = f"waiting for process {who}, which fetches it" if who else "waiting for another pull"
+        progress(step, _on_disk(blobs, f".{name}.part"), layer.size)
+        time.sleep(_LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        lock.remove(blobs)
+
+
+def _is_there(shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress) -> bool:
+    """Return whether the blob is there with its bytes; one with others is fetched again."""
+    path = shelf.blob_path(layer)
+    if not blobs.has(path.name) or blobs.stat(path.name).st_size != layer.size:
+        return False
+    progress("checking what is there", 0, layer.size)
+    if weights.file_digest(path) != layer.hexadecimal:
+        return False
+    progress("already there", layer.size, layer.size)
+    return True
+
+
+def _check_place(blobs: Folder, name: str, shelf: Shelf) -> None:
+    """Raise where what has a file's name is something else than a file."""
+    if blobs.has(name) and not stat.S_ISREG(blobs.stat(name).st_mode):
+        path = shelf.root / BLOBS / name
+        raise FileAccessError(
+            f"{path} is there and is not a file, so nothing takes its place: move it away, then try "
+            f"again.",
+            path,
+        )
+
+
+def _prepare(blobs: Folder, file: str, notes: str, layer: Layer) -> None:
+    """Make the file that the weights are written to, of their size; it takes no room yet."""
+    descriptor = blobs.open(file, os.O_RDWR | os.O_CREAT)
+    try:
+        if os.fstat(descriptor).st_size != layer.size:
+            _remove(blobs, notes)
+            os.ftruncate(descriptor, layer.size)
+    finally:
+        os.close(descriptor)
+
+
+def _check_room(shelf: Shelf, name: ModelName, blobs: Folder, file: str, layer: Layer) -> None:
+    missing = layer.size - _on_disk(blobs, file)
+    free = shutil.disk_usage(shelf.root).free
+    if missing > free:
+        raise FileAccessError(
+            f"{shelf.root} has too little room for {name}: it takes {_in_gb(missing)} more, and "
+            f"{_in_gb(free)} are free; free some, or name another folder with ORE_MODEL_DIR.",
+            shelf.root,
+        )
+
+
+def _on_disk(blobs: Folder, file: str) -> int:
+    """Return how many bytes of a file with gaps take room."""
+    with suppress(OSError):
+        return blobs.stat(file).st_blocks * 512
+    return 0
+
+
+def _in_gb(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB"
+
+
+def _sweep(blobs: Folder) -> None:
+    """Remove what was begun and left for a week, unless somebody is at it."""
+    for file in blobs.names():
+        if not (file.startswith(".sha256-") and file.endswith(".part")):
+            continue
+        stem = file.removesuffix(".part")
+        with suppress(OSError):  # another process may be quicker
+            if time.time() - blobs.stat(file).st_mtime < _STALE_SECONDS:
+                continue
+            lock = try_lock(blobs, f"{stem}.lock")
+            if lock is not None:
+                _remove(blobs, file, f"{stem}.notes")
+                lock.remove(blobs)
+
+
+def _remove(blobs: Folder, *names: str) -> None:
+    for name in names:
+        with suppress(FileNotFoundError):
+            blobs.remove(name)
+
+
+@contextmanager
+def _writing(shelf: Shelf, name: ModelName) -> Generator[None, None, None]:
+    """Turn what the system says of a file into a sentence."""
+    try:
+        yield
+    except OreError:
+        raise
+    except OSError as exc:
+        if exc.errno in _FULL:
+            raise FileAccessError(
+                f"{shelf.root} is full: free some room, or name another folder with ORE_MODEL_DIR; then "
+                f"{failures.GO_ON}.",
+                shelf.root,
+            ) from exc
+        raise FileAccessError(
+            f"{name} can't be written to {shelf.root} ({reason(exc)}): check the folder, or name another "
+            f"with ORE_MODEL_DIR.",
+            shelf.root,
+        ) from exc

@@ -1,0 +1,136 @@
+"""What goes wrong between ORE and a registry, as our errors and their sentences: each written once."""
+
+from __future__ import annotations
+
+import re
+
+from ore.backends.http import shorten
+from ore.backends.model_names import ModelName
+from ore.errors import (
+    BackendError,
+    BackendTimeoutError,
+    CapabilityError,
+    IncompleteAnswerError,
+    ModelNotFoundError,
+    ServerUnreachableError,
+)
+
+GO_ON = "give the same command again, which goes on where this one ended"
+MOST_TRIES = 6
+"""How often the same is asked for where nothing comes of it."""
+_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure")
+
+
+class Trouble(Exception):
+    """What another try may mend: a lost network, a server that has too much to do.
+
+    Attributes:
+        error: What to raise where no try mends it.
+        seconds: How long the server asks to wait; None leaves it to who asks.
+    """
+
+    def __init__(self, error: BackendError, seconds: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.seconds = seconds
+
+
+class Tries:
+    """How often something was asked for in vain, and how long is waited before it is asked again."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+
+    def wait_after(self, trouble: Trouble) -> float:
+        """Return how many seconds to wait; raise what is wrong where it was tried often enough."""
+        self._failed += 1
+        if self._failed >= MOST_TRIES:
+            raise trouble.error from trouble
+        return 2.0 ** (self._failed - 2) if trouble.seconds is None else trouble.seconds
+
+
+def unreachable_error(host: str, why: str) -> ServerUnreachableError:
+    """No connection to ``host`` came about."""
+    untrusted = _UNTRUSTED.search(why)
+    if untrusted:
+        return ServerUnreachableError(
+            f"The certificate of {host} can't be trusted ({shorten(untrusted[1])}): name the "
+            f"authority that signed it with SSL_CERT_FILE.",
+            host=host,
+        )
+    if any(sign in why for sign in _NOT_TLS):
+        return ServerUnreachableError(
+            f"{host} does not speak https: add --insecure to ask it over http, where nobody on the "
+            f"way can be kept from reading along.",
+            host=host,
+        )
+    return ServerUnreachableError(
+        f"{host} can't be reached ({shorten(why)}): check the network and the name, then {GO_ON}.",
+        host=host,
+    )
+
+
+def silence_error(host: str, seconds: float) -> BackendTimeoutError:
+    """Nothing came for so many seconds."""
+    return BackendTimeoutError(
+        f"Nothing came from {host} for {seconds:g} s: check the network, then {GO_ON}.", host=host
+    )
+
+
+def broken_off_error(host: str, why: str) -> IncompleteAnswerError:
+    """A connection ended before its answer did."""
+    return IncompleteAnswerError(
+        f"What {host} sends breaks off again and again ({shorten(why)}): check the network, then "
+        f"{GO_ON}.",
+        host=host,
+    )
+
+
+def busy_error(host: str, status: int) -> BackendError:
+    """The server has too much to do, or fails."""
+    said = "asks to be asked less often" if status == 429 else f"fails (HTTP {status})"
+    return BackendError(f"{host} {said}: wait a while, then {GO_ON}.", host=host)
+
+
+def no_model_error(name: ModelName) -> ModelNotFoundError:
+    """The registry does not have the model."""
+    return ModelNotFoundError(
+        f"There is no model {name} at {name.host}: check its name, and the tag after the colon.",
+        model=str(name),
+        host=name.host,
+    )
+
+
+def login_error(name: ModelName, why: str) -> CapabilityError:
+    """The registry wants to know who asks."""
+    return CapabilityError(
+        f"{name.host} gives {name} to nobody whom it does not know ({shorten(why)}), and ORE logs in "
+        f"nowhere: check the name, or fetch it with a program that has an account there.",
+        host=name.host,
+    )
+
+
+def redirect_error(host: str, why: str) -> BackendError:
+    """A redirect leads where none is followed."""
+    return BackendError(
+        f"{host} sends on to where ORE does not go ({shorten(why)}): check the name, or fetch the "
+        f"model from another registry.",
+        host=host,
+    )
+
+
+def protocol_error(host: str, why: str) -> BackendError:
+    """What came is not what a registry says."""
+    return BackendError(
+        f"{host} does not answer as a registry does ({shorten(why)}): check the name.", host=host
+    )
+
+
+def wrong_bytes_error(host: str, digest: str) -> BackendError:
+    """What came does not have the hash that it is named by."""
+    return BackendError(
+        f"What came from {host} is not what {digest[:19]}\u2026 names, so it was removed: give the same "
+        f"command again; if it stays so, fetch the model from another registry.",
+        host=host,
+    )

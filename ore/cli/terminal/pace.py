@@ -1,0 +1,63 @@
+"""How far something is, how fast it comes, and how long it still takes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_WINDOW_SECONDS = 10.0
+_LEAST_SECONDS = 1.0
+
+
+def amount(done: int, total: int, pace: str = "", room: int = 60) -> str:
+    """Return how far something is, in bytes, and at what pace.
+
+    With a bar where it is known how much there is, and where ``room``, in columns, is enough for one.
+    """
+    if total <= 0:
+        return f"{size(done)}{pace}" if done else "…"
+    part = min(done / total, 1.0)
+    said = f"{part:4.0%} of {size(total)}{pace}"
+    width = min(room - len(said) - 3, 30)
+    if width < 5:
+        return said.lstrip()[: max(room, 1)]
+    return f"[{('#' * round(part * width)).ljust(width, '.')}] {said}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as a person writes it."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+class Pace:
+    """The speed of one step, from what came of it in the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def after(self, now: float, done: int, total: int) -> str:
+        """Return the speed and the time left, to be put after an amount; nothing while they are not known.
+
+        Args:
+            now: The time, in seconds.
+            done: The bytes that are there by then.
+            total: The bytes expected; 0 where that is not known.
+        """
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW_SECONDS:
+            self._seen.popleft()
+        begun, before = self._seen[0]
+        if now - begun < _LEAST_SECONDS or done <= before:
+            return ""
+        speed = (done - before) / (now - begun)
+        left = f", {in_words((total - done) / speed)} left" if done < total else ""
+        return f", {speed / 1e6:.1f} MB/s{left}"
+
+
+def in_words(seconds: float) -> str:
+    """Return how long something takes, as a person says it."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 100 * 60:
+        return f"{round(whole / 60)} min"
+    return f"{whole / 3600:.0f} h" if whole < 100 * 3600 else f"{whole / 86400:.0f} days"

@@ -1,0 +1,493 @@
+"""A model by its name from a stand-in for a registry, into ORE's own shelf."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ore.backends import download, pulling, weights
+from ore.backends.model_names import parse_name
+from ore.backends.pulling import pull
+from ore.backends.registry_failures import MOST_TRIES
+from ore.backends.shelf import Shelf
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    FileAccessError,
+    IncompleteAnswerError,
+    ModelNotFoundError,
+    OreError,
+    ServerUnreachableError,
+    UsageError,
+)
+from tests.support.fake_registry import (
+    LICENSE,
+    FakeRegistry,
+    as_bytes,
+    cut,
+    digest_of,
+    paced,
+    short,
+    status,
+    wrong,
+)
+
+PART = 1 << 16
+WEIGHTS = b"GGUF" + random.Random(1).randbytes(10 * PART + 77)
+DIGEST = digest_of(WEIGHTS)
+BLOB = DIGEST.replace(":", "-")
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(download, "PART_BYTES", PART)
+    monkeypatch.setattr(download, "_BLOCK", 1 << 14)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """The models folder; it is not there yet."""
+    folder = tmp_path / "home" / "models"
+    monkeypatch.setenv("ORE_MODEL_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry() as served:
+        yield served
+
+
+def nothing(*_: object) -> None:
+    """A progress that nobody looks at."""
+
+
+def shelf_of(root: Path) -> Shelf:
+    return Shelf(root, is_own=True)
+
+
+def listed(root: Path) -> list[str]:
+    return [str(name) for name in shelf_of(root).names()]
+
+
+def in_blobs(root: Path) -> list[str]:
+    return sorted(os.listdir(root / "blobs")) if (root / "blobs").exists() else []
+
+
+def check_whole(root: Path, name: str) -> None:
+    """The model is there, byte for byte, and nothing else is left."""
+    shelf, found = shelf_of(root), parse_name(name)
+    manifest = shelf.manifest(found)
+    assert listed(root) == [name] and shelf.is_whole(manifest)
+    assert shelf.weights(found, manifest).read_bytes() == WEIGHTS
+    assert [file for file in in_blobs(root) if file.startswith(".")] == []
+
+
+def test_a_model_is_there_whole_private_and_without_what_the_engine_does_not_need(root, registry):
+    name = registry.add(
+        "team/tiny:q4", WEIGHTS, params={"stop": ["x"]}, template="T", system="S", projector=b"P"
+    )
+    seen = []
+    pull(name, lambda *step: seen.append(step))
+    check_whole(root, name)
+    manifest = shelf_of(root).manifest(parse_name(name))
+    assert (root / "manifests" / name.replace(":q4", "/q4")).read_bytes() == registry.manifests[
+        "team/tiny:q4"
+    ]
+    there = {layer.kind for layer in manifest.layers if shelf_of(root).blob_path(layer).exists()}
+    assert there == {"model", "params", "template", "license"}
+    modes = {oct(path.stat().st_mode)[-3:] for path in root.rglob("*") if path.is_file()}
+    assert modes == {"600"}
+    assert {oct(p.stat().st_mode)[-3:] for p in [root, *root.rglob("*")] if p.is_dir()} == {"700"}
+    steps = [what for what, _, _ in seen]
+    assert (steps[0], steps[-1]) == ("asking the registry", "writing to disk")
+    assert {total for what, _, total in seen if what == "downloading"} == {len(WEIGHTS)}
+    # The first turn need not read the file for its digest.
+    noted = json.loads((root / ".digests.json").read_text())
+    assert noted[str((root / "blobs" / BLOB).resolve())]["sha256"] == DIGEST[7:]
+
+
+def test_what_is_there_is_not_fetched_again(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    pull(name, nothing)
+    blobs = len(registry.paths("/blobs/"))
+    seen = []
+    pull(name, lambda *step: seen.append(step[0]))
+    assert len(registry.paths("/blobs/")) == blobs and seen[-1] == "already there"
+    check_whole(root, name)
+
+
+def test_a_blob_with_other_bytes_than_its_name_says_is_fetched_again(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    (root / "blobs" / BLOB).write_bytes(bytes(len(WEIGHTS)))
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_parts_are_asked_for_side_by_side(root, registry):
+    together = threading.Barrier(2, timeout=30)
+    registry.play["blobs"].extend([lambda answer: answer] * 3)  # config, licence, the first part
+    waits = paced(lambda: together.wait())
+    registry.play["blobs"].extend([waits, waits])
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    ranges = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
+    assert len(ranges) == len(set(ranges)) == 11 and f"bytes={PART}-{2 * PART - 1}" in ranges
+
+
+@pytest.mark.parametrize(
+    "blobs",
+    [
+        [cut(0.5)],
+        [cut(0)],
+        [cut(0.3), cut(0.9), status(503)],
+        [status(429), status(500)],
+        [paced(lambda: time.sleep(0.01))],
+    ],
+    ids=["cut", "cut at once", "several", "busy", "slow"],
+)
+@pytest.mark.parametrize("gives_ranges", [True, False], ids=["parts", "whole"])
+def test_what_breaks_off_is_gone_on_with(root, blobs, gives_ranges):
+    with FakeRegistry(gives_ranges=gives_ranges) as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+        registry.play["blobs"].extend([lambda answer: answer, *blobs])
+        pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_a_pull_that_failed_is_gone_on_with_by_the_next(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+    one = len(WEIGHTS) // 2
+    registry.blobs[DIGEST] = WEIGHTS
+    fails = status(503)
+    sent = []
+
+    def some(answer):
+        sent.append(len(answer.body))
+        return answer if sum(sent) <= one else fails(answer)
+
+    registry.always["blobs"] = some
+    with pytest.raises(BackendError, match="HTTP 503.*which goes on where this one ended"):
+        pull(name, nothing)
+    assert listed(root) == [] and f".{BLOB}.part" in in_blobs(root)
+    there = (root / "blobs" / f".{BLOB}.part").stat()
+    assert there.st_size == len(WEIGHTS)
+    registry.always.clear()
+    registry.asked.clear()
+    seen = []
+    pull(name, lambda *step: seen.append(step))
+    first = next(done for what, done, _ in seen if what == "downloading")
+    assert first >= PART
+    asked = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
+    spans = [tuple(map(int, text.removeprefix("bytes=").split("-"))) for text in asked]
+    assert sum(last - begin + 1 for begin, last in spans) == len(WEIGHTS) - first
+    check_whole(root, name)
+
+
+def test_a_server_that_gives_ranges_no_more_gives_all(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+    given = []
+
+    def forgets(answer):
+        given.append(answer.status)
+        registry.gives_ranges = len(given) < 4
+        return answer
+
+    registry.always["blobs"] = forgets
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+WRONG = "is not what sha256:.* names, so it was removed"
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize(
+    "trouble, kind, said",
+    [
+        ({"blobs": wrong}, BackendError, WRONG),
+        ({"blobs": short}, BackendError, WRONG),  # of the config
+        ({"manifests": status(404)}, ModelNotFoundError, "check its name, and the tag"),
+        ({"manifests": status(401)}, CapabilityError, "ORE logs in nowhere"),
+        ({"manifests": status(403)}, CapabilityError, "ORE logs in nowhere"),
+        ({"manifests": status(500)}, BackendError, r"fails \(HTTP 500\): wait a while"),
+        ({"manifests": status(429)}, BackendError, "asks to be asked less often: wait a while"),
+        ({"manifests": status(429, Retry_After="99999")}, BackendError, "asked less often"),
+        ({"manifests": status(418)}, BackendError, "not answer as a registry does .HTTP 418"),
+        ({"manifests": cut(0.5)}, IncompleteAnswerError, "breaks off again and again"),
+        ({"manifests": short}, BackendError, "the manifest of .* is none: it is not JSON"),
+        ({"blobs": status(404)}, BackendError, "it lacks sha256:"),
+        ({"blobs": status(403)}, CapabilityError, "ORE logs in nowhere"),
+    ],
+    ids=lambda value: "",
+)
+def test_whatever_a_registry_does_ends_in_a_sentence_and_no_model(
+    root, registry, trouble, kind, said
+):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always.update(trouble)
+    with pytest.raises(kind, match=said):
+        pull(name, nothing)
+    assert listed(root) == []
+    registry.always.clear()
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+@pytest.mark.parametrize(
+    "trouble, said",
+    [
+        (wrong, WRONG),
+        (status(404), "it lacks"),
+        (status(403), "logs in nowhere"),
+        (status(500), "HTTP 500"),
+        (status(416), "HTTP 416"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("gives_ranges", [True, False], ids=["parts", "whole"])
+def test_weights_that_can_t_be_had_are_an_error_and_no_model(root, trouble, said, gives_ranges):
+    with FakeRegistry(gives_ranges=gives_ranges) as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+        pull(registry.add("team/other:q4", b"GGUF other", license=None, config={}), nothing)
+        registry.always["blobs"] = lambda answer: (
+            trouble(answer) if b"{}" != answer.body else answer
+        )
+        with pytest.raises(OreError, match=said):
+            pull(name, nothing)
+        assert len(registry.asked) < 40 + MOST_TRIES
+        assert name not in listed(root)
+        registry.always.clear()
+        pull(name, nothing)
+        assert (root / "blobs" / BLOB).read_bytes() == WEIGHTS
+
+
+def test_weights_of_another_size_are_an_error_before_they_are_read(root):
+    with FakeRegistry(gives_ranges=False) as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+        registry.play["blobs"].extend([lambda answer: answer, short])
+        with pytest.raises(BackendError, match="bytes where its manifest says"):
+            pull(name, nothing)
+    assert listed(root) == []
+
+
+def layer(**changes: object) -> dict:
+    said = {"mediaType": "application/vnd.ollama.image.model", "digest": DIGEST, "size": 9}
+    return {**said, **changes}
+
+
+@pytest.mark.parametrize(
+    "manifest, said",
+    [
+        (b" " * (100 << 20), "sends more than"),
+        (b"[]", "schemaVersion"),
+        (b'{"schemaVersion": 1}', "schemaVersion"),
+        (b"\xff\xfe", "is none"),
+        (b"[" * 100_000, "is none"),
+        ({"layers": [layer()] * 10_000}, "10,000 layers"),
+        ({"layers": [layer(size=-1)]}, "no size"),
+        ({"layers": [layer(size=1 << 70)]}, "no size"),
+        ({"layers": [layer(size=1.5)]}, "no size"),
+        ({"layers": [layer(digest="sha256:../../x")]}, "no SHA-256 digest"),
+        ({"layers": [layer(digest="md5:" + "a" * 32)]}, "no SHA-256 digest"),
+        ({"layers": [layer(mediaType="a\x1b[2J")]}, "no media type"),
+        ({"layers": []}, "no layers"),
+        ({"layers": [layer(size=1 << 40)]}, "too little room .* 1,099.51 GB more, and .* are free"),
+        (
+            {
+                "layers": [
+                    layer(),
+                    layer(mediaType=layer()["mediaType"][:-5] + "license", size=1 << 30),
+                ]
+            },
+            "its license layer has",
+        ),
+        ({"layers": [layer(), layer()]}, "its weights are in 2 parts"),
+        ({"layers": [layer(mediaType="application/vnd.ollama.image.tensor")]}, "safetensors"),
+        ({"layers": [layer(), layer(mediaType="application/vnd.ollama.image.adapter")]}, "adapter"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_hostile_manifest_ends_in_a_sentence_before_any_weights_are_asked_for(
+    root, registry, manifest, said
+):
+    name = registry.add_manifest("team/tiny:q4", manifest)
+    with pytest.raises(OreError, match=said) as caught:
+        pull(name, nothing)
+    assert listed(root) == [] and registry.paths("/blobs/") == []
+    assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 600
+
+
+def test_a_cloud_model_is_refused_by_its_config(root, registry):
+    name = registry.add("team/tiny:q4", license="L", config={"remote_host": "x"})
+    with pytest.raises(CapabilityError, match="was not fetched.*runs on another machine"):
+        pull(name, nothing)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "a/../b:c",
+        "x\x1b[2J",
+        "n" * 300,
+        "https://h/n/m",
+        "ftp://h/n/m",
+        "a/b/c/d",
+        ":",
+        "a b",
+    ],
+)
+def test_a_name_that_is_none_asks_nobody(root, name):
+    with pytest.raises(UsageError, match="can't be a model's name"):
+        pull(name, nothing)
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("host", ["localhost:99999", "a..b", "a:b:c", "-"])
+def test_a_host_that_is_none_asks_nobody(root, host):
+    with pytest.raises(UsageError):
+        pull(f"{host}/n/m", nothing)
+
+
+def test_where_nobody_listens_it_is_said_at_once(root):
+    with pytest.raises(ServerUnreachableError, match="127.0.0.1:1 can't be reached .connection re"):
+        pull("127.0.0.1:1/n/m", nothing)
+    assert listed(root) == []
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [make_fifo, Path.mkdir, lambda path: path.symlink_to("/etc/passwd")],
+    ids=["fifo", "folder", "link"],
+)
+@pytest.mark.parametrize("place", [BLOB, f".{BLOB}.part", f".{BLOB}.notes", f".{BLOB}.lock"])
+def test_what_stands_in_the_way_is_left_as_it_is(root, registry, make, place):
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    path = root / "blobs" / place
+    make(path)
+    before = os.lstat(path)
+    with pytest.raises(FileAccessError):
+        pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    assert os.lstat(path).st_ino == before.st_ino and listed(root) == []
+
+
+def test_a_shelf_that_leads_elsewhere_is_not_written_to(root, registry, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    root.mkdir(parents=True)
+    (root / "blobs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileAccessError, match="symbolic link"):
+        pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+    goes_on, waits = threading.Event(), threading.Event()
+    slow = paced(lambda: goes_on.wait(60))
+    registry.always["blobs"] = lambda answer: slow(answer) if answer.status == 206 else answer
+    seen: list[str] = []
+
+    def second_progress(step: str, *_: object) -> None:
+        seen.append(step)
+        if "waiting" in step:
+            waits.set()
+            goes_on.set()
+
+    def first_progress(step: str, *_: object) -> None:
+        if step == "downloading" and not begun.is_set():
+            begun.set()
+
+    begun = threading.Event()
+    first = threading.Thread(target=pull, args=(name, first_progress))
+    first.start()
+    assert begun.wait(60)
+    pull(name, second_progress)
+    first.join(60)
+    assert waits.is_set() and seen[-1] == "already there"
+    ranges = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
+    assert len(ranges) == len(set(ranges)) == 11
+    check_whole(root, name)
+
+
+def test_what_was_begun_and_left_for_a_week_is_removed(root, registry):
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    old, new = (root / "blobs" / f".sha256-{letter * 64}" for letter in "ab")
+    for stem in (old, new):
+        for ending in (".part", ".notes"):
+            Path(f"{stem}{ending}").write_bytes(b"x")
+    for ending in (".part", ".notes"):
+        os.utime(f"{old}{ending}", (1, 1))
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    left = [name for name in in_blobs(root) if name.startswith(".")]
+    assert left == [f"{new.name}.notes", f"{new.name}.part"]
+
+
+def test_no_more_room_is_taken_than_the_file_and_a_twentieth(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+    most = 0
+
+    def look(*_: object) -> None:
+        nonlocal most
+        files = [path for path in root.rglob("*") if path.is_file()]
+        most = max(most, sum(path.stat().st_size for path in files))
+
+    pull(name, look)
+    assert len(WEIGHTS) < most <= len(WEIGHTS) * 1.05
+
+
+def test_notes_that_are_damaged_or_of_another_size_cost_no_more_than_time(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    (root / "blobs" / f".{BLOB}.part").write_bytes(WEIGHTS[: 3 * PART])
+    (root / "blobs" / f".{BLOB}.notes").write_bytes(b"0 99999\n5 9999999999\nx y\n-1 4\n7 3\n12 ")
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_notes_that_lie_are_found_by_the_hash(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    (root / "blobs").mkdir(parents=True, mode=0o700)
+    (root / "blobs" / f".{BLOB}.part").write_bytes(bytes(len(WEIGHTS)))
+    (root / "blobs" / f".{BLOB}.notes").write_bytes(b"0 %d\n" % PART)
+    with pytest.raises(BackendError, match=WRONG):
+        pull(name, nothing)
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_without_a_thread_it_comes_all_the_same(root, registry, monkeypatch):
+    def refused(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    pull_thread = threading.Thread.start
+    monkeypatch.setattr(
+        threading.Thread,
+        "start",
+        lambda each: refused() if "_work" in repr(each._target) else pull_thread(each),
+    )
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_the_licence_is_that_of_the_shelf(root, registry):
+    from ore.backends.embedded import EmbeddedBackend
+
+    name = registry.add("team/tiny:q4", WEIGHTS, params={"stop": []})
+    backend = EmbeddedBackend()
+    backend.pull(name, nothing)
+    assert backend.licenses(name) == [LICENSE]
+    with pytest.raises(ModelNotFoundError):
+        backend.licenses("nobody/has:this")
+    assert as_bytes(LICENSE) in registry.blobs.values() and weights.models_folder() == root

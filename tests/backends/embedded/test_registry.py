@@ -1,0 +1,210 @@
+"""What a registry is asked, over which way, and what is told to whom."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ore.backends.model_names import ModelName
+from ore.backends.pulling import pull
+from ore.backends.registry import Registry
+from ore.errors import BackendError, CapabilityError, OreError
+from tests.support.fake_registry import (
+    MANIFEST,
+    Answer,
+    FakeRegistry,
+    refusal,
+    status,
+)
+
+WEIGHTS = b"GGUF" + random.Random(2).randbytes(1 << 16)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    folder = tmp_path / "models"
+    monkeypatch.setenv("ORE_MODEL_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry() as served:
+        yield served
+
+
+def nothing(*_: object) -> None:
+    """A progress that nobody looks at."""
+
+
+def blobs_of(root) -> set[bytes]:
+    return {path.read_bytes() for path in (root / "blobs").iterdir()}
+
+
+def test_what_is_asked_is_what_ollama_asks(registry):
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    first = registry.asked[0]
+    assert first.path == "/v2/team/tiny/manifests/q4" and first.headers["accept"] == MANIFEST
+    assert all(seen.path.startswith("/v2/team/tiny/") for seen in registry.asked)
+    assert {seen.headers["accept-encoding"] for seen in registry.asked} == {"identity"}
+    assert not any("authorization" in seen.headers for seen in registry.asked)
+
+
+def test_a_token_for_nobody_is_fetched_where_the_registry_itself_gives_one(root):
+    with FakeRegistry(token="t0ken") as registry:
+        pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+        tokens = registry.paths("/token")
+        assert tokens == ["/token?service=s&scope=repository%3Ateam%2Ftiny%3Apull"]
+        asked = [seen for seen in registry.asked if seen.path.startswith("/token")]
+        assert "authorization" not in asked[0].headers
+        after = registry.asked[registry.asked.index(asked[0]) + 1 :]
+        assert {seen.headers.get("authorization") for seen in after} == {"Bearer t0ken"}
+    assert WEIGHTS in blobs_of(root)
+
+
+def test_a_token_that_is_no_longer_good_is_fetched_anew(root):
+    with FakeRegistry(token="t0ken") as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS)
+        challenge = f'Bearer realm="http://{registry.host}/token",service="s"'
+        late = refusal(401, "UNAUTHORIZED", "expired", {"Www-Authenticate": challenge})
+        registry.play["blobs"].extend([lambda answer: answer, lambda _: late])
+        pull(name, nothing)
+        assert len(registry.paths("/token")) == 2
+    assert WEIGHTS in blobs_of(root)
+
+
+@pytest.mark.parametrize(
+    "realm, said",
+    [
+        ("http://localhost:1/token", "another host is to give the token"),
+        ("https://token.example/x", "another host is to give the token"),
+        ("http://u:p@{host}/token", "another host is to give the token"),
+        ("/token", "another host is to give the token"),
+    ],
+)
+def test_no_other_host_is_asked_for_a_token(realm, said):
+    with FakeRegistry(token="t") as registry:
+        registry.realm = realm.format(host=registry.host)
+        with pytest.raises(CapabilityError, match=said):
+            pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+        assert len(registry.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "challenge", ["Basic realm=x", "", "Bearer", 'Bearer realm="http://[x"', 'Bearer realm=""']
+)
+def test_a_challenge_that_nobody_can_meet_is_said(registry, challenge):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = status(401, Www_Authenticate=challenge)
+    with pytest.raises(OreError, match="ORE logs in nowhere|does not answer as a registry does"):
+        pull(name, nothing)
+    assert len(registry.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"token": 5}', b'{"token": "a\\nb"}', b"x" * (1 << 17)], ids=range(5)
+)
+def test_a_token_that_is_none_is_said(body):
+    with FakeRegistry(token="t") as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS)
+        registry.always["token"] = lambda _: Answer(200, body)
+        with pytest.raises(BackendError, match="gives no token|sends more than"):
+            pull(name, nothing)
+
+
+@pytest.mark.invariant
+def test_a_redirect_to_another_host_carries_nothing_of_the_first(root):
+    with FakeRegistry() as store, FakeRegistry(token="t", store=(store, "localhost")) as registry:
+        pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+        for seen in store.asked:
+            assert set(seen.headers) <= {
+                *("host", "accept", "accept-encoding", "connection", "user-agent", "range")
+            }
+            assert seen.headers["accept"] == "*/*" and "localhost" in seen.headers["host"]
+        assert not any("cookie" in seen.headers for seen in registry.asked)
+    assert WEIGHTS in blobs_of(root)
+
+
+def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypatch):
+    monkeypatch.setattr("ore.backends.download.PART_BYTES", 1 << 14)
+    monkeypatch.setattr("ore.backends.download.AT_ONCE", 1)
+    with FakeRegistry() as store, FakeRegistry(store=(store, "localhost")) as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+        usual = [lambda answer: answer] * 2
+        store.play["blobs"].extend([*usual, status(403), *usual])
+        pull(name, nothing)
+        # The config, the weights, and the weights once more; the other parts go straight there.
+        assert len(registry.paths("/blobs/")) == 3 and len(store.asked) == 7
+    assert WEIGHTS in blobs_of(root)
+
+
+@pytest.mark.parametrize(
+    "to, said",
+    [
+        ("http://models.example/x", "over http, which --insecure allows"),
+        ("ftp://127.0.0.1/x", "no address of the web"),
+        ("file:///etc/passwd", "no address of the web"),
+        ("http://user:word@127.0.0.1/x", "holds a password"),
+        ("http://[", "over http"),
+    ],
+)
+def test_a_redirect_that_leads_astray_is_not_followed(registry, to, said):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = lambda _: Answer(302, b"", {"Location": to})
+    with pytest.raises(BackendError, match=said):
+        pull(name, nothing)
+
+
+def test_redirects_in_a_circle_end(registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = lambda _: Answer(302, b"", {"Location": "q4"})
+    with pytest.raises(BackendError, match="more than 10 times"):
+        pull(name, nothing)
+    assert len(registry.asked) == 10
+
+
+def test_another_machine_does_not_send_on_to_this_one():
+    """Whoever asks a host on the network must not be made to ask what listens here alone."""
+    asked = Registry(ModelName("models.example", "team", "tiny", "q4"), insecure=True)
+    answer = asked._client.build_request("GET", "http://models.example/v2/x")
+    import httpx
+
+    for to in ("http://127.0.0.1:11434/api/delete", "https://localhost/x", "http://[::1]/x"):
+        response = httpx.Response(307, headers={"location": to}, request=answer)
+        with pytest.raises(BackendError, match="from another machine to this one"):
+            asked._next(response)
+    asked.close()
+
+
+@pytest.mark.parametrize(
+    "host, insecure, origin",
+    [
+        ("models.example", False, "https://models.example"),
+        ("models.example:5000", False, "https://models.example:5000"),
+        ("models.example:5000", True, "http://models.example:5000"),
+        ("127.0.0.1:5000", False, "http://127.0.0.1:5000"),
+        ("LocalHost:5000", False, "http://localhost:5000"),
+        ("127.0.0.1.example", False, "https://127.0.0.1.example"),
+    ],
+)
+def test_only_this_machine_is_asked_over_http_unless_it_is_allowed(host, insecure, origin):
+    asked = Registry(ModelName(host, "team", "tiny", "q4"), insecure=insecure)
+    assert asked._origin == origin
+    asked.close()
+
+
+def test_a_registry_that_speaks_no_https_is_told_so_with_the_way_out(registry):
+    asked = Registry(ModelName(registry.host, "team", "tiny", "q4"))
+    asked._root = asked._root.replace("http:", "https:")
+    with pytest.raises(Exception, match="does not speak https: add --insecure"):
+        asked.manifest()
+    asked.close()
+
+
+def test_a_servers_words_reach_a_message_without_control_characters(registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = lambda _: Answer(400, b'{"error": "no \\u001b[2J such build"}')
+    with pytest.raises(BackendError, match="HTTP 400 no .* such build") as caught:
+        pull(name, nothing)
+    assert "\x1b" not in str(caught.value)

@@ -1,0 +1,267 @@
+"""A stand-in for a registry of models: real HTTP, the headers and bodies that a real one was seen to send.
+
+By hand: ``python -m tests.support.fake_registry FILE.gguf`` serves a file as ``HOST/team/tiny:q4``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+OLLAMA = "application/vnd.ollama.image."
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+CONFIG = "application/vnd.docker.container.image.v1+json"
+VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
+SAID = {"model_format": "gguf", "model_family": "llama", "model_type": "134.52M"}
+LICENSE = "TEST LICENSE 1.0\n\nDo as you like."
+SLOW_BYTES = 1 << 16
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@dataclass
+class Asked:
+    """One request: its path, and its headers by their names in lower case."""
+
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass
+class Answer:
+    """What a request is answered with, and what goes wrong with it.
+
+    Attributes:
+        claimed: The Content-Length, where it is not that of the body.
+        pace: Called before each piece of a body that is sent in pieces.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    claimed: int | None = None
+    pace: Callable[[], object] | None = None
+
+
+Trouble = Callable[[Answer], Answer]
+"""Makes another answer of the right one."""
+
+
+def status(code: int, **headers: str) -> Trouble:
+    """An answer that is no success; asked again, the server answers at once."""
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: refusal(code, "UNKNOWN", "as was asked for", {"Retry-After": "0", **said})
+
+
+def cut(keep: float) -> Trouble:
+    """The connection ends after a share of the body."""
+
+    def made(answer: Answer) -> Answer:
+        size = len(answer.body)
+        return Answer(answer.status, answer.body[: int(size * keep)], answer.headers, size)
+
+    return made
+
+
+def wrong(answer: Answer) -> Answer:
+    """As many bytes, but others."""
+    return Answer(answer.status, bytes(len(answer.body)), answer.headers)
+
+
+def short(answer: Answer) -> Answer:
+    """Fewer bytes than there are, and a header that says so."""
+    return Answer(answer.status, answer.body[:-1], answer.headers)
+
+
+def paced(pace: Callable[[], object]) -> Trouble:
+    """The body comes in pieces, and ``pace`` is called before each."""
+    return lambda answer: Answer(answer.status, answer.body, answer.headers, answer.claimed, pace)
+
+
+def refusal(code: int, name: str, message: str, headers: dict[str, str] | None = None) -> Answer:
+    errors = {"errors": [{"code": name, "message": message, "detail": "what was asked for"}]}
+    said = {"Content-Type": "application/json", **VERSION, **(headers or {})}
+    return Answer(code, json.dumps(errors).encode(), said)
+
+
+class FakeRegistry:
+    """A registry on a port of this machine, for as long as the ``with`` block runs.
+
+    Args:
+        token: The token that is wanted, and given to whoever asks; None wants none.
+        realm: Where the challenge says that it is given; its own address without one.
+        store: Another stand-in, with its host as it is to be named, that blobs are redirected to.
+        gives_ranges: Whether a part of a blob can be asked for.
+
+    Attributes:
+        blobs: What it has, by digest.
+        manifests: The bytes of each manifest, by ``NAMESPACE/MODEL:TAG``.
+        play: What goes wrong with the next answers: for ``manifests``, ``blobs`` or ``token``.
+        always: What goes wrong with every answer.
+        asked: Every request.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        realm: str | None = None,
+        store: tuple[FakeRegistry, str] | None = None,
+        gives_ranges: bool = True,
+    ) -> None:
+        self.token, self.realm, self.store, self.gives_ranges = token, realm, store, gives_ranges
+        self.blobs: dict[str, bytes] = {}
+        self.manifests: dict[str, bytes] = {}
+        self.play: dict[str, deque[Trouble]] = defaultdict(deque)
+        self.always: dict[str, Trouble] = {}
+        self.asked: list[Asked] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.registry = self  # type: ignore[attr-defined]
+        self.port = self._server.server_address[1]
+        self.host = f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> FakeRegistry:
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def add(self, name: str, *models: bytes, config: Any = None, **layers: Any) -> str:
+        """Take a model in and return its whole name; each other layer is bytes, a text, or JSON."""
+        entries = [self.layer("model", model) for model in models]
+        for kind, value in {"license": LICENSE, **layers}.items():
+            entries += [] if value is None else [self.layer(kind, as_bytes(value))]
+        said = {"mediaType": CONFIG, **self._put(as_bytes(SAID if config is None else config))}
+        return self.add_manifest(name, {"config": said, "layers": entries})
+
+    def add_manifest(self, name: str, manifest: Any) -> str:
+        """Take a manifest in as it is, bytes or what becomes JSON, and return the model's whole name."""
+        if not isinstance(manifest, bytes):
+            manifest = as_bytes({"schemaVersion": 2, "mediaType": MANIFEST, **manifest})
+        self.manifests[name] = manifest
+        return f"{self.host}/{name}"
+
+    def layer(self, kind: str, data: bytes) -> dict[str, Any]:
+        """Take a blob in and return what a manifest says of it."""
+        return {"mediaType": OLLAMA + kind, **self._put(data)}
+
+    def paths(self, part: str) -> list[str]:
+        """The paths of the requests for ``manifests``, ``blobs`` or a ``token``."""
+        return [seen.path for seen in self.asked if part in seen.path]
+
+    def _put(self, data: bytes) -> dict[str, Any]:
+        self.blobs[digest_of(data)] = data
+        return {"digest": digest_of(data), "size": len(data)}
+
+    def answer(self, seen: Asked) -> Answer:
+        """What a request is answered with."""
+        self.asked.append(seen)
+        kind = "token"
+        if found := re.fullmatch(r"/v2/([^/]+/[^/]+)/(manifests|blobs)/(.+)", seen.path):
+            kind = found[2]
+            right = self._found(found[1], kind, found[3], seen)
+        elif seen.path.startswith("/token"):
+            right = Answer(
+                200, as_bytes({"token": self.token}), {"Content-Type": "application/json"}
+            )
+        else:
+            right = Answer(404, b"404 page not found\n", {"Content-Type": "text/plain"})
+        if kind in self.always:
+            right = self.always[kind](right)
+        return self.play[kind].popleft()(right) if self.play[kind] else right
+
+    def _found(self, repository: str, kind: str, what: str, seen: Asked) -> Answer:
+        if self.token and seen.headers.get("authorization") != f"Bearer {self.token}":
+            realm = self.realm or f"http://{self.host}/token"
+            challenge = f'Bearer realm="{realm}",service="s",scope="repository:{repository}:pull"'
+            return refusal(
+                401, "UNAUTHORIZED", "authentication required", {"Www-Authenticate": challenge}
+            )
+        if kind == "manifests":
+            data = self.manifests.get(f"{repository}:{what}")
+            if data is None:
+                return refusal(404, "MANIFEST_UNKNOWN", "manifest unknown")
+            named = {"Docker-Content-Digest": digest_of(data), "Etag": f'"{digest_of(data)}"'}
+            return Answer(200, data, {"Content-Type": MANIFEST, **VERSION, **named})
+        if self.store is not None:
+            store, host = self.store
+            store.blobs.update(self.blobs)
+            to = f"http://{host}:{store.port}{seen.path}"
+            return Answer(307, b"", {"Location": to, "Set-Cookie": "who=somebody", **VERSION})
+        return self._blob(what, seen)
+
+    def _blob(self, digest: str, seen: Asked) -> Answer:
+        data = self.blobs.get(digest)
+        if data is None:
+            return refusal(404, "BLOB_UNKNOWN", "blob unknown to registry")
+        said = {
+            "Content-Type": "application/octet-stream",
+            "Docker-Content-Digest": digest,
+            **VERSION,
+        }
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", seen.headers.get("range", ""))
+        if wanted is None or not self.gives_ranges:
+            return Answer(
+                200, data, said | {"Accept-Ranges": "bytes"} if self.gives_ranges else said
+            )
+        first, last = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
+        if first >= len(data):
+            return Answer(416, b"invalid range: failed to overlap\n", said)
+        said |= {"Accept-Ranges": "bytes", "Content-Range": f"bytes {first}-{last}/{len(data)}"}
+        return Answer(206, data[first : last + 1], said)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection to a stand-in."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.registry.answer(Asked(self.path, headers))  # type: ignore[attr-defined]
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        claimed = len(answer.body) if answer.claimed is None else answer.claimed
+        self.send_header("Content-Length", str(claimed))
+        try:
+            self.end_headers()
+            for at in range(0, len(answer.body), SLOW_BYTES if answer.pace else 1 << 30):
+                if answer.pace is not None:
+                    answer.pace()
+                self.wfile.write(answer.body[at : at + SLOW_BYTES] if answer.pace else answer.body)
+        except OSError:  # whoever asked has gone
+            self.close_connection = True
+        if claimed != len(answer.body):
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+def as_bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+if __name__ == "__main__":
+    with FakeRegistry() as served, open(sys.argv[1], "rb") as file:
+        sys.stdout.write(f"{served.add('team/tiny:q4', file.read())}\n")
+        sys.stdout.flush()
+        threading.Event().wait()
