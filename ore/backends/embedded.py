@@ -270,7 +270,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
         with self._loading:  # several turns may be under way
-            if self._engine is not None and self._engine.is_alive:
+            if self._engine is not None and self._engine.answers(deadline):
                 return self._engine, 0
             self.close()
             self._doing = f"loading {self.model_id}"

@@ -30,7 +30,7 @@ _BEGIN_SECONDS = 60.0
 """The longest that the engine may take to put a prompt together, which computes nothing yet."""
 _TEMPLATE_SECONDS = 10.0
 _STOP_SECONDS = 3.0
-"""How long the engine may take to let go of a request that was given up, before it is ended."""
+"""How long it may take to let go of a request that was given up, or to show a sign of life."""
 
 
 class Engine:
@@ -89,10 +89,15 @@ class Engine:
             ) from exc
         self.load_duration = time.monotonic_ns() - started
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the model is there to be asked; else another engine has to load it."""
-        return self._is_open and self._process.is_alive
+    def answers(self, deadline: Deadline) -> bool:
+        """Return whether the model is there to be asked; else another engine has to load it."""
+        if not self._is_open or not self._process.is_alive:
+            return False
+        if self._asking:  # it is at work for another turn, which must not be ended
+            return True
+        with suppress(OSError, HTTPException, ValueError):
+            return bool(self.ask("/health", deadline.wait(_STOP_SECONDS)))
+        return False
 
     def events(
         self,
@@ -217,9 +222,9 @@ class Engine:
             self.close()
             raise
 
-    def ask(self, path: str) -> Any:
+    def ask(self, path: str, seconds: float | None = _ASK_SECONDS) -> Any:
         """Return what the engine answers to a question, as JSON; raises what connections raise."""
-        with closing(_Connection(self._process.socket, timeout=_ASK_SECONDS)) as connection:
+        with closing(_Connection(self._process.socket, timeout=seconds)) as connection:
             connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
 

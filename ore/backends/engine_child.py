@@ -20,6 +20,8 @@ from typing import Any
 
 LOG_BYTES = 1 << 20
 """The most that is written to any one file: it writes its log, and nothing else."""
+CONNECTIONS = 16
+"""How many may be open at a time: each has a thread, and without room for one the process ends."""
 LOOK_SECONDS = 2.0
 """How often it looks whether ORE is there: a process that ORE forked may hold the input open."""
 
@@ -32,7 +34,9 @@ def run() -> None:
     sys.path.append(asked["packages"])
     try:
         xllamacpp = import_module("xllamacpp")
+        _bound_connections(4 * CONNECTIONS)  # files are opened as well
         server = xllamacpp.Server(_parameters(xllamacpp, asked))
+        _bound_connections(CONNECTIONS)
         became = {"ready": server.listening_address}
     except Exception as exc:
         became = {"failed": type(exc).__name__, "said": str(exc)}
@@ -66,14 +70,25 @@ def _confine(memory: int) -> None:
         (resource.RLIMIT_CORE, 0),  # it would hold the prompts
         (resource.RLIMIT_FSIZE, LOG_BYTES),
     ):
-        most = resource.getrlimit(kind)[1]
-        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
-        resource.setrlimit(kind, (limit, limit))
+        _limit(kind, limit)
     with suppress(OSError):  # where memory is short, this process goes first
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
+
+
+def _bound_connections(most: int) -> None:
+    """Have those who connect once too often wait, whoever they are."""
+    number = os.dup(0)  # the lowest that is free: those below it are taken
+    os.close(number)
+    _limit(resource.RLIMIT_NOFILE, number + most)
+
+
+def _limit(kind: int, limit: int) -> None:
+    most = resource.getrlimit(kind)[1]
+    limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def _end_with(parent: int) -> None:
@@ -101,7 +116,8 @@ def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters.hostnames = [asked["socket"]]
     parameters.api_keys = [asked["key"]]
     parameters.ui = parameters.cors_credentials = parameters.endpoint_slots = False
-    parameters.cors_origins = ""
+    # What no header may hold is left out of them; an empty text would be an empty header.
+    parameters.cors_origins = parameters.cors_methods = parameters.cors_headers = "\n"
     parameters.sse_ping_interval = -1
     parameters.n_threads_http = 8
     parameters.n_ctx = asked["window"]

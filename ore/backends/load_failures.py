@@ -21,8 +21,13 @@ NO_THREADS = (
     "the system gives it no more threads, or no memory for them: raise the limit (ulimit -u and -v; "
     "in a container, its limit of processes)"
 )
+_NO_FILES = (
+    "the engine may open no more files: raise the limit (ulimit -n), or end the program that connects "
+    "to it over and over"
+)
 _KINDS: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
+    (r"Too many open files", _NO_FILES),
     (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
         "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "

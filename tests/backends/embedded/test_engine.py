@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ore.backends import Settings, engine_child
+from ore.backends.embedded import EmbeddedReasoner
 from ore.backends.engine import Engine, _Connection
 from ore.backends.http import Deadline
 from ore.errors import (
@@ -23,6 +25,7 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
 )
+from ore.types import Message
 from tests.conftest import MODEL_DIR
 from tests.support.process import PATIENCE, ROOT, environment
 
@@ -100,17 +103,18 @@ def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine,
             connection.request(method, page, body, {**headers, **site})
             response = connection.getresponse()
             assert response.status == 401
-            assert not response.headers.get("Access-Control-Allow-Origin")
+            assert "Access-Control-Allow-Origin" not in response.headers
 
 
 def test_without_the_key_there_is_no_page_and_only_a_sign_of_life(engine):
-    for page, status in (("/", 404), ("/health", 200)):
+    for method, page, status in (("GET", "/", 404), ("GET", "/health", 200), ("OPTIONS", "/", 200)):
         with closing(_Connection(engine._process.socket, PATIENCE)) as connection:
-            connection.request("GET", page, headers={"Origin": "https://example.org"})
+            connection.request(method, page, headers={"Origin": "https://example.org"})
             response = connection.getresponse()
             assert response.status == status
-            assert not response.headers.get("Access-Control-Allow-Origin")
-            assert status == 404 or json.loads(response.read()) == {"status": "ok"}
+            sent = {name for name in response.headers if name.startswith("Access-Control-")}
+            assert sent <= {"Access-Control-Allow-Credentials"}  # which is false
+            assert page == "/" or json.loads(response.read()) == {"status": "ok"}
 
 
 def inodes_of(pid: int) -> set[str]:
@@ -164,6 +168,43 @@ with socket.socket(socket.AF_UNIX) as mine:
 def test_another_user_can_t_connect_and_so_takes_no_connection_from_anybody(engine):
     command = [sys.executable, "-I", "-S", "-c", AS_NOBODY, engine._process.socket]
     assert subprocess.run(command).returncode == errno.EACCES
+
+
+CROWD = """
+import socket, sys, time
+held = []
+while True:
+    mine = socket.socket(socket.AF_UNIX)
+    try:
+        mine.connect(sys.argv[1])
+        mine.sendall(sys.argv[2].encode())
+        held.append(mine)
+    except OSError:
+        time.sleep(0.01)
+    if len(held) == 100:
+        print("crowded", flush=True)
+"""
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("begun", ["", "POST /v1/chat/completions HTTP/1.1\r\n"], ids=["idle", "half"])
+def test_a_crowd_of_connections_stops_no_turn_and_the_next_has_an_engine_of_its_own(path, begun):
+    settings = Settings(options={"num_predict": 200})
+    with closing(EmbeddedReasoner(str(path), settings)) as reasoner:
+        answer = reasoner.stream_reason([Message("user", "Tell a very long story.")])
+        next(answer)
+        crowded = reasoner._engine
+        command = [sys.executable, "-I", "-S", "-c", CROWD, crowded._process.socket, begun]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as crowd:
+            try:
+                assert crowd.stdout.readline() == b"crowded\n"
+                assert "".join(answer)
+                connections = os.listdir(f"/proc/{pid_of(crowded)}/fd")
+                assert len(connections) <= engine_child.CONNECTIONS + 16  # and those of its own
+                assert reasoner.reason([Message("user", "Say hi.")]).content
+                assert reasoner._engine is not crowded
+            finally:
+                crowd.kill()
 
 
 @pytest.mark.parametrize("request_", [LONG, ENDLESS], ids=["reading", "answering"])

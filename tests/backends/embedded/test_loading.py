@@ -97,7 +97,7 @@ def test_the_server_is_closed_to_others_and_silent():
         "hostnames": ["engine.sock"],
         "api_keys": ["secret"],
         "ui": False,
-        "cors_origins": "",
+        "cors_origins": "\n",
         "cors_credentials": False,
         "endpoint_slots": False,
         "offline": True,
@@ -159,4 +159,12 @@ def test_an_engine_that_gets_no_threads_does_not_blame_the_model(log):
     assert str(error) == (
         "/m.gguf can't be loaded: the system gives it no more threads, or no memory for them: raise the "
         "limit (ulimit -u and -v; in a container, its limit of processes)."
+    )
+
+
+def test_an_engine_that_may_open_no_more_files_does_not_blame_the_model():
+    log = "0.00.1 E gguf_init_from_file: failed to open GGUF file '/m.gguf' (Too many open files)"
+    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
+        "/m.gguf can't be loaded: the engine may open no more files: raise the limit (ulimit -n), or "
+        "end the program that connects to it over and over."
     )
