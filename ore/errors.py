@@ -106,6 +106,12 @@ class Terminated(BaseException):
     exit_code = 143
 
 
+class HungUp(Terminated):
+    """SIGHUP asked the process to end: its terminal is gone."""
+
+    exit_code = 129
+
+
 # Backends
 
 

@@ -15,6 +15,7 @@ from ore.errors import (
     ExtraNotInstalledError,
     FileAccessError,
     GateError,
+    HungUp,
     ModelNotFoundError,
     OreError,
     SessionError,
@@ -86,8 +87,8 @@ def test_the_table_holds_every_error_there_is():
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, BaseException)
     }
-    assert classes == set(TREE) | {"OreError", "Terminated"}
-    assert {name for name in ore.__all__ if hasattr(errors, name)} == classes - {"Terminated"}
+    assert classes == set(TREE) | {"OreError", "Terminated", "HungUp"}
+    assert {name for name in ore.__all__ if hasattr(errors, name)} == set(TREE) | {"OreError"}
 
 
 @pytest.mark.parametrize("name", TREE)
@@ -116,7 +117,8 @@ def test_whoever_breaks_a_check_is_told_apart_from_whoever_fails():
 
 def test_termination_is_not_an_exception_that_a_turn_could_catch():
     assert not issubclass(Terminated, Exception)
-    assert Terminated.exit_code == 143
+    assert (Terminated.exit_code, HungUp.exit_code) == (143, 129)
+    assert issubclass(HungUp, Terminated)
 
 
 # The evidence

@@ -15,6 +15,7 @@ from ore.errors import (
     INTERRUPTED,
     NO_MEMORY,
     SHORT_OF_MEMORY,
+    HungUp,
     OreError,
     OutputError,
     ReaderGoneError,
@@ -36,7 +37,7 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
         env_files: The file that each variable came from, where it came from one.
     """
     try:
-        with _sigterm_raises():
+        with _signals_raise():
             code = main(argv, env_files=env_files)
     except Terminated as exc:
         code = exc.exit_code
@@ -139,17 +140,24 @@ def _dispatch(
 
 
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """While it is entered, SIGTERM unwinds the stack, so that what is open is closed."""
+def _signals_raise() -> Iterator[None]:
+    """While it is entered, SIGTERM and SIGHUP unwind the stack, so that what is open is closed."""
 
     def terminate(*_: object) -> None:
         raise Terminated
 
+    def hang_up(*_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends another, in mid-closing
+        raise HungUp
+
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # what nohup asks for
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -15,7 +15,7 @@ WIDTH, COLUMN = 79, 28
 SUMMARY = "One prompt, one model call, one answer; text piped in is added below the prompt."
 CODES = """\
 exit codes: 0 success, 1 failure, 2 wrong usage, 3 a check failed,
-130 interrupted, 141 the reader went away, 143 terminated
+129 hung up, 130 interrupted, 141 the reader went away, 143 terminated
 """
 
 EXAMPLES = {

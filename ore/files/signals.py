@@ -1,4 +1,4 @@
-"""Holding SIGINT and SIGTERM back while something must be done whole."""
+"""Holding SIGINT, SIGTERM and SIGHUP back while something must be done whole."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_DEFERRED = (signal.SIGINT, signal.SIGTERM)
+_DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def deferred_signals(*, starts_threads: bool = False) -> Iterator[None]:
-    """Deliver a SIGINT or SIGTERM that arrives in the block when the block has ended.
+    """Deliver a SIGINT, SIGTERM or SIGHUP that arrives in the block when the block has ended.
 
     Keep the block to milliseconds, or to the import of a package. In another thread than the main
     one nothing is deferred, for Python runs the handlers in the main thread only.
 
     Args:
-        starts_threads: Whether the block starts threads, which will never take the two signals.
+        starts_threads: Whether the block starts threads, which will never take these signals.
     """
     # A mask holds a signal from one thread only; where there is another, that one would take it.
     is_alone = threading.active_count() == 1

@@ -84,7 +84,7 @@ class FileSessionStore(SessionStore):
         """Write the whole session; when this returns, it is on disk.
 
         The file is made, or replaced if the session continues what it holds; nothing else is ever
-        overwritten. SIGINT and SIGTERM wait for the milliseconds that this takes. A save that
+        overwritten. SIGINT, SIGTERM and SIGHUP wait for the milliseconds that this takes. A save that
         does not hold the lock takes it for the moment.
 
         Raises:

@@ -113,7 +113,13 @@ def test_models_are_listed_and_pulled(server):
 
 
 @pytest.mark.parametrize(
-    "sign, code, flags", [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--stream"])]
+    "sign, code, flags",
+    [
+        (signal.SIGINT, 130, []),
+        (signal.SIGTERM, 143, ["--stream"]),
+        (signal.SIGHUP, 129, []),
+        (signal.SIGHUP, 129, ["--stream"]),
+    ],
 )
 def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flags):
     server.ollama.delay, server.ollama.reply = 20.0 if not flags else 0.2, "word " * 200

@@ -38,7 +38,7 @@ def send(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_for_the_end_of_the_block_and_is_delivered_once(number):
     heard = []
     before = signal.signal(number, lambda *_: heard.append("handler"))

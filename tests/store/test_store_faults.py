@@ -192,16 +192,17 @@ def test_an_interrupt_at_any_call_of_a_save_waits_until_the_turn_is_on_disk(root
     assert in_commit >= 5
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("when", [signal_before, signal_after])
-def test_a_termination_at_any_call_of_a_save_leaves_no_temporary_file(root, when):
+def test_a_termination_at_any_call_of_a_save_leaves_no_temporary_file(root, when, number):
     stored = Counter()
     for at in range(1, 100):
         folder = root / str(at)
-        ended = in_child(lambda: signalled(folder, at, when(signal.SIGTERM)))
+        ended = in_child(lambda: signalled(folder, at, when(number)))
         assert set(os.listdir(folder)) == {"talk.json", ".talk.lock"}
         stored[len(FileSessionStore(folder).load("talk").messages)] += 1
         if not ended.signal:
             assert not ended.value["acted"]
             break
-        assert ended.signal == signal.SIGTERM
+        assert ended.signal == number
     assert stored[2] + stored[4] == at and stored[4] > 6

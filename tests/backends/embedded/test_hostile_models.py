@@ -249,7 +249,8 @@ def test_a_session_is_whole_after_a_turn_that_crashed_the_engine(tmp_path, home)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
 @pytest.mark.parametrize(
-    "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, 137)]
+    "sign, code",
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, 137)],
 )
 def test_a_signal_ends_a_loop_and_the_engine_goes_with_ore(tmp_path, text, sign, code):
     process = start("--model", str(template(tmp_path, text)), "Trap.", stdin=subprocess.DEVNULL)
