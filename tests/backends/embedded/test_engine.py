@@ -187,7 +187,9 @@ while True:
 
 
 @pytest.mark.invariant
-@pytest.mark.parametrize("begun", ["", "POST /v1/chat/completions HTTP/1.1\r\n"], ids=["idle", "half"])
+@pytest.mark.parametrize(
+    "begun", ["", "POST /v1/chat/completions HTTP/1.1\r\n"], ids=["idle", "half"]
+)
 def test_a_crowd_of_connections_stops_no_turn_and_the_next_has_an_engine_of_its_own(path, begun):
     settings = Settings(options={"num_predict": 200})
     with closing(EmbeddedReasoner(str(path), settings)) as reasoner:
