@@ -210,6 +210,7 @@ FLAGS = {
         Flag("--verify PATH ...", "check artifacts and their chain"),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
         Flag("--diff A B", "compare two artifacts"),
+        Flag("--junit PATH", "write what --replay found as JUnit XML, for CI"),
     ),
     "help": (
         Flag("-h, --help [TOPIC]", "show the flags of daily use, of a topic, or all"),

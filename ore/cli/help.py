@@ -86,6 +86,7 @@ EXAMPLES = {
     "--verify": "ore --verify runs/*.json",
     "--replay": "ore --replay runs/*.json",
     "--diff": "ore --diff old.json new.json",
+    "--junit": "ore --replay runs/*.json --junit report.xml",
     "--help": "ore --help sessions",
     "--version": "ore --version",
     "--print-completion": "ore --print-completion bash",

@@ -101,6 +101,7 @@ class Options:
     show: str | None = None
     verify: tuple[str, ...] = ()
     replay: tuple[str, ...] = ()
+    junit: str | None = None
     diff: tuple[str, ...] = ()
 
     @classmethod
@@ -113,6 +114,8 @@ class Options:
         options.check_pairs()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
+        if options.junit is not None and not options.replay:
+            raise UsageError("--junit needs --replay: it is the report of what that found.")
         if options.values and options.run_file is None:
             raise UsageError("--set needs --run: name the file that has a place for it.")
         if options.insecure and options.pull is None:

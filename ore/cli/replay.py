@@ -7,9 +7,11 @@ gives the same answer twice.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from ore.artifact import read_artifact
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one, unified
@@ -31,6 +33,8 @@ from ore.errors import (
 from ore.files.neutral import one_line
 from ore.glass.provenance import Sourced, facts
 from ore.reasoner import Reasoner
+from ore.rows.expectations import recorded_expectation, seen, verdict_of
+from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
 from ore.types import ExecutionArtifact, Message
 
 DIGEST, MODEL_CHANGED = "model_digest", "model changed"
@@ -41,6 +45,7 @@ COMPARED = ("model_id", DIGEST, "options", "messages", "answer")
 
 _FAILED = {
     "different": "are not the same",
+    "not as expected": "are not as expected",
     "not repeatable": "have two answers when asked twice",
     "not run": "could not be repeated",
 }
@@ -51,13 +56,15 @@ class Outcome:
     """What became of one artifact.
 
     ``state`` is ``"same"``, ``"different"``, ``"not run"``, or ``"not repeatable"``: asked twice,
-    the server gave two answers, so that nothing follows from another one than before.
+    the server gave two answers, so that nothing follows from another one than before. Where the run
+    had an expectation, it decides on another answer: ``"as expected"`` or ``"not as expected"``.
 
     Attributes:
         messages: ``"embedded"`` or ``"rebuilt"``.
         on_purpose: What the flags changed, in a few words each.
         unknown: What could not be compared.
         reason: Why it was not run.
+        expectation: What holds of the new answer, where the run had an expectation.
     """
 
     path: str
@@ -67,6 +74,7 @@ class Outcome:
     on_purpose: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     reason: str | None = None
+    expectation: dict[str, Any] | None = None
 
 
 def replay(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
@@ -76,12 +84,18 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
     """
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
-        again = _Replay(options, console, connect, stack)
+        report = None
+        if options.junit is not None:
+            report = stack.enter_context(junit_report(options.junit, "ore --replay"))
+        again = _Replay(options, console, connect, stack.enter_context(ExitStack()))
         try:
             for number, path in enumerate(options.replay, 1):
                 if len(options.replay) > 1:
                     console.notice(f"{number} of {len(options.replay)}: {one_line(path)}")
+                began = time.monotonic()
                 outcomes.append(again.once(path))
+                if report is not None:
+                    report.add(_case(outcomes[-1], time.monotonic() - began))
         finally:
             _write(outcomes, console, options.json)
     states = [each.state for each in outcomes]
@@ -129,6 +143,7 @@ class _Replay:
                 strict_context=self._options.strict_context,
             )
             how, messages = recorded_messages(old, self._console.notice, self._all)
+            expected = recorded_expectation(old)
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
         backend = self._backend(rerun)
@@ -138,7 +153,15 @@ class _Replay:
             rerun.check(backend)
             new = self._answered(old, backend, rerun.model, settings, messages)
             outcome = self._compared(path, how, old, new)
-            if not outcome.on_purpose and [each.name for each in outcome.differences] == [ANSWER]:
+            is_answer = [each.name for each in outcome.differences] == [ANSWER]
+            if expected is not None:
+                verdict = verdict_of(expected, new)
+                outcome = replace(outcome, expectation=verdict)
+                if not verdict["holds"]:
+                    outcome = replace(outcome, state="not as expected")
+                elif is_answer:
+                    outcome = replace(outcome, state="as expected")
+            elif not outcome.on_purpose and is_answer:
                 again = self._answered(old, backend, rerun.model, settings, messages)
                 if again.output.content != new.output.content:
                     outcome = replace(outcome, state="not repeatable")
@@ -220,11 +243,22 @@ def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
     console.rows([(each.path, each.state, _details(each)) for each in outcomes])
 
 
+def _case(outcome: Outcome, seconds: float) -> Case:
+    folder, name = os.path.split(outcome.path)
+    is_well = outcome.state in ("same", "as expected")
+    result = PASSED if is_well else ERROR if outcome.state == "not run" else FAILURE
+    why = "" if is_well else f"{outcome.state}: {_details(outcome)}"
+    diff = unified(outcome.differences, outcome.path, "replay") if outcome.differences else why
+    return Case(name, folder or "replay", seconds, result, why, diff)
+
+
 def _details(outcome: Outcome) -> str:
     if outcome.reason is not None:
         return outcome.reason
     names = [each.name for each in outcome.differences]
     parts = [MODEL_CHANGED if DIGEST in names else "", ", ".join(names)]
+    if outcome.state == "not as expected" and outcome.expectation is not None:
+        parts.append(seen(outcome.expectation))
     parts.append(f"messages {outcome.messages}")
     parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
     parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []

@@ -7,6 +7,7 @@ in whatever keeps the response.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -16,12 +17,12 @@ from typing import Any
 from ore.artifact.canonical import canonical
 from ore.backends.http import REPLY_LIMIT, shorten
 from ore.backends.schema import judge_of, read_schema
-from ore.errors import CheckFailedError, UsageError
+from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.bounded import Bounded
 from ore.files.neutral import one_line
 from ore.files.spelling import nearest
 from ore.reasoner import Reasoner
-from ore.types import Message, Response, strictjson
+from ore.types import ExecutionArtifact, Message, Response, strictjson
 
 KINDS = ("equals", "contains", "matches", "json", "schema", "choice")
 AT_LEAST = "at_least"
@@ -101,12 +102,42 @@ def seen(verdict: Mapping[str, Any]) -> str:
     return "; ".join(f"{each['kind']}: {each['seen']}" for each in verdict["failed"])
 
 
+def recorded_expectation(artifact: ExecutionArtifact) -> Expectation | None:
+    """Return what was expected of a recorded run; None where nothing was. It names no file.
+
+    Raises:
+        ArtifactError: It can't be judged by.
+    """
+    kept = (artifact.provenance or {}).get(VERDICT)
+    if kept is None:
+        return None
+    wanted = kept.get("wanted") if isinstance(kept, dict) else None
+    if not isinstance(wanted, dict) or isinstance(wanted.get("schema"), str):
+        raise ArtifactError("its provenance.expectation does not say what was expected")
+    try:
+        return parse_expectation(wanted, "it")
+    except UsageError as exc:
+        raise ArtifactError(f"its provenance.expectation can't be used: {exc}") from exc
+
+
+def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[str, Any]:
+    """Return what holds of the answer in an artifact."""
+    output = artifact.output
+    with closing(Judging(expectation)) as judging:
+        return judging.verdict(
+            Response(output.content, output.model_id, metadata=dict(output.metadata))
+        )
+
+
 class Judging:
-    """Judges answers by one expectation; what it needs a process of its own for is made once."""
+    """Judges answers by one expectation; what it needs a process of its own for is made once.
+
+    Several threads may ask it at once.
+    """
 
     def __init__(self, expectation: Expectation) -> None:
         self._wanted = expectation.wanted
-        self._held = ExitStack()
+        self._held, self._lock = ExitStack(), threading.Lock()
         if "matches" in self._wanted:
             self._pattern = Bounded("ore.rows.patterns:finds", PATTERN_SECONDS)
             self._held.callback(self._pattern.close)
@@ -131,7 +162,9 @@ class Judging:
 
     def verdict(self, response: Response) -> dict[str, Any]:
         """Return what holds of an answer, and what was seen where it does not."""
-        found = [(kind, self._problem(kind, response)) for kind in KINDS if kind in self._wanted]
+        kinds = [kind for kind in KINDS if kind in self._wanted]
+        with self._lock:
+            found = [(kind, self._problem(kind, response)) for kind in kinds]
         failed = [{"kind": kind, "seen": problem} for kind, problem in found if problem]
         return {"wanted": dict(self._wanted), "holds": not failed, "failed": failed}
 

@@ -122,6 +122,7 @@ TABLE = [
     Row("--replay run.json", 1),
     Row("--replay run.json full.json run.json", 3),
     Row("--replay run.json --model mistral -o seed=2", 1),
+    Row("--replay run.json --junit out.xml", 1),
     Row("--list-models", 0),
     Row("--list-tools", 0),
     Row("--list-skills", 0),

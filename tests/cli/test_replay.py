@@ -300,6 +300,7 @@ def test_as_json(ore, folder):
             "on_purpose": [],
             "unknown": [],
             "reason": None,
+            "expectation": None,
         }
     ]
 
