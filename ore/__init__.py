@@ -54,6 +54,12 @@ if TYPE_CHECKING:
     from ore.errors import UnknownToolError as UnknownToolError
     from ore.errors import UsageError as UsageError
     from ore.gate import Gate as Gate
+    from ore.glass.comparing import Diff as Diff
+    from ore.glass.comparing import Verdict as Verdict
+    from ore.glass.comparing import diff as diff
+    from ore.glass.comparing import validate as validate
+    from ore.glass.comparing import verify as verify
+    from ore.glass.personas import load_persona as load_persona
     from ore.models import default_model as default_model
     from ore.models import fetch_models as fetch_models
     from ore.reasoner import AyaReasoner as AyaReasoner

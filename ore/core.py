@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -71,6 +73,32 @@ def build_messages(
     return messages
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What a turn sent, for whoever records it.
+
+    Attributes:
+        messages: In their order: system, skills, tools, an artifact's answer, session, prompt.
+        system_prompt: The text of the first one; empty where none was sent.
+        skills: How many messages came from skills.
+        tools: The names of the tools whose results were sent.
+        after: The id of the artifact whose answer was sent, or None.
+        earlier: How many messages came from the session; None without a session.
+    """
+
+    messages: tuple[Message, ...]
+    system_prompt: str
+    skills: int = 0
+    tools: tuple[str, ...] = ()
+    after: str | None = None
+    earlier: int | None = None
+
+
+def sent_with(response: Response) -> Sent | None:
+    """Return what the turn sent that this ``response`` answers; None where no engine returned it."""
+    return vars(response).get("_sent")
+
+
 class ORE:
     """The orchestrator: one reasoner and one system prompt, no other state.
 
@@ -112,10 +140,9 @@ class ORE:
             ReasonerContractError: The reasoner returned something else than a ``Response``.
             OreError: Whatever the reasoner raises goes through.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context, images, after)
-        user = messages[-1]
-        response = self.reasoner.reason(messages)
-        return self._finish(response, user, session)
+        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        response = self.reasoner.reason(list(sent.messages))
+        return self._finish(response, sent, session)
 
     def execute_stream(
         self,
@@ -134,11 +161,10 @@ class ORE:
         session is extended only once the generator is exhausted; closing it earlier stops the model
         and changes nothing.
         """
-        messages = self._messages(prompt, session, tool_results, skill_context, images, after)
-        user = messages[-1]
-        with closing(self.reasoner.stream_reason(messages)) as chunks:
+        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        with closing(self.reasoner.stream_reason(list(sent.messages))) as chunks:
             response = yield from chunks
-        return self._finish(response, user, session)
+        return self._finish(response, sent, session)
 
     def stream(
         self,
@@ -198,6 +224,19 @@ class ORE:
         given = (prompt, session, tool_results, skill_context)
         return AsyncStream(self.stream(*given, images=images, after=after))
 
+    def record(
+        self, response: Response, *, persona: str | None = None, full: bool = False
+    ) -> ExecutionArtifact:
+        """Return the sealed artifact of a turn of this engine's, with full provenance.
+
+        ``response``, ``persona``, ``full`` and what is raised are those of
+        ``ore.glass.recording.record``. The server may be asked for the model's digest.
+        """
+        made: ExecutionArtifact = import_module("ore.glass.recording").record(
+            self, response, persona=persona, full=full
+        )
+        return made
+
     def close(self) -> None:
         """Close the reasoner. May be called twice."""
         self.reasoner.close()
@@ -213,7 +252,7 @@ class ORE:
     ) -> None:
         self.close()
 
-    def _messages(
+    def _sent(
         self,
         prompt: str,
         session: Session | None,
@@ -221,8 +260,8 @@ class ORE:
         skill_context: list[str] | None,
         images: Sequence[bytes] | None,
         after: ExecutionArtifact | None,
-    ) -> list[Message]:
-        return build_messages(
+    ) -> Sent:
+        messages = build_messages(
             prompt,
             system_prompt=self.system_prompt,
             session=session,
@@ -231,16 +270,25 @@ class ORE:
             images=images,
             after=after,
         )
+        return Sent(
+            tuple(messages),
+            self.system_prompt,
+            len(skill_context or ()),
+            tuple(result.tool_name for result in tool_results or ()),
+            None if after is None else after.execution_id,
+            None if session is None else len(session.messages),
+        )
 
     @staticmethod
-    def _finish(response: Response, user: Message, session: Session | None) -> Response:
+    def _finish(response: Response, sent: Sent, session: Session | None) -> Response:
         if not isinstance(response, Response):
             raise ReasonerContractError(
                 f"The reasoner returned {type(response).__name__}, not a Response: "
                 f"nothing was kept of this turn."
             )
         if session is not None:
-            session.messages.extend([user, _answer(response, session)])
+            session.messages.extend([sent.messages[-1], _answer(response, session)])
+        vars(response)["_sent"] = sent  # no field of it: whoever compares or copies sees none
         return response
 
 

@@ -68,7 +68,11 @@ def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list
 
     A path ``-`` is stdin. Never raises: what can't be read is a finding.
     """
-    found = [_look_at(path, stdin) for path in paths]
+    return in_chain([look_at(path, stdin) for path in paths])
+
+
+def in_chain(found: list[Checked]) -> list[Checked]:
+    """Add to what was found of artifacts by themselves what they show of each other; return it."""
     artifacts = [(each, each.artifact) for each in found if each.artifact is not None]
     _check_ids([pair for pair in artifacts if not pair[0].problems])
     for child, artifact in artifacts:
@@ -95,7 +99,8 @@ def _check_ids(whole: Sequence[Pair]) -> None:
             checked.problems.append(f"it has the execution_id of {first.path}, but other content")
 
 
-def _look_at(path: str, stdin: io.BufferedIOBase | None) -> Checked:
+def look_at(path: str, stdin: io.BufferedIOBase | None = None) -> Checked:
+    """Return what the file at ``path``, or stdin for ``-``, shows by itself."""
     try:
         return check(read_bytes(path, stdin), path)
     except ArtifactError as exc:

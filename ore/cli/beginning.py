@@ -12,10 +12,10 @@ from ore.backends.choice import ON_THIS_MACHINE
 from ore.backends.model_options import parse_options
 from ore.cli.conversation import Conversation
 from ore.cli.options import Options
-from ore.cli.personas import load_persona
 from ore.cli.prompt import AYA, UNNAMED, Asked
 from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, UsageError
 from ore.files.neutral import one_line
+from ore.glass.personas import load_persona
 from ore.store.beginnings import Beginning
 from ore.types import Session
 

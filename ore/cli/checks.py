@@ -7,12 +7,13 @@ from typing import Any
 
 from ore.artifact import parse_artifact, read_artifact, read_bytes
 from ore.artifact import verify as artifacts
-from ore.artifact.compare import differences, known_to_one, not_known, unified
+from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
+from ore.glass import comparing
 
 
 def show(options: Options, console: Console, *_: object) -> None:
@@ -61,13 +62,11 @@ def _document(checked: artifacts.Checked) -> dict[str, Any]:
 def diff(options: Options, console: Console, *_: object) -> None:
     """Compare the two artifacts at ``options.diff`` and write what differs, which is an error."""
     paths, as_json = options.diff, options.json
-    old, new = (read_artifact(path, console.stdin) for path in paths)
-    found = differences(old, new)
-    unknown = known_to_one(old, new) if found else not_known(old, new)
+    compared = comparing.diff(*(read_artifact(path, console.stdin) for path in paths))
+    found, unknown = compared.differences, compared.not_known
     if as_json:
         shown = [asdict(each) for each in found]
-        same = False if found else None if unknown else True
-        console.json({"same": same, "differences": shown, "not_known": unknown})
+        console.json({"same": compared.same, "differences": shown, "not_known": list(unknown)})
     elif found:
         console.document(unified(found, *paths))
     if unknown and not as_json:

@@ -10,11 +10,11 @@ from typing import Any
 
 from ore.backends import Backend
 from ore.cli.options import Options, with_default_system
-from ore.cli.personas import load_persona, persona_names
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import brief
 from ore.core import AYA_PROMPT_PATH
 from ore.errors import BackendError, OreError, PersonaError
+from ore.glass.personas import load_persona, persona_names
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import TOOL_REGISTRY
 

@@ -131,7 +131,7 @@ def _system_prompt(options: Options, given: Given | None) -> str | None:
     text = options.system
     if options.persona is None and not (text or "").startswith("@"):
         return text
-    from ore.cli.personas import load_persona, read_system_prompt
+    from ore.glass.personas import load_persona, read_system_prompt
 
     return (
         load_persona(options.persona) if options.persona else read_system_prompt((text or "")[1:])

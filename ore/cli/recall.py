@@ -23,10 +23,10 @@ from ore.artifact.sources import (
 )
 from ore.backends import Settings
 from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
-from ore.cli.personas import load_persona
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files.neutral import one_line
+from ore.glass.personas import load_persona
 from ore.glass.provenance import Sourced, sourced
 from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.store import FileSessionStore

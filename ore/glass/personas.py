@@ -20,7 +20,15 @@ _OWN, _PACKAGED = ".md", ".txt"
 
 
 def load_persona(name: str) -> str:
-    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own."""
+    """Return the text of a persona: ``NAME.md`` in ``~/.ore/personas``, else the package's own.
+
+    Args:
+        name: Its name, without an ending.
+
+    Raises:
+        UsageError: It is no name.
+        PersonaError: There is no such persona, or its file can't be used.
+    """
     try:
         name = check_name(name, "persona")
     except SessionNameError as exc:
@@ -50,7 +58,12 @@ def load_persona(name: str) -> str:
 
 
 def read_system_prompt(path: str) -> str:
-    """Return the system prompt in the file that ``--system @FILE`` names."""
+    """Return the system prompt in the file at ``path``, which ``--system @FILE`` names.
+
+    Raises:
+        UsageError: No file is named, or it is no text.
+        FileAccessError: It can't be read.
+    """
     if not path:
         raise UsageError("--system @ does not name a file: write --system @FILE, or a text.")
     problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))

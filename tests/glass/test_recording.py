@@ -1,0 +1,114 @@
+"""Artifacts of turns that a program took: as full as those of the command line, and checked alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+import ore
+from ore import ORE, AyaReasoner, ExecutionArtifact, Reasoner, Response, Session, ToolResult
+from ore.backends.schema import SchemaReasoner
+from ore.core import load_aya_system_prompt
+from ore.errors import SchemaMismatchError, UsageError
+from tests.support.fake_ollama import FakeOllama
+
+
+class Echo(Reasoner):
+    def reason(self, messages):
+        return Response(messages[-1].content, "echo")
+
+
+def test_a_program_s_artifact_says_what_the_command_line_s_says(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.json"
+    with FakeOllama() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        given = ["Hello", "-m", "llama3.2", "-o", "seed=7", "--artifact-out", str(path)]
+        assert ore.main([*given, "-n"]) == 0
+        with ORE(AyaReasoner("llama3.2", options={"seed": 7})) as engine:
+            mine = engine.record(engine.execute("Hello"))
+    theirs = ExecutionArtifact.from_dict(json.loads(path.read_text()))
+    varying = {"self_sha256", "values_sha256"}
+    for name in theirs.provenance.keys() - varying:
+        assert mine.provenance[name] == theirs.provenance[name], name
+    assert mine.provenance.keys() == theirs.provenance.keys()
+    assert ore.verify([mine, path]).holds and ore.diff(mine, theirs).same
+
+
+def test_each_message_of_a_turn_has_its_source():
+    engine, session = ORE(Echo(), "Be kind."), Session()
+    first = engine.execute("Hi", session)
+    parent = engine.record(first)
+    response = engine.execute(
+        "And?",
+        session,
+        [ToolResult("echo", "x=1", "ok")],
+        ["Be brief."],
+        after=parent,
+    )
+    found = engine.record(response, full=True).provenance
+    assert [each["source"] for each in found["sources"]] == [
+        "system",
+        "skill:1",
+        "tool:echo",
+        f"artifact:{parent.execution_id}",
+        "session#1",
+        "session#2",
+        "prompt",
+    ]
+    assert [each["content"] for each in found["messages"]][-3:] == ["Hi", "Hi", "And?"]
+    assert (found["backend"], found["model_digest"]) == ("python", None)
+
+
+@pytest.mark.parametrize(
+    "text, persona, source",
+    [(None, None, "persona"), ("Be kind.", None, "system"), ("Be kind.", "kind", "persona")],
+)
+def test_a_persona_is_told_from_a_text(text, persona, source):
+    engine = ORE(Echo(), text)
+    found = engine.record(engine.execute("Hi"), persona=persona).provenance
+    assert found["sources"][0]["source"] == source and found["persona"] == persona
+    assert found["system_prompt"] == (text or load_aya_system_prompt())
+
+
+def test_a_reasoner_around_another_is_recorded_as_the_inner_one():
+    with FakeOllama(reply="[1]") as server:
+        inner = AyaReasoner("llama3.2", server.url, format={"type": "array"})
+        engine = ORE(SchemaReasoner(inner, {"type": "array"}), "")
+        found = engine.record(engine.execute("Hi")).provenance
+    assert (found["backend"], found["options"]) == ("ollama", {"format": {"type": "array"}})
+
+
+def test_a_stream_s_response_is_recorded_and_a_copy_is_not():
+    engine = ORE(Echo(), "")
+    stream = engine.stream("Hi")
+    assert list(stream) == ["Hi"]
+    assert engine.record(stream.response).output.content == "Hi"
+    with pytest.raises(UsageError, match="can't be recorded"):
+        engine.record(dataclasses.replace(stream.response))
+
+
+def test_what_was_sent_is_no_part_of_a_response():
+    engine = ORE(Echo(), "")
+    response = engine.execute("Hi")
+    copy = dataclasses.replace(response)
+    assert response == copy and dataclasses.asdict(response) == dataclasses.asdict(copy)
+
+
+def test_a_changed_artifact_does_not_hold_and_none_do_not_either(tmp_path):
+    engine = ORE(Echo(), "")
+    whole = engine.record(engine.execute("Hi"))
+    changed = dataclasses.replace(whole, output=dataclasses.replace(whole.output, content="Ho"))
+    verdict = ore.verify([whole, changed])
+    assert not verdict and [each.state for each in verdict.checked] == ["holds", "broken"]
+    assert not ore.verify([]) and not ore.verify([tmp_path / "none.json"])
+    assert ore.diff(whole, changed).differences[0].name == "answer"
+    assert ore.diff(whole, changed).same is False
+
+
+def test_a_text_is_judged_by_a_schema():
+    assert ore.validate({"type": "integer"}, " 3 ") == 3
+    for text in ("three", "3.5", "3 4"):
+        with pytest.raises(SchemaMismatchError):
+            ore.validate({"type": "integer"}, text)
