@@ -124,6 +124,7 @@ def check(data: bytes, path: str) -> Checked:
     provenance = artifact.provenance or {}
     checked.problems += _message_problems(artifact.input.prompt, provenance)
     checked.problems += _system_problems(artifact)
+    checked.problems += _text_problems(provenance)
     checked.problems += _parent_problems(artifact.execution_id, provenance)
     return checked
 
@@ -142,6 +143,18 @@ def _message_problems(prompt: str, provenance: dict[str, Any]) -> Iterable[str]:
         yield "provenance.messages does not fit provenance.messages_sha256"
     if not sent or sent[-1]["content"] != prompt:
         yield "input.prompt is not the last of provenance.messages"
+
+
+def _text_problems(provenance: dict[str, Any]) -> Iterable[str]:
+    """Yield which of the texts of ``--artifact-full`` do not fit their hashes."""
+    given = provenance.get("chat_template")
+    template = given if isinstance(given, dict) else {}
+    for name, text, sha256 in (
+        ("rendered", provenance.get("rendered"), provenance.get("rendered_sha256")),
+        ("chat_template.text", template.get("text"), template.get("sha256")),
+    ):
+        if text is not None and not (isinstance(text, str) and text_digest(text) == sha256):
+            yield f"provenance.{name} does not fit its hash"
 
 
 def _system_problems(artifact: ExecutionArtifact) -> Iterable[str]:

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ore.backends.preferred import PREFERRED_MODELS as PREFERRED_MODELS
+from ore.backends.preferred import choose_default as choose_default
+from ore.backends.preferred import is_preferred as is_preferred
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
 if TYPE_CHECKING:  # a turn that is taken has no use for it
     from ore.backends.reading import Reading
-
-PREFERRED_MODELS = ("llama3.2", "llama3.1", "llama3", "mistral", "llama2", "qwen2.5")
-"""Which model answers when none is named, best first, as Ollama names them."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ class Settings:
             would leave one out, or refuse them, as they are.
         at_once: How many turns of one run over many rows may be under way at once, so that what is
             the same for all of them is asked once; None is no such run.
+        chat_template: A Jinja template in the place of the model's own.
+        rendered: Whether ``metadata["rendered"]`` is to hold the text that the model read, where it
+            is known.
     """
 
     timeout: float | None = None
@@ -92,6 +95,8 @@ class Settings:
     on_warning: Callable[[str], None] | None = None
     joins: bool = True
     at_once: int | None = None
+    chat_template: str | None = None
+    rendered: bool = False
 
     def asked(self) -> dict[str, Any]:
         """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""
@@ -295,25 +300,3 @@ def split_pin(model: str) -> tuple[str, str | None]:
 
 
 _PINNED = re.compile(r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})")
-
-
-def choose_default(names: Iterable[str]) -> str | None:
-    """Return the first of ``PREFERRED_MODELS`` among ``names``, else the first by name, else None.
-
-    A name's part before ``:`` counts; of several, the one tagged ``latest`` (or not at all) wins.
-    """
-    names = list(names)
-    for preferred in PREFERRED_MODELS:
-        tagged: dict[str, str] = {}
-        for name in names:
-            base, _, tag = name.partition(":")
-            if base == preferred:
-                tagged.setdefault(tag or "latest", name)
-        if tagged:
-            return tagged.get("latest") or next(iter(tagged.values()))
-    return min(names, key=lambda name: (name.casefold(), name), default=None)
-
-
-def is_preferred(name: str) -> bool:
-    """Whether the model ``name`` is one of ``PREFERRED_MODELS``, in whatever size."""
-    return name.partition(":")[0] in PREFERRED_MODELS

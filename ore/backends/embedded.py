@@ -193,6 +193,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 yield text
             metadata = metadata_of(last, engine.window) | prompt.as_metadata()
             metadata["context"] |= {"exact": True, "planned_tokens": planned}
+            if settings.rendered:
+                metadata["rendered"] = prompt.rendered
         except (BackendError, TooLarge) as exc:
             raise self._explained(exc, answer) from exc.__cause__
         finally:
@@ -274,9 +276,14 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 return self._engine, 0
             self.close()
             self._doing = f"loading {self.model_id}"
-            window, slots = self._settings.options.get(LOADED_WITH), self._settings.at_once or 1
-            path = weights.find(self.model_id)
-            self._engine = Engine(path, window=window, slots=slots, deadline=deadline)
+            settings = self._settings
+            self._engine = Engine(
+                weights.find(self.model_id),
+                window=settings.options.get(LOADED_WITH),
+                slots=settings.at_once or 1,
+                template=settings.chat_template,
+                deadline=deadline,
+            )
             return self._engine, self._engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:

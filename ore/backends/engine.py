@@ -28,7 +28,7 @@ WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
 _BEGIN_SECONDS = 60.0
 """The longest that the engine may take to put a prompt together, which computes nothing yet."""
-_TEMPLATE_SECONDS = 10.0
+_TEMPLATE_SECONDS = 8.0
 _STOP_SECONDS = 3.0
 """How long it may take to let go of a request that was given up, or to show a sign of life."""
 
@@ -52,6 +52,7 @@ class Engine:
         *,
         window: int | None = None,
         slots: int = 1,
+        template: str | None = None,
         deadline: Deadline | None = None,
     ) -> None:
         started = time.monotonic_ns()
@@ -62,13 +63,10 @@ class Engine:
             "Content-Type": "application/json",
             "Connection": "close",
         }
-        self.path = path
-        self._owner = os.getpid()
-        self._lock = threading.Lock()
-        self._asking = 0
-        self._is_open = True
+        self.path, self._owner = path, os.getpid()
+        self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
-            self._process = EngineProcess(path, window or WINDOW, slots, key, deadline)
+            self._process = EngineProcess(path, window or WINDOW, slots, key, deadline, template)
         except TimeoutError as exc:
             raise timeout_error(None, deadline) from exc
         self.computes_with = self._process.computes_with

@@ -121,6 +121,7 @@ def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters.sse_ping_interval = -1
     parameters.n_threads_http = 8
     parameters.n_ctx = asked["window"]
+    parameters.chat_template = asked["template"]  # empty: the model's own
     parameters.n_parallel = asked["slots"]
     parameters.cache_ram_mib = 0
     parameters.n_batch = parameters.n_ubatch = asked["batch"]

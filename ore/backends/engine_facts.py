@@ -47,7 +47,7 @@ def in_force(engine: Engine, settings: Settings, longest: int) -> dict[str, Any]
             **engine.computes_with,
             "quantization": gguf.quantization(head) or word(engine.properties.get("model_ftype")),
             "parameter_count": _parameter_count(engine),
-            "template_sha256": template_digest(engine.template),
+            "template_sha256": template_digest(settings.chat_template or engine.template),
         },
     }
 

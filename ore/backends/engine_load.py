@@ -23,7 +23,7 @@ from typing import Any
 from ore.backends import gguf, hardware
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import NO_THREADS, load_error, signal_name
+from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
@@ -40,6 +40,8 @@ _BATCH_TOKENS = 64
 as many cost a tenth more processor time a prompt."""
 _LOAD_SECONDS, _LOAD_BYTES_A_SECOND = 60.0, 20 << 20
 """The longest that loading may take: so many seconds, and more for a large file on a slow disk."""
+_CIRCLES_SECONDS, _LOOK_SECONDS = 5.0, 0.25
+"""How long it may compute without reading more of the file, in seconds of processor time, and how often one looks."""
 _SPARE_BYTES = 1 << 30
 """The memory that a model gets beyond what its file and its window need."""
 _LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits
@@ -56,6 +58,7 @@ class EngineProcess:
         slots: How many turns it takes at once.
         key: What every request must carry.
         deadline: When the turn that waits for it must be over.
+        template: A chat template in the place of the file's own.
 
     Attributes:
         computes_with: ``threads`` that write an answer, ``batch_threads`` that read a prompt, and
@@ -70,7 +73,15 @@ class EngineProcess:
         TimeoutError: The deadline has passed.
     """
 
-    def __init__(self, path: Path, window: int, slots: int, key: str, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        path: Path,
+        window: int,
+        slots: int,
+        key: str,
+        deadline: Deadline,
+        template: str | None = None,
+    ) -> None:
         packages = _check_engine()
         head = gguf.read_head(path)
         window = min(window, longest_window(path, head))
@@ -93,6 +104,7 @@ class EngineProcess:
             "packages": packages,
             "window": window * slots,
             "slots": slots,
+            "template": template or "",
             "key": key,
             **self.computes_with,
             "memory": self.memory,
@@ -183,16 +195,11 @@ class EngineProcess:
         """Wait until the model is loaded; raise what became of it, where it is not."""
         assert self._child is not None and self._child.stdout is not None
         pipe, said, limit = self._child.stdout.fileno(), b"", Deadline(longest)
+        circles = hardware.Circles(self._child.pid)
         while not said.endswith(b"\n"):
-            try:
-                left = limit.wait(None)
-            except TimeoutError as exc:
-                raise BackendError(
-                    f"{self._path} can't be loaded: the engine did not come to an end with it in "
-                    f"{longest:.0f} seconds. Its chat template may go round in circles: use "
-                    f"another model."
-                ) from exc
-            if select.select([pipe], [], [], deadline.wait(left))[0]:
+            if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
+                raise endless_load_error(self._path)
+            if select.select([pipe], [], [], deadline.wait(_LOOK_SECONDS))[0]:
                 read = os.read(pipe, 1 << 16)
                 if not read:
                     raise load_error(self._path, self.log(), self.how_it_ended(), self.memory)

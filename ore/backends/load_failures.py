@@ -43,7 +43,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"chat template parsing error|failed to initialize chat template",
-        "its chat template can't be used ({why}): use another build of the model",
+        "its chat template can't be used ({why}): give it another with --chat-template, or use "
+        "another build of the model",
     ),
     (
         r"not within the file bounds|unexpectedly reached end|failed to read key-value pairs",
@@ -77,6 +78,14 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
     return BackendError(
         f"{path} can't be loaded: it is damaged, or not as the engine expects it "
         f"({one_line(_reason(log))}). Fetch it again, or use another model."
+    )
+
+
+def endless_load_error(path: Path) -> BackendError:
+    """Return the error for a model with which the engine does not come to an end."""
+    return BackendError(
+        f"{path} can't be loaded: the engine does not come to an end with it. Its chat template may "
+        f"go round in circles: give it another with --chat-template, or use another model."
     )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ore.backends.chat_template import not_here
 from ore.errors import CapabilityError, UsageError
 from ore.files.spelling import nearest
 
@@ -105,8 +106,10 @@ def as_pairs(options: Mapping[str, Any]) -> list[str]:
     return pairs
 
 
-def check_ollama(options: Iterable[str]) -> None:
-    """Raise ``CapabilityError`` for an option that Ollama does not have; it would be passed over."""
+def check_ollama(options: Iterable[str], chat_template: str | None = None) -> None:
+    """Raise ``CapabilityError`` for what Ollama does not have; an option would be passed over."""
+    if chat_template is not None:
+        raise not_here("An Ollama server")
     if "cache_prompt" in options:
         raise CapabilityError(
             "Ollama has no option 'cache_prompt', and decides for itself what it computes anew: leave "

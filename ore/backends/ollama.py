@@ -111,8 +111,8 @@ class OllamaBackend(Backend):
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return a reasoner; only the server knows whether it has the model, and the turn asks it."""
-        if settings.options:
-            check_ollama(settings.options)
+        if settings.options or settings.chat_template is not None:
+            check_ollama(settings.options, settings.chat_template)
         made = AyaReasoner(
             model_id,
             self.address,

@@ -6,6 +6,7 @@ from base64 import b64encode
 from typing import Any
 
 from ore.backends import Settings
+from ore.backends.chat_template import not_here
 from ore.backends.images import media_type
 from ore.errors import CapabilityError
 from ore.types import Message
@@ -23,6 +24,8 @@ _NAMES = {
 
 def check_settings(settings: Settings) -> None:
     """Raise ``CapabilityError`` for a setting that the protocol does not have."""
+    if settings.chat_template is not None:
+        raise not_here("A server of the OpenAI protocol")
     for name in settings.options:
         if name not in _NAMES:
             raise CapabilityError(

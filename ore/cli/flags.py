@@ -118,6 +118,10 @@ FLAGS = {
             "default: auto, where the model would not get one of them otherwise",
             choices=("auto", "always", "never"),
         ),
+        Flag(
+            "--chat-template FILE",
+            "a Jinja template in the place of the model's own; the embedded engine alone takes one",
+        ),
         Flag("--schema SCHEMA", "the answer's shape: fields, JSON Schema, or a file", daily=True),
         Flag(
             "--run FILE",
@@ -198,7 +202,10 @@ FLAGS = {
         Flag("--artifact-in PATH", "run an artifact's prompt; - is stdin"),
         Flag("--after PATH", "put the answer of an artifact before the prompt; - is stdin"),
         Flag("--continuation REASON", "declare in the artifact that more is to follow, and why"),
-        Flag("--artifact-full", "put the messages into the artifact as well"),
+        Flag(
+            "--artifact-full",
+            "put the messages into the artifact, and the rendered prompt where it is known",
+        ),
         Flag(
             "--artifact-text", "keep the system prompt's text, however long; default: up to 64 KiB"
         ),

@@ -37,6 +37,7 @@ EXAMPLES = {
     "--option": 'ore -o temperature=0 -o seed=7 "Why is the sky blue?"',
     "--think": 'ore --think low "What is 17 times 23?"',
     "--join-messages": 'ore --join-messages always -f notes.txt "What is open?"',
+    "--chat-template": 'ore -m tiny.gguf --chat-template chatml.jinja "Hi"',
     "--schema": 'ore --schema "name, age int" "Invent a person"',
     "--run": "ore --run summary.ore --set language=French",
     "--set": "ore --run summary.ore --set language=French",

@@ -53,6 +53,7 @@ class Options:
     option: tuple[str, ...] = ()
     think: str | None = None
     join_messages: str | None = None
+    chat_template: str | None = None
     schema: str | None = None
     no_stdin: bool = False
     run_file: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from ore.artifact.canonical import text_digest
 from ore.backends.answer import encoded
 from ore.backends.joining import joined
 from ore.backends.reading import Part, Reading
@@ -51,7 +52,7 @@ def plan_of(
     Tools have run and skills were read, as for the turn itself; the reasoner is not called.
     """
     expectation = run.asked.given.expectation if run.asked.given is not None else None
-    shown = [asdict(message) for message in messages]
+    shown, template = [asdict(message) for message in messages], run.asked.settings.chat_template
     if run.asked.images:
         shown[-1]["images"] = [hashlib.sha256(data).hexdigest() for data in run.asked.images]
     return {
@@ -62,6 +63,7 @@ def plan_of(
         "persona": run.options.persona,
         "grants": sorted(set(run.options.grant)),
         "system_from": run.asked.system_from,
+        "chat_template": template and {"sha256": text_digest(template)},
         "messages": shown,
         "messages_sha256": messages_digest(messages),
         **({} if expectation is None else {"expect": dict(expectation.wanted)}),

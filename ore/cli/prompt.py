@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ore.backends import Settings
+from ore.backends.chat_template import read_chat_template
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
 from ore.backends.schema import read_schema
@@ -152,6 +153,8 @@ def _settings(options: Options, console: Console) -> Settings:
         on_thinking=None if options.quiet else console.thinking,
         on_warning=console.warning,
         joins=options.join_messages != "never",
+        chat_template=read_chat_template(options.chat_template) if options.chat_template else None,
+        rendered=options.artifact_full,
     )
 
 

@@ -136,6 +136,28 @@ def recorded_settings(
     )
 
 
+def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | None:
+    """Return the chat template that a run was given, ``given`` where the user names one now.
+
+    Raises:
+        ArtifactError: It is not in the artifact, or not the one that its hash says.
+    """
+    recorded = (artifact.provenance or {}).get("chat_template")
+    if given is not None or recorded is None:
+        return given
+    sha256, text = (
+        (recorded.get("sha256"), recorded.get("text")) if isinstance(recorded, dict) else ("", 0)
+    )
+    if isinstance(text, str) and text_digest(text) == sha256:
+        return text
+    if text is not None:
+        raise ArtifactError("the chat template in it is not the one that its hash says")
+    raise ArtifactError(
+        f"its chat template (SHA-256 {one_line(str(sha256))[:12]}…) is not in it: name the file with "
+        f"--chat-template, or record such runs with --artifact-full"
+    )
+
+
 def _recorded_keep_alive(artifact: ExecutionArtifact) -> float | str | None:
     """Return how long a server was to keep the model: no part of the answer, but of its cache."""
     kept = artifact.output.metadata.get("keep_alive")

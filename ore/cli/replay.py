@@ -14,11 +14,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ore.artifact import read_artifact
+from ore.artifact.canonical import text_digest
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one, unified
 from ore.backends import Backend, Settings
+from ore.backends.chat_template import read_chat_template
+from ore.backends.joining import JoiningReasoner
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
-from ore.cli.recall import recorded_messages, recorded_settings
+from ore.cli.recall import recorded_messages, recorded_settings, recorded_template
 from ore.cli.rerun import Rerun, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
@@ -120,6 +123,8 @@ class _Replay:
         self._connect = connect
         self._stack = stack
         self._changed = parse_options(options.option)
+        path = options.chat_template
+        self._template = None if path is None else read_chat_template(path)
         self._backends: dict[str | None, Backend] = {}
         self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
 
@@ -141,6 +146,7 @@ class _Replay:
                 timeout=self._options.timeout,
                 deadline=self._options.deadline,
                 strict_context=self._options.strict_context,
+                chat_template=recorded_template(old, self._template),
             )
             how, messages = recorded_messages(old, self._console.notice, self._all)
             expected = recorded_expectation(old)
@@ -189,6 +195,8 @@ class _Replay:
     ) -> ExecutionArtifact:
         """Ask once, and return the artifact of it, as far as it is compared."""
         reasoner = self._reasoner(backend, model, settings)
+        if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
+            reasoner = JoiningReasoner(reasoner)
         self._console.begin_waiting(backend.phase)
         try:
             response = reasoner.reason([Message(each.role, each.content) for each in messages])
@@ -220,6 +228,8 @@ class _Replay:
             changed = {"model_id": model, "model_digest": ""}
         if self._changed:
             changed["options"] = "options " + " ".join(self._options.option)
+        if self._template is not None and text_digest(self._template) != _template_of(old):
+            changed["chat_template"] = "chat template"
         compared = [name for name in COMPARED if name not in changed]
         found = [each for each in differences(old, new) if each.name in compared]
         return Outcome(
@@ -230,6 +240,12 @@ class _Replay:
             on_purpose=[text for text in changed.values() if text],
             unknown=[name for name in known_to_one(old, new) if name in compared],
         )
+
+
+def _template_of(artifact: ExecutionArtifact) -> object:
+    """Return the hash of the chat template that a run was given, or None."""
+    recorded = (artifact.provenance or {}).get("chat_template")
+    return recorded.get("sha256") if isinstance(recorded, dict) else None
 
 
 def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:

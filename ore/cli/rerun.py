@@ -120,6 +120,8 @@ def not_repeated(artifact: ExecutionArtifact, options: Options) -> list[str]:
         persona = (artifact.provenance or {}).get("persona")
         found += [f"persona {persona}"] if isinstance(persona, str) else []
         found += ["its system prompt"] if "system" in kinds else []
+    given = (artifact.provenance or {}).get("chat_template")
+    found += ["its chat template"] if given and not options.chat_template else []
     found += [f"option {key}" for key in _options_left(artifact, options)]
     more = len(found) - _MOST_NAMED
     shown = [one_line(each) for each in found[:_MOST_NAMED]]

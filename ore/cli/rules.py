@@ -18,7 +18,10 @@ VERBS = (
 OF_PULLS = ("--insecure",)
 """What ``--pull`` takes besides."""
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
-BESIDE_REPLAY = ("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context")
+BESIDE_REPLAY = (
+    *("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context"),
+    "--chat-template",
+)
 """What ``--replay`` takes besides: it calls a model."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")

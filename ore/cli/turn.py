@@ -31,7 +31,7 @@ from ore.types import Response
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
-SHOWN_APART = ("expectation", "format", "joined", "notes", "thinking")
+SHOWN_APART = ("expectation", "format", "joined", "notes", "rendered", "thinking")
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
 TOO_OFTEN, RECENT = 10, 100

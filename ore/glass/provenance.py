@@ -49,7 +49,7 @@ class MadeWith:
         persona: The name of the persona, or None.
         system_prompt: The text of the system prompt where it is kept, else None.
         grants: The permissions that were granted.
-        is_full: Whether the messages themselves are kept, too.
+        is_full: Whether the messages, the rendered prompt and a chat template are kept as well.
         continuation: Why more is to follow, or None.
         known: What ``known_of`` returned, so that no turn asks for it; None asks anew each time.
     """
@@ -99,6 +99,9 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
     messages = turn.messages
     tools = _hashed(messages, "tool:")
     model = made.backend.name_of(made.model_id)
+    metadata = dict(response.metadata)
+    rendered = metadata.pop("rendered", None)
+    response = replace(response, metadata=metadata)
     if response.model_id == made.model_id:
         response = replace(response, model_id=model)
     artifact = ExecutionArtifact.from_response(
@@ -113,7 +116,7 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         mode=turn.mode,
     )
     verdict = response.metadata.get("expectation")
-    full = {"messages": [asdict(each) for each in messages]} if made.is_full else {}
+    full = {"messages": [asdict(each) for each in messages], "rendered": rendered}
     provenance = {
         **(made.known or known_of(made.backend, made.settings, made.model_id)),
         "effective": exact(dict(turn.in_force)),
@@ -121,18 +124,27 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         "system_prompt": made.system_prompt,
         "context": response.metadata.get("context"),
         "rendered_sha256": response.metadata.get("rendered_sha256"),
+        "chat_template": _kept_template(made),
         "joined": joined_sources(response.metadata.get("joined"), messages),
         "grants": sorted(set(made.grants)),
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
         "messages_sha256": messages_digest(messages),
-        **full,
+        **(full if made.is_full else {}),
         "sources": _source_digests(messages),
         "parent": turn.parent,
         **({} if verdict is None else {"expectation": exact(verdict)}),
         **turn.more,
     }
     return _sealed(replace(artifact, provenance=provenance))
+
+
+def _kept_template(made: MadeWith) -> dict[str, str] | None:
+    """Return the hash of the chat template that was given in the place of the model's, or None."""
+    text = made.settings.chat_template
+    if text is None:
+        return None
+    return {"sha256": text_digest(text), **({"text": text} if made.is_full else {})}
 
 
 def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str]] | None:

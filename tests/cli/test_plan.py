@@ -15,8 +15,9 @@ from tests.support.harness import ScriptedBackend, run_ore
 from tests.support.runs import record, sha256
 
 KEYS = (
-    "plan_version backend model_id options persona grants system_from messages messages_sha256 exact tokens "
-    "tokens_least tokens_most parts window fits left answer_limit joined rendered rendered_sha256 "
+    "plan_version backend model_id options persona grants system_from chat_template messages "
+    "messages_sha256 exact tokens tokens_least tokens_most parts window fits left answer_limit joined "
+    "rendered rendered_sha256 "
     "not_rendered notes"
 ).split()
 

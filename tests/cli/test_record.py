@@ -25,6 +25,7 @@ KEYS = (
         "system_prompt",
         "context",
         "rendered_sha256",
+        "chat_template",
         "joined",
         "grants",
         "skills",
@@ -54,7 +55,15 @@ def test_every_key_is_there_and_null_is_what_is_not_known(path):
     assert tuple(found) == KEYS
     assert found["ore_version"] == __version__ and found["backend"] == "scripted"
     empty = {"options": {}, "grants": [], "skills": [], "tools": []}
-    unknown = ("server_version", "model_digest", "persona", "context", "joined", "parent")
+    unknown = (
+        "server_version",
+        "model_digest",
+        "persona",
+        "context",
+        "joined",
+        "chat_template",
+        "parent",
+    )
     unknown += ("rendered_sha256",)
     assert {key: found[key] for key in empty} == empty
     assert [found[key] for key in unknown] == [None] * len(unknown)

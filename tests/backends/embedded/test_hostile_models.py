@@ -83,7 +83,15 @@ def test_a_template_without_an_end_meets_the_deadline(tmp_path, text):
 
 def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_load, "_LOAD_SECONDS", 0.5)
-    with pytest.raises(BackendError, match="template may go round in circles: use another model"):
+    with pytest.raises(BackendError, match="template may go round in circles: give it another"):
+        ask(template(tmp_path, LOOP))
+
+
+def test_a_load_that_goes_round_in_circles_is_found_out_before_its_time_is_over(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
+    with pytest.raises(BackendError, match="template may go round in circles: give it another"):
         ask(template(tmp_path, LOOP))
 
 
