@@ -111,7 +111,7 @@ def run(program: str, environ: dict[str, str]) -> dict[str, float]:
 
 def ask_ore() -> dict[str, float]:
     from ore.backends import Settings
-    from ore.backends.embedded import EmbeddedReasoner
+    from ore.backends.engine_turn import EmbeddedReasoner
     from ore.types import Message
 
     reasoner = EmbeddedReasoner(MODEL, Settings(options={"num_predict": TOKENS}))
@@ -181,7 +181,7 @@ def figures(load: float, asked: float, arrivals: list[float]) -> dict[str, float
 def talk(conversation: bool) -> dict[str, float]:
     """Take ten turns and return how long the first token of the tenth took."""
     from ore.backends import Settings
-    from ore.backends.embedded import EmbeddedReasoner
+    from ore.backends.engine_turn import EmbeddedReasoner
     from ore.core import ORE
     from ore.types import Session
 

@@ -11,7 +11,7 @@ __version__ = "1.8.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ore.backends import Settings as Settings
-    from ore.backends.embedded import EmbeddedReasoner as EmbeddedReasoner
+    from ore.backends.engine_turn import EmbeddedReasoner as EmbeddedReasoner
     from ore.backends.named import reasoner as reasoner
     from ore.backends.openai import OpenAIReasoner as OpenAIReasoner
     from ore.cli import main as main

@@ -1,7 +1,4 @@
-"""What a backend is: where models live, and what makes reasoners for them.
-
-Each backend has a module of this package; only the chosen one is imported.
-"""
+"""What a backend is: where models live, and what makes reasoners; only the chosen one is imported."""
 
 from __future__ import annotations
 
@@ -37,6 +34,7 @@ class Model:
         capabilities: What it can do, as Ollama names it (``"completion"``, ``"vision"``).
         digest: Its SHA-256, in hexadecimal digits: what ``split_pin`` pins.
         template_sha256: The SHA-256 of its chat template, in UTF-8.
+        where: The folder that it is kept in; None for a server's. ``problem`` is why it can't be run.
     """
 
     name: str
@@ -47,6 +45,8 @@ class Model:
     capabilities: tuple[str, ...] | None = None
     digest: str | None = None
     template_sha256: str | None = None
+    where: str | None = None
+    problem: str | None = None
 
     @property
     def can_answer(self) -> bool:

@@ -190,7 +190,7 @@ def _auto(
         chosen = wanted.model or embedded.default_model()
         if not wanted.answers and wanted.model is None:
             return embedded
-        if chosen in embedded.models():
+        if chosen is not None and embedded.has(chosen):
             if wanted.answers:
                 warning(f"Ollama does not answer: the embedded {chosen} does.")
             return embedded

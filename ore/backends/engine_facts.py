@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
@@ -27,8 +28,13 @@ _IN_FILE = {
 """The options that a GGUF file may set, and how it names them after ``general.sampling.``."""
 
 
-def in_force(engine: Engine, settings: Settings, longest: int) -> dict[str, Any]:
-    """Return what ``effective`` takes of the last turn; ``longest`` is an answer's, in tokens."""
+def in_force(
+    engine: Engine, settings: Settings, longest: int, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what ``effective`` takes of the last turn.
+
+    ``longest`` is an answer's, in tokens; ``own`` are the options that the model sets for itself.
+    """
     generation = engine.properties["default_generation_settings"]
     params = generation.get("params")
     params = params if isinstance(params, dict) else {}
@@ -37,11 +43,12 @@ def in_force(engine: Engine, settings: Settings, longest: int) -> dict[str, Any]
     with suppress(OreError):
         head = gguf.read_head(engine.path)
     written = {name: _number(head.get(f"general.sampling.{key}")) for name, key in _IN_FILE.items()}
-    sent = sampling_of(settings, longest)
+    written = {name: v for name, v in written.items() if v is not None and v == server[name]}
+    sent = {**sampling_of(settings, longest), LOADED_WITH: WINDOW}
     return {
         "user": {name: v for name, v in settings.options.items() if sent.get(name) is not False},
-        "ore": {**sent, LOADED_WITH: WINDOW},
-        "model": {name: v for name, v in written.items() if v is not None and v == server[name]},
+        "ore": {name: value for name, value in sent.items() if name not in own},
+        "model": {**written, **own},
         "server": {**server, **_UNSAID},
         "facts": {
             **engine.computes_with,

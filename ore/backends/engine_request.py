@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ore.backends import Settings
@@ -24,6 +25,8 @@ _OPTIONS = {LOADED_WITH, _REUSES, *_RENAMED} | set(
     "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
     "top_k top_p typical_p".split()
 )
+APPLIED = frozenset(_OPTIONS - {_REUSES})
+"""What a model may set for itself."""
 
 
 def check_settings(settings: Settings) -> None:
@@ -49,9 +52,16 @@ def check_settings(settings: Settings) -> None:
         )
 
 
-def request_of(settings: Settings, longest: int) -> dict[str, Any]:
-    """Return what is asked of the engine besides the messages; ``longest`` is an answer's, in tokens."""
-    options = {**sampling_of(settings, longest), **settings.options}
+def request_of(
+    settings: Settings, longest: int, own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what is asked of the engine besides the messages.
+
+    Args:
+        longest: The most tokens of an answer, where nobody says it; -1 is any number.
+        own: The options that the model sets for itself.
+    """
+    options = {**sampling_of(settings, longest), **(own or {}), **settings.options}
     options.pop(LOADED_WITH, None)
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request[_REUSES] = settings.conversation and options.get(_REUSES, True)

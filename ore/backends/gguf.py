@@ -8,6 +8,8 @@ import os
 import re
 import struct
 import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,26 @@ from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
 
 MAGIC = b"GGUF"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a GGUF file says before its numbers.
+
+    Attributes:
+        keys: Its keys with their values; an array's value is None.
+        tensors: The dimensions of each tensor, by its name.
+        strings: Of the lists that were asked for, the texts with the numbers that were; empty ones
+            where a list has no such number.
+        is_whole: Whether all was read.
+    """
+
+    keys: dict[str, Any]
+    tensors: dict[str, tuple[int, ...]]
+    strings: dict[str, dict[int, str]]
+    is_whole: bool
+
+
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
 _WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
 _MOST_DIMENSIONS = 8
@@ -91,23 +113,37 @@ def read_head(path: Path) -> dict[str, Any]:
 def read_template(path: Path) -> tuple[str | None, int | None]:
     """Return the chat template of a model, and how many parameters it has; None where unsaid.
 
-    Both stand behind its tokens, so that more of the file is read than by ``read_head``. Of a split
-    model only the first file is looked at, which does not say how many there are.
+    Of a split model only the first file is looked at, which does not say how many there are.
+    """
+    found = read_tables(path)
+    template = found.keys.get("tokenizer.chat_template")
+    count = sum(map(math.prod, found.tensors.values())) if split_name(path) is None else 0
+    is_known = bool(count) and found.is_whole
+    return template if isinstance(template, str) else None, count if is_known else None
+
+
+def read_tables(path: Path, strings: Mapping[str, Collection[int]] | None = None) -> Tables:
+    """Return all keys of a model and its tensors, which stand behind the long lists of tokens.
+
+    More of the file is read than by ``read_head``. Of the lists of texts that ``strings`` names, the
+    texts with these numbers are kept.
     """
     head = io.BytesIO(read_regular(path, sys.maxsize, head=_WHOLE_BYTES))
-    found, tensors = _read(head, whole=True)
-    template = found.get("tokenizer.chat_template")
-    count = 0
+    kept: dict[str, dict[int, str]] = {
+        name: dict.fromkeys(n, "") for name, n in (strings or {}).items()
+    }
+    keys, count = _read(head, kept)
+    tensors: dict[str, tuple[int, ...]] = {}
+    is_whole = count is not None
     try:
-        for _ in range(tensors or 0):
-            _string(head)
+        for _ in range(count or 0):
+            name = _string(head)
             (dimensions,) = _take(head, "I")
-            count += math.prod(_take(head, f"{min(dimensions, _MOST_DIMENSIONS)}Q"))
+            tensors[name] = _take(head, f"{min(dimensions, _MOST_DIMENSIONS)}Q")
             _take(head, "IQ")  # its type, and where it begins
     except _DAMAGE:
-        count = 0
-    is_whole = split_name(path) is None
-    return template if isinstance(template, str) else None, count if count and is_whole else None
+        is_whole = False
+    return Tables(keys, tensors, kept, is_whole)
 
 
 def quantization(head: dict[str, Any]) -> str | None:
@@ -116,16 +152,22 @@ def quantization(head: dict[str, Any]) -> str | None:
     return _FILE_TYPES.get(kind) if type(kind) is int else None
 
 
-def _read(head: io.BytesIO, whole: bool = False) -> tuple[dict[str, Any], int | None]:
-    """Return the keys, and where all of them were read how many tensors follow."""
+def _read(
+    head: io.BytesIO, kept: dict[str, dict[int, str]] | None = None
+) -> tuple[dict[str, Any], int | None]:
+    """Return the keys, and where all of them were read how many tensors follow.
+
+    Without ``kept`` reading stops before the tokens; texts of lists are put into it.
+    """
     found: dict[str, Any] = {}
     try:
         _, known, tensors, keys = _take(head, "4sIQQ")
         for _ in range(keys if known in (2, 3) else 0):
             name = _string(head)
-            if name.startswith("tokenizer.") and window_of(found) and not whole:
+            if name.startswith("tokenizer.") and window_of(found) and kept is None:
                 break
-            found[name] = _value(head, *_take(head, "I"))
+            (kind,) = _take(head, "I")
+            found[name] = _value(head, kind, (kept or {}).get(name, {}))
     except _DAMAGE:
         return found, None
     return found, tensors
@@ -175,7 +217,7 @@ def _string(head: io.BytesIO) -> str:
     return str(head.read(*_take(head, "Q")), "utf-8")
 
 
-def _value(head: io.BytesIO, kind: int) -> Any:
+def _value(head: io.BytesIO, kind: int, kept: dict[int, str]) -> Any:
     if kind == _STRING:
         return _string(head)
     if kind != _ARRAY:
@@ -184,6 +226,14 @@ def _value(head: io.BytesIO, kind: int) -> Any:
     if kind != _STRING:
         head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
         return None
-    for _ in range(count):
-        head.seek(_take(head, "Q")[0], os.SEEK_CUR)
+    with head.getbuffer() as data:  # a list may have a million texts
+        at, end = head.tell(), len(data)
+        for number in range(count):
+            begin = at + 8
+            at = begin + int.from_bytes(data[at:begin], "little")
+            if at > end or begin > end:
+                raise struct.error("a text ends behind what was read")
+            if number in kept:
+                kept[number] = str(data[begin:at], "utf-8")
+    head.seek(at)
     return None

@@ -6,20 +6,17 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ore.backends import Model, gguf
+from ore.backends import Model, gguf, remembered
 from ore.backends.effective import in_short, template_digest
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
-from ore.errors import BackendError, FileAccessError, HomeError, ModelNotFoundError
-from ore.files import begins_with, read_regular, reason, replace_file
+from ore.errors import FileAccessError, HomeError, ModelNotFoundError
+from ore.files import begins_with, reason
 from ore.files.trust import home_folder
-from ore.types import strictjson
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ PINNED = {
 DEFAULT_MODEL = "smollm2:135m"
 
 _SUFFIX = ".gguf"
-_DIGESTS = ".digests.json"
-_DIGESTS_LIMIT = 1 << 20
 _BLOCK = 1 << 20
 
 
@@ -130,7 +125,7 @@ def find(model_id: str) -> Path:
     if path is None:
         path = Path(model_id)
         if not model_id.lower().endswith(_SUFFIX) and not begins_with(path, MAGIC):
-            raise _not_found_error(model_id, tuple(models))
+            raise not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
             raise ModelNotFoundError(
                 f"There is no file {path}: check the path, or name a model of --list-models.",
@@ -141,7 +136,8 @@ def find(model_id: str) -> Path:
     return path
 
 
-def _not_found_error(model_id: str, available: tuple[str, ...]) -> BackendError:
+def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundError:
+    """Return the error that there is no such model: how to get it, or which others are there."""
     if model_id in PINNED:
         step, path = f"fetch it with --pull {model_id}", pinned_path(model_id)
         if os.path.lexists(path):
@@ -168,52 +164,31 @@ def is_trusted(path: Path, pinned: PinnedFile) -> bool:
         return False
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: Path, *, anew: bool = False) -> str:
     """Return the SHA-256 of a model in hexadecimal digits.
 
     Of a split one it is that of its parts' own, in their order, each with a line feed. A file's is
     remembered beside the models for as long as it keeps its size and its time of change, so that
-    a turn does not read the whole file again.
+    a turn does not read the whole file again; ``anew`` reads it whatever is remembered.
     """
     parts = parts_of(path)
     if len(parts) == 1:
-        return _digest_of(path)
-    lines = "".join(f"{_digest_of(part)}\n" for part in parts)
+        return _digest_of(path, anew=anew)
+    lines = "".join(f"{_digest_of(part, anew=anew)}\n" for part in parts)
     return hashlib.sha256(lines.encode("ascii")).hexdigest()
 
 
-def _digest_of(path: Path) -> str:
+def _digest_of(path: Path, *, anew: bool = False) -> str:
     try:
-        status, name = path.stat(), str(path.resolve())
-        facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-        remembered = _remembered()
-        digest = remembered.get(name, {}).get("sha256")
-        if isinstance(digest, str) and remembered[name] == {**facts, "sha256": digest}:
-            return digest
-        digest = sha256_of(path)
+        return remembered.of_file(models_folder(), path, "sha256", sha256_of, anew=anew)
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
-    note_digest(path, digest)
-    return digest
 
 
 def note_digest(path: Path, digest: str) -> None:
     """Remember the SHA-256 of a file as it is now, so that it need not be read for it; never raises."""
-    with suppress(OSError, UnicodeEncodeError):  # else the next look-up reads the file again
-        status = path.stat()
-        facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
-        text = json.dumps({**_remembered(), str(path.resolve()): facts}, indent=2)
-        replace_file(models_folder() / _DIGESTS, [text.encode()])
-
-
-def _remembered() -> dict[str, dict[str, Any]]:
-    """Return what is noted of the files that are still there; nothing, where that is damaged."""
-    try:
-        data = read_regular(models_folder() / _DIGESTS, _DIGESTS_LIMIT, follow=False)
-        entries = strictjson.parse(data, limit=_DIGESTS_LIMIT).items()
-    except (FileAccessError, ValueError, AttributeError):
-        return {}
-    return {name: e for name, e in entries if isinstance(e, dict) and os.path.exists(name)}
+    with suppress(OSError):
+        remembered.of_file(models_folder(), path, "sha256", lambda _: digest, anew=True)
 
 
 def sha256_of(path: Path) -> str:

@@ -29,19 +29,25 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     if not rows:
         console.notice("No model is installed: fetch one with --pull NAME.")
     _list(console, as_json, rows, _model_columns)
+    for each in models:
+        if each.problem is not None:
+            console.notice(each.problem)
 
 
 def _model_columns(row: dict[str, Any]) -> tuple[str, ...]:
     able = row["capabilities"]
-    is_for_prompts = able is None or "completion" in able
+    state = "" if able is None or "completion" in able else "embeddings only"
+    if row["problem"] is not None:
+        state = "can't be run"
     return (
         row["name"],
-        "default" if row["default"] else "" if is_for_prompts else "embeddings only",
+        "default" if row["default"] else state,
         "" if row["size"] is None else f"{row['size'] / 1e9:.2f} GB",
         row["parameters"] or "",
         row["quantization"] or "",
         "" if row["window"] is None else f"{row['window']} tokens",
         ",".join(able or ()),
+        *([] if row["where"] is None else [row["where"]]),
     )
 
 

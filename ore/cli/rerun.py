@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ore.artifact.sources import sources_of
-from ore.backends import Backend, split_pin, weights
+from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, check_name
 from ore.cli.options import Options
-from ore.errors import ArtifactError, ModelNotFoundError, OreError, UsageError
+from ore.errors import ArtifactError, ModelNotFoundError, UsageError
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
@@ -93,7 +92,7 @@ def find_model(
     if options.host or chosen in _SERVERS:
         return Rerun(name, options.backend)
     if _EMBEDDED in (chosen, recorded):
-        here = _installed_as(name, digest)
+        here = local_models.same_as(name, digest if isinstance(digest, str) else None)
         if here is not None:
             return Rerun(here, _EMBEDDED)
     if _is_file(name) and recorded != "ollama":
@@ -135,18 +134,6 @@ def _options_left(artifact: ExecutionArtifact, options: Options) -> list[str]:
     now |= {"think"} if options.think else set()
     now |= {"format"} if options.schema else set()
     return [key for key in recorded if key not in now] if isinstance(recorded, dict) else []
-
-
-def _installed_as(name: str, digest: object) -> str | None:
-    """Return what a model is called here: by its digest, else by its name; None if it is not here."""
-    models = weights.installed()
-    ordered = [name] if name in models else []
-    ordered += [each for each in models if each != name]
-    for each in ordered if isinstance(digest, str) else ():
-        with suppress(OreError):  # a file that can't be read is not the one
-            if weights.file_digest(models[each]) == digest:
-                return each
-    return name if name in models else None
 
 
 def _is_file(name: str) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
 from ore.backends import Backend, Progress, Settings
 from ore.backends.effective import effective
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.backends.embedded import EmbeddedBackend
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.core import ORE, Sent, load_aya_system_prompt, sent_with

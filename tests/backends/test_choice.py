@@ -43,7 +43,7 @@ def embedded(monkeypatch):
     def there(*, engine: bool, model: bool) -> None:
         monkeypatch.setattr(EmbeddedBackend, "has_engine", lambda self: engine)
         monkeypatch.setattr(EmbeddedBackend, "is_installed", lambda self: engine and model)
-        monkeypatch.setattr(EmbeddedBackend, "models", lambda self: ["smollm2:135m"] * model)
+        monkeypatch.setattr(EmbeddedBackend, "has", lambda self, name: name == "smollm2:135m")
         monkeypatch.setattr(
             EmbeddedBackend, "default_model", lambda self: self._model or "smollm2:135m"
         )

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedReasoner
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.errors import OreError
 from ore.types import Message
 from tests.support.gguf import CHATML, tiny_model, write_model

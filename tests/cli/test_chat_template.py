@@ -17,9 +17,7 @@ from tests.support.gguf import write_model
 from tests.support.harness import run_ore
 from tests.support.runs import rewrite, sha256
 
-pytestmark = pytest.mark.skipif(
-    engine_version() is None, reason="the engine is not installed"
-)
+pytestmark = pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
 ANGLES = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>"
 SQUARES = ANGLES.replace("<", "[").replace(">", "]")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import WINDOW, Engine
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import OllamaBackend
 from ore.errors import UsageError
 from ore.types import Message

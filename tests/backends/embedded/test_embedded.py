@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings
-from ore.backends.embedded import EmbeddedBackend, EmbeddedReasoner
+from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_facts import metadata_of
 from ore.backends.engine_request import request_of
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.core import ORE
 from ore.errors import (
     BackendError,

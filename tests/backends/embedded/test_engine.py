@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings, engine_child
-from ore.backends.embedded import EmbeddedReasoner
 from ore.backends.engine import Engine, _Connection
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.http import Deadline
 from ore.errors import (
     BackendError,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings, engine_score
-from ore.backends.embedded import EmbeddedReasoner
 from ore.backends.engine_score import asking
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.http import Deadline
 from ore.errors import (
     BackendError,

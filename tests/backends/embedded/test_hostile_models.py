@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import Settings, engine, engine_load, engine_package
-from ore.backends.embedded import EmbeddedReasoner
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

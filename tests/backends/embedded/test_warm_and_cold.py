@@ -8,8 +8,8 @@ import pytest
 
 from ore.backends import Settings
 from ore.backends.choice import open_backend
-from ore.backends.embedded import EmbeddedReasoner
 from ore.backends.engine_package import engine_version
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.core import ORE
 from ore.types import Session
 from tests.support.gguf import write_model

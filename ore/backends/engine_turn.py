@@ -1,0 +1,247 @@
+"""A turn of a model that ORE runs itself: it is loaded at the first one, then kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ore.backends import Settings, StreamingReasoner, local_models
+from ore.backends.answer import Answer, encoded
+from ore.backends.engine import Engine
+from ore.backends.engine_facts import in_force, metadata_of
+from ore.backends.engine_package import check_installed
+from ore.backends.engine_prompt import planned_tokens, prompt_of, read
+from ore.backends.engine_request import (
+    LOADED_WITH,
+    check_messages,
+    check_settings,
+    request_of,
+    thinking_of,
+)
+from ore.backends.engine_score import Asking, asking
+from ore.backends.http import Deadline, TooLarge
+from ore.backends.modelfile import Modelfile, read_modelfile
+from ore.backends.reading import Reading
+from ore.errors import (
+    BackendError,
+    ContextTruncatedError,
+)
+from ore.reasoner import Scorer
+from ore.types import Message, Response
+from ore.types.score import Score
+
+PINNED_ANSWER_TOKENS = 1024
+"""The longest answer of a pinned model, in tokens: a small model may go round in circles."""
+
+Scored = TypeVar("Scored")
+
+
+class EmbeddedReasoner(StreamingReasoner, Scorer):
+    """Answers with a model of its own. The model is loaded at the first turn, then kept.
+
+    The same messages get the same answer on the same machine, for the temperature is 0 unless
+    asked otherwise. Within a conversation (``Settings.conversation``) the engine keeps what it has
+    computed, and ``metadata["cached_tokens"]`` says how much of a prompt it took from there; then an
+    answer may differ from one that is computed afresh. The option ``cache_prompt=False`` turns it off.
+
+    Args:
+        model_id: A model's name, or the path of a GGUF file.
+        settings: What a turn needs beyond its messages.
+
+    Raises:
+        ExtraNotInstalledError: The engine's package is not installed.
+        ModelNotFoundError: There is no such model.
+        FileAccessError: The model's file can't be read, or is not a GGUF file.
+        CapabilityError: A setting that this backend does not have.
+    """
+
+    def __init__(self, model_id: str, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        check_settings(settings)
+        check_installed()
+        self._model = local_models.find(model_id)
+        self._modelfile = _modelfile(self._model)
+        self.model_id = model_id
+        self._settings = settings
+        self._engine: Engine | None = None
+        self._loading = threading.Lock()
+
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Yield the answer token by token; closing the generator stops the model.
+
+        Raises:
+            UsageError: The messages can't be given to a model.
+            ContextTruncatedError: With strict context, the prompt does not fit the window.
+            BackendTimeoutError: The model was silent too long, or the turn took too long.
+            IncompleteAnswerError: The answer has no proper end.
+            BackendError: The model can't be loaded, the prompt does not fit, or the engine failed.
+        """
+        started = time.monotonic()
+        settings = self._settings
+        check_messages(messages)
+        deadline = Deadline(settings.deadline)
+        answer, last = Answer(settings.on_thinking), dict[str, Any]()
+        try:
+            engine, load_duration = self._loaded(deadline)
+            request = self._request(engine)
+            self._doing = "reading the prompt"
+            prompt = prompt_of(engine, messages, request, deadline, joins=settings.joins)
+            prompt = replace(prompt, notes=(*self._notes(engine), *prompt.notes))
+            request["messages"] = prompt.sent
+            planned = planned_tokens(engine, prompt, settings, deadline)
+            with closing(
+                engine.events(request, silence=settings.timeout, deadline=deadline)
+            ) as events:
+                for event in events:
+                    if text := self._take(event, answer, last):
+                        yield text
+            if text := answer.end():
+                yield text
+            metadata = metadata_of(last, engine.window) | prompt.as_metadata()
+            metadata["context"] |= {"exact": True, "planned_tokens": planned}
+            if settings.rendered:
+                metadata["rendered"] = prompt.rendered
+        except (BackendError, TooLarge) as exc:
+            raise self._explained(exc, answer) from exc.__cause__
+        finally:
+            self._doing = "waiting"
+        metadata["load_duration"] = load_duration
+        metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
+        if answer.thinking:
+            metadata["thinking"] = answer.thinking
+        metadata.update(settings.asked())
+        return Response(answer.text, self.model_id, metadata=metadata)
+
+    def reading(self, messages: list[Message]) -> Reading:
+        """Return what the model reads of these ``messages``, counted, without an answer.
+
+        Raises:
+            UsageError: The messages can't be given to a model.
+            BackendTimeoutError: The deadline has passed.
+            BackendError: The model can't be loaded, or a message would not arrive.
+        """
+        check_messages(messages)
+        deadline = Deadline(self._settings.deadline)
+        engine, _ = self._loaded(deadline)
+        request, joins = self._request(engine), self._settings.joins
+        found = read(engine, messages, request, deadline, joins=joins)
+        return replace(found, notes=(*self._notes(engine), *found.notes))
+
+    def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
+        """Return how likely ``text`` is as the answer; see ``Scorer``."""
+        return self._asking(messages, [text], lambda asking: asking.score(text, ended))
+
+    def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
+        """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
+        return self._asking(messages, texts, lambda asking: asking.score_each(texts))
+
+    def _asking(
+        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
+    ) -> Scored:
+        check_messages(messages)
+        encoded(Message("assistant", text) for text in texts)
+        deadline = Deadline(self._settings.deadline)
+        try:
+            engine, _ = self._loaded(deadline)
+            self._doing = "scoring"
+            with asking(
+                engine, self.model_id, messages, self._request(engine), self._settings, deadline
+            ) as asked:
+                return score(asked)
+        finally:
+            self._doing = "waiting"
+
+    def _request(self, engine: Engine) -> dict[str, Any]:
+        """Return what is asked of the engine besides the messages."""
+        thinking = thinking_of(self._settings.think, engine.template)
+        own = self._modelfile.parameters
+        return request_of(self._settings, self._longest(), own) | thinking
+
+    def _notes(self, engine: Engine) -> tuple[str, ...]:
+        """Return what of the model is not as Ollama runs it."""
+        made = self._modelfile
+        return (*made.notes, *made.about_template(engine.template))
+
+    def in_force(self) -> dict[str, Any]:
+        """Return what ``ore.backends.effective`` takes of the last turn; nothing once it is closed."""
+        if self._engine is None:
+            return {}
+        own = self._modelfile.parameters
+        return in_force(self._engine, self._settings, self._longest(), own)
+
+    def _longest(self) -> int:
+        return PINNED_ANSWER_TOKENS if self._model.is_pinned else -1
+
+    def phase(self) -> str:
+        """Return what the reasoner is doing, in a few words."""
+        return self._doing
+
+    def close(self) -> None:
+        """Unload the model; may be called twice. A later turn loads it again."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+    def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
+        """Return the engine and how long this turn waited for it to load, in nanoseconds."""
+        with self._loading:  # several turns may be under way
+            if self._engine is not None and self._engine.answers(deadline):
+                return self._engine, 0
+            self.close()
+            self._model = model = local_models.find(self.model_id)
+            self._modelfile = _modelfile(model)
+            if model.on_shelf is not None:
+                self._doing = f"checking {model.name}, the first time only"
+                local_models.check_bytes(model)
+            self._doing = f"loading {model.name}"
+            settings, own = self._settings, self._modelfile.parameters
+            self._engine = Engine(
+                model.path,
+                window=settings.options.get(LOADED_WITH, own.get(LOADED_WITH)),
+                slots=settings.at_once or 1,
+                template=settings.chat_template,
+                deadline=deadline,
+            )
+            return self._engine, self._engine.load_duration
+
+    def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
+        """Take in one event of the engine's, in ``last`` what it says at the end; return its text."""
+        if timings := event.get("timings"):
+            last["timings"] = timings
+        if progress := event.get("prompt_progress"):
+            read, total = progress["processed"], progress["total"]
+            self._doing = f"reading the prompt ({read} of {total} tokens)"
+        text = ""
+        for choice in event.get("choices") or ():
+            if reason := choice.get("finish_reason"):
+                last["finish_reason"] = reason
+            delta = choice.get("delta") or {}
+            if thinking := delta.get("reasoning_content"):
+                self._doing = "thinking"
+                answer.think(thinking)
+            if content := delta.get("content"):
+                self._doing = "answering"
+                text += answer.say(content)
+        return text
+
+    def _explained(self, error: BackendError | TooLarge, answer: Answer) -> BackendError:
+        if isinstance(error, TooLarge):
+            error = BackendError(
+                f"The answer is larger than {error.limit:,} bytes and was stopped: nothing was "
+                f"kept of this turn; ask for less."
+            )
+        if isinstance(error, ContextTruncatedError) and not self._settings.strict_context:
+            error = BackendError(str(error))
+        error.partial = answer.text
+        return error
+
+
+def _modelfile(model: local_models.LocalModel) -> Modelfile:
+    found = model.on_shelf
+    if found is None:
+        return Modelfile()
+    return read_modelfile(found.shelf, found.name, found.manifest)

@@ -1,0 +1,257 @@
+"""The models that the embedded engine can run, wherever they are: one way to find and describe them.
+
+They are the files of the models folder, then what stands on ORE's shelf, then Ollama's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ore.backends import PREFERRED_MODELS, Model, gguf, mended, remembered, weights
+from ore.backends.effective import word
+from ore.backends.manifest import Manifest
+from ore.backends.model_names import ModelName
+from ore.backends.shelf import Shelf, shelves
+from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
+from ore.files import reason
+
+_MOST_WORDS, _LONGEST_REPOSITORY = 12, 80
+
+
+@dataclass(frozen=True)
+class OnShelf:
+    """A model of a shelf: which shelf it is, and what the model is called and made of there."""
+
+    shelf: Shelf
+    name: ModelName
+    manifest: Manifest
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model that is there.
+
+    Attributes:
+        name: What it is called, in an artifact, too: never a path of this machine.
+        path: Its GGUF file; of a split one, the first.
+        on_shelf: Where it stands, for one of a shelf.
+    """
+
+    name: str
+    path: Path
+    on_shelf: OnShelf | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether its bytes are those of a model that ORE pins."""
+        return self.on_shelf is None and self.name in weights.PINNED
+
+
+def own_shelves() -> list[Shelf]:
+    """Return the shelves of this machine, ORE's own first."""
+    return shelves(weights.models_folder(), os.environ)
+
+
+def names() -> list[str]:
+    """Return the names of the models that are there, the pinned one first."""
+    found = list(weights.installed())
+    known = {name.casefold() for name in found}
+    for name, _ in _on_shelves():
+        if str(name).casefold() not in known:
+            known.add(str(name).casefold())
+            found.append(str(name))
+    return found
+
+
+def has(name: str) -> bool:
+    """Return whether there is a model of that name, whether it can be run or not; a path is none."""
+    return name in weights.installed() or any(shelf.find(name) for shelf in own_shelves())
+
+
+def find(model_id: str) -> LocalModel:
+    """Return a model, given its name or the path of its file.
+
+    Raises:
+        ModelNotFoundError: There is no such model; the message says how to get it.
+        FileAccessError: It is there and can't be read, or is not as it has to be.
+        CapabilityError: It is made of what the engine can't run.
+    """
+    try:
+        path = weights.find(model_id)
+    except ModelNotFoundError:
+        for shelf in own_shelves():
+            if (name := shelf.find(model_id)) is not None:
+                manifest = shelf.manifest(name)
+                path = shelf.weights(name, manifest)
+                gguf.check_kind(path)
+                found = LocalModel(str(name), path, OnShelf(shelf, name, manifest))
+                check_unmended(found)
+                return found
+        if model_id.lower().endswith(".gguf"):
+            raise  # it says that there is no such file
+        raise weights.not_found_error(model_id, tuple(names())) from None
+    found = LocalModel(os.path.basename(model_id), path)
+    if model_id not in weights.PINNED:
+        check_unmended(found)
+    return found
+
+
+def check_unmended(model: LocalModel) -> None:
+    """Refuse a file that only Ollama reads rightly, for it mends it while it loads it.
+
+    Raises:
+        CapabilityError: It is such a file; the sentence says where the same model is as it must be.
+        FileAccessError: It can't be read.
+    """
+    head = gguf.read_head(model.path)
+    if not mended.is_suspect(head):
+        return
+    folder = weights.models_folder()
+    try:
+        why = remembered.of_file(folder, model.path, mended.RULES, mended.why_mended)
+    except OSError as exc:
+        raise FileAccessError(f"{model.path} can't be read: {reason(exc)}.", model.path) from exc
+    if why:
+        raise CapabilityError(
+            f"{model.name} is a file that Ollama mends while it loads it, and the embedded engine "
+            f"does not ({why}): run it with Ollama, or fetch the same model as llama.cpp expects it, "
+            f"{_elsewhere(model, head)} (USER is whoever publishes it there)."
+        )
+
+
+def check_bytes(model: LocalModel, *, anew: bool = False) -> str:
+    """Return the SHA-256 of a model's file; of one of a shelf, it is the one that its name says.
+
+    A file is read once, as ``weights.file_digest`` says.
+
+    Raises:
+        FileAccessError: It is another, or the file can't be read.
+    """
+    digest = weights.file_digest(model.path, anew=anew)
+    if model.on_shelf is None:
+        return digest
+    shelf, name = model.on_shelf.shelf, model.on_shelf.name
+    (layer,) = model.on_shelf.manifest.of_kind("model")
+    if digest != layer.hexadecimal:
+        raise FileAccessError(
+            f"The weights of {name}, {model.path}, do not have the SHA-256 that their name says, but "
+            f"{digest}: the file was changed or damaged. Remove it, then {shelf.again(name)}.",
+            model.path,
+        )
+    return digest
+
+
+def same_as(name: str, digest: str | None) -> str | None:
+    """Return what the model of that digest is called here, else ``name`` if it is here, else None.
+
+    Where several are the same, the one of that name goes before.
+    """
+    there = names()
+    ordered = sorted(there, key=lambda each: each != name)
+    for each in ordered if digest is not None else ():
+        with suppress(OreError):  # a file that can't be read is not the one
+            if _digest_of(find(each)) == digest:
+                return each
+    return name if has(name) else None
+
+
+def licenses(model_id: str) -> list[str]:
+    """Return the licences that stand beside a model on a shelf, whether it can be run or not.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        FileAccessError: One can't be read.
+    """
+    for shelf in own_shelves():
+        if (name := shelf.find(model_id)) is not None:
+            return shelf.texts(name, shelf.manifest(name), "license")
+    weights.find(model_id)
+    return []
+
+
+def _digest_of(model: LocalModel) -> str:
+    """Return a model's SHA-256; of one of a shelf, the one that its file is checked for."""
+    if model.on_shelf is None:
+        return weights.file_digest(model.path)
+    return model.on_shelf.manifest.of_kind("model")[0].hexadecimal
+
+
+def _elsewhere(model: LocalModel, head: dict[str, Any]) -> str:
+    """Return how the same model is named where its files are made for llama.cpp."""
+    named, kind = head.get("general.name"), gguf.quantization(head)
+    if not isinstance(named, str) or not named.strip():
+        named = model.on_shelf.name.model if model.on_shelf is not None else model.name
+    words = "-".join(re.findall(r"[A-Za-z0-9_.]+", named)[:_MOST_WORDS])
+    return f"hf.co/USER/{words[:_LONGEST_REPOSITORY]}-GGUF{f':{kind}' if kind else ''}"
+
+
+def described(*, whole: bool = False) -> list[Model]:
+    """Return what is known of each model that is there, in the order of ``names``.
+
+    Args:
+        whole: Its digest and its template too, for which the files are read.
+    """
+    found = []
+    for name, path in weights.installed().items():
+        model = replace(gguf.described(name, path), where=str(path.parent))
+        found.append(weights.with_digests(model, path) if whole else model)
+    known = {model.name.casefold() for model in found}
+    for named, shelf in _on_shelves():
+        if str(named).casefold() not in known:
+            known.add(str(named).casefold())
+            found.append(_described(shelf, named, whole))
+    return found
+
+
+def default() -> str | None:
+    """Return the best model that can answer: one of ``PREFERRED_MODELS``, the pinned one, the first."""
+    there = names()
+    pinned = [name for name in there if name in weights.PINNED]
+    for name in (*_preferred(there), *pinned, *there):
+        with suppress(OreError):
+            if gguf.writes_text(gguf.read_head(find(name).path)):
+                return name
+    return None
+
+
+def _preferred(there: list[str]) -> Iterator[str]:
+    """Yield the preferred models that are there, best first; of several sizes, the one tagged latest."""
+    for preferred in PREFERRED_MODELS:
+        tagged = [name for name in there if name.partition(":")[0] == preferred]
+        yield from sorted(tagged, key=lambda name: ":" in name and not name.endswith(":latest"))
+
+
+def _on_shelves() -> Iterator[tuple[ModelName, Shelf]]:
+    for shelf in own_shelves():
+        for name in shelf.names():
+            yield name, shelf
+
+
+def _described(shelf: Shelf, name: ModelName, whole: bool) -> Model:
+    """Return what is known of a model of a shelf; of one that can't be run, why."""
+    model = Model(str(name), where=str(shelf.root))
+    try:
+        manifest = shelf.manifest(name)
+        path = shelf.weights(name, manifest)
+        gguf.check_kind(path)
+    except OreError as exc:
+        return replace(model, capabilities=(), problem=str(exc))
+    found = replace(gguf.described(model.name, path), where=model.where)
+    if found.parameters is None or found.quantization is None:
+        said = shelf.config(name, manifest)
+        found = replace(
+            found,
+            parameters=found.parameters or word(said.get("model_type")),
+            quantization=found.quantization or word(said.get("file_type")),
+        )
+    if not whole:
+        return found
+    with suppress(FileAccessError):
+        found = weights.with_digests(found, path)
+    return found
