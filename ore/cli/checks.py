@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ore.artifact import parse_artifact, read_artifact, read_bytes
+from ore.artifact import parse_artifact, read_bytes
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
@@ -14,6 +14,8 @@ from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
+from ore.rows.planned import looks_like_plan, parse_plan
+from ore.types import ExecutionArtifact
 
 
 def show(options: Options, console: Console, *_: object) -> None:
@@ -60,9 +62,12 @@ def _document(checked: artifacts.Checked) -> dict[str, Any]:
 
 
 def diff(options: Options, console: Console, *_: object) -> None:
-    """Compare the two artifacts at ``options.diff`` and write what differs, which is an error."""
+    """Compare the two runs at ``options.diff`` and write what differs, which is an error.
+
+    In the place of an artifact there may be a plan: of a run that was not taken.
+    """
     paths, as_json = options.diff, options.json
-    compared = comparing.diff(*(read_artifact(path, console.stdin) for path in paths))
+    compared = comparing.diff(*(_run_or_plan(path, console) for path in paths))
     found, unknown = compared.differences, compared.not_known
     if as_json:
         shown = [asdict(each) for each in found]
@@ -79,3 +84,10 @@ def diff(options: Options, console: Console, *_: object) -> None:
         console.notice("Nothing differs of what was compared.")
     else:
         console.notice("Nothing differs: input and answer are the same.")
+
+
+def _run_or_plan(path: str, console: Console) -> ExecutionArtifact:
+    data = read_bytes(path, console.stdin)
+    if looks_like_plan(data):
+        return parse_plan(data, path).as_artifact()
+    return parse_artifact(data, "stdin" if path == "-" else path)

@@ -23,8 +23,7 @@ from ore.glass.provenance import (
     messages_digest,
     options_of,
 )
-
-PLAN_VERSION = "ore.plan.v1"
+from ore.rows.planned import PLAN_VERSION
 
 TEMPLATE = "template"
 """The source of what no message holds: the chat template put it there, or the tokenizer."""

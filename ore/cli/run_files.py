@@ -22,8 +22,8 @@ from ore.files import read_regular
 from ore.files.neutral import one_line
 from ore.rows.expectations import Expectation, parse_expectation, require
 from ore.rows.given import Given, fill
-from ore.rows.planned import MOST_BYTES, Plan, parse_plan
-from ore.rows.run_file import STDIN, RunFile, is_plan, parse_run_file
+from ore.rows.planned import MOST_BYTES, Plan, is_plan, parse_plan
+from ore.rows.run_file import STDIN, RunFile, parse_run_file
 
 THINK = {True: "on", False: "off"}
 SHAPED = ("system", "no_system", "persona", "file", "tool", "route", "skill", "image", "after")

@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from ore.artifact.canonical import digest
+from ore.artifact.canonical import digest, text_digest, value_or_text
 from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session
 from ore.errors import ArtifactError
 from ore.files.neutral import one_line
-from ore.types import Message, RoutingDecision, ToolResult, strictjson
+from ore.types import (
+    ExecutionArtifact,
+    Message,
+    Response,
+    RoutingDecision,
+    ToolResult,
+    strictjson,
+)
 
 PLAN_VERSION = "ore.plan.v1"
 MOST_BYTES = 64 << 20
-"""The most bytes of a plan, which holds its prompt twice where it is rendered."""
+"""The most bytes of a plan, which holds its prompt twice where it is rendered, or of a run file."""
 
+_PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
 _THINK = ("None", "True", "False", "low", "medium", "high")
 _SYSTEM, _SKILL, _TOOLS = (PERSONA, SYSTEM), "skill:", ("tool:", "file:")
 
@@ -61,6 +71,7 @@ class Plan:
     Attributes:
         sha256: Of its bytes.
         backend, model_id: Where it was made, and for which model.
+        messages: All of them, each with its ``role``, ``content`` and ``source``.
         options: The model's options, with ``think`` and ``format``.
         persona: The name of the persona, or None.
         grants: The permissions that were granted.
@@ -75,7 +86,44 @@ class Plan:
     persona: str | None
     grants: tuple[str, ...]
     expect: dict[str, Any]
+    messages: list[dict[str, str]]
     turn: Planned
+
+    def as_artifact(self) -> ExecutionArtifact:
+        """Return the run that was planned, to be compared with others; it has no answer."""
+        turn, sources = self.turn, [each["source"] for each in self.messages]
+        tools = [each.removeprefix("tool:") for each in sources if each.startswith("tool:")]
+        model = os.path.basename(self.model_id) if self.backend == "embedded" else self.model_id
+        hashed = [(each["source"], text_digest(each["content"])) for each in self.messages]
+        artifact = ExecutionArtifact.from_response(
+            Response("", model), turn.prompt, model, turn.decision, tools, turn.skills
+        )
+        provenance = {
+            "backend": self.backend,
+            "options": {name: value_or_text(value) for name, value in self.options.items()},
+            "persona": self.persona,
+            "grants": sorted(self.grants),
+            "messages": self.messages,
+            "messages_sha256": messages_digest(self.messages),
+            "sources": [{"source": source, "sha256": sha256} for source, sha256 in hashed],
+        }
+        output = replace(artifact.output, content=cast(str, None))  # not known, and not empty
+        return replace(artifact, output=output, provenance=provenance)
+
+
+def looks_like_plan(data: bytes) -> bool:
+    """Return whether bytes begin as a plan that ``--dry-run`` has written."""
+    return _PLAN.match(data) is not None
+
+
+def is_plan(data: bytes, path: str) -> bool:
+    """Return whether bytes are to be a plan, and no prompt: JSON by name, or as a plan begins."""
+    return path.lower().endswith(".json") or looks_like_plan(data)
+
+
+def messages_digest(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
+    return digest([{"role": each["role"], "content": each["content"]} for each in messages])
 
 
 def parse_plan(data: bytes, path: str) -> Plan:
@@ -100,7 +148,8 @@ def parse_plan(data: bytes, path: str) -> Plan:
             raise ValueError("its options have a think or a format that ORE does not have")
         if plan.get("chat_template") is not None:
             raise ValueError("its turn has a chat template, of which it has the hash only")
-        turn = _turn(_messages(plan), plan.get("routing"))
+        messages = _messages(plan)
+        turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:
         raise ArtifactError(
             f"{shown} can't be run as a plan: {exc}. Write one with --dry-run > {shown}."
@@ -113,6 +162,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         plan.get("persona"),
         tuple(plan.get("grants", [])),
         plan.get("expect", {}),
+        messages,
         turn,
     )
 
@@ -129,8 +179,7 @@ def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
             raise ValueError("its turn has images, of which it has the hashes only")
         if each["source"].startswith(ANSWER_OF):
             raise ValueError("its turn goes on from an artifact: use --after again instead")
-    sent = [{"role": each["role"], "content": each["content"]} for each in messages]
-    if digest(sent) != plan["messages_sha256"]:
+    if messages_digest(messages) != plan["messages_sha256"]:
         raise ValueError("its messages are not those that it was written with")
     return messages
 

@@ -22,15 +22,12 @@ from ore.files.spelling import nearest
 from ore.rows.placeholders import Template, parse_template, quoted
 from ore.skills.frontmatter import parse, split
 
-MOST_BYTES = 16 << 20
-"""The most bytes of a run file."""
 STDIN = "stdin"
 """The name of what is piped in."""
 
 KEYS = ("model", "options", "system", "persona", "skill", "files", "schema", "think", "expect")
 """What may stand above the prompt."""
 
-_PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 _THINK = ("on", "off", "low", "medium", "high")
@@ -96,11 +93,6 @@ class RunFile:
                 names = [name for name in self.template.names if name != STDIN]
                 advice = f"its places are {quoted(names)}" if names else "it has none"
             raise UsageError(f"{self.shown} has {' and '.join(problems)}: {advice}.")
-
-
-def is_plan(data: bytes, path: str) -> bool:
-    """Return whether bytes are to be a plan, and no prompt: JSON by name, or as ``--dry-run`` begins it."""
-    return path.lower().endswith(".json") or _PLAN.match(data) is not None
 
 
 def parse_run_file(data: bytes, path: str) -> RunFile:

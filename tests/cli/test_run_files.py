@@ -249,6 +249,10 @@ def test_a_plan_that_is_run_differs_in_nothing_but_the_answer(city, tmp_path, mo
     found = run_ore("--diff", "a.json", "b.json", "--json").json
     assert [each["name"] for each in found["differences"]] == ["answer"]
     assert run_ore("--verify", "b.json").code == 0
+    for run in ("a.json", "b.json"):
+        found = run_ore("--diff", "plan.json", run, "--json")
+        assert (found.code, found.json["differences"]) == (0, [])
+        assert found.json["not_known"][-1] == "answer"
 
 
 def test_flags_win_over_a_plan_and_can_not_change_its_messages(city, tmp_path):
@@ -259,6 +263,15 @@ def test_flags_win_over_a_plan_and_can_not_change_its_messages(city, tmp_path):
     for flag in (["--system", "x"], ["-f", "x"], ["-S", "x"], ["--set", "a=b"], ["--tool", "echo"]):
         result = run_ore("--run", "plan.json", *flag)
         assert (result.code, result.calls) == (2, []), flag
+
+
+def test_a_plan_and_a_run_that_differ(city, tmp_path):
+    planned(tmp_path, "hi", "-o", "seed=1")
+    run_ore("ho", "--artifact-out", "a.json")
+    found = run_ore("--diff", "plan.json", "a.json")
+    assert found.code == 3 and "differ in prompt, options, messages." in found.err
+    (tmp_path / "bad.json").write_text('{"plan_version": "ore.plan.v2"}')
+    assert run_ore("--diff", "bad.json", "a.json").code == 1
 
 
 def test_stdin_is_not_added_to_a_plan(city, tmp_path):

@@ -7,7 +7,8 @@ import hashlib
 import pytest
 
 from ore.errors import FileAccessError, OreError, UsageError
-from ore.rows.run_file import KEYS, is_plan, parse_run_file
+from ore.rows.planned import is_plan
+from ore.rows.run_file import KEYS, parse_run_file
 
 
 def read(text: str | bytes, path: str = "f.ore"):
