@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
+from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
@@ -30,8 +30,6 @@ from ore.files.signals import deferred_signals
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
-_SOCKET, _LOG = "engine.sock", "engine.log"
-_LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
 _INHERITED = ("OMP_", "GOMP_", "KMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_")
 _ALSO_INHERITED = {"LANG", "PATH", "TMPDIR"}
 
@@ -91,8 +89,8 @@ class EngineProcess:
         self.memory = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
-        self._folder = _private_folder()
-        self.socket = os.path.join(self._folder, _SOCKET)
+        self._folder = private_folder()
+        self.socket = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
         self.computes_with = {
             "threads": hardware.generating_threads(threads, size),
@@ -108,8 +106,8 @@ class EngineProcess:
             "key": key,
             **self.computes_with,
             "memory": self.memory,
-            "socket": _SOCKET,
-            "log": _LOG,
+            "socket": SOCKET,
+            "log": LOG,
             "parent": os.getpid(),
         }
         try:
@@ -139,7 +137,7 @@ class EngineProcess:
     def log(self) -> str:
         """Return what the engine has written about errors."""
         with suppress(OSError):
-            return Path(self._folder, _LOG).read_text(encoding="utf-8", errors="replace")
+            return Path(self._folder, LOG).read_text(encoding="utf-8", errors="replace")
         return ""
 
     def end(self) -> None:
@@ -171,7 +169,7 @@ class EngineProcess:
             ) from exc
         try:
             # With an interrupt in the middle there would be a process that nobody knows of.
-            with deferred_signals(), open(os.path.join(self._folder, _LOG), "xb") as log:
+            with deferred_signals(), open_log(self._folder) as log:
                 self._child = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_CHILD)],
                     cwd=self._folder,
@@ -283,18 +281,3 @@ def _check_answers(path: Path, head: dict[str, Any]) -> None:
         raise CapabilityError(
             f"{path} is a model for embeddings and writes no text: use another model."
         )
-
-
-def _private_folder() -> str:
-    """Make a folder that nobody else can enter, with a path that is short enough for a socket."""
-    try:
-        folder = tempfile.mkdtemp(prefix="ore-")
-        if len(os.fsencode(folder)) + len(_SOCKET) >= _LONGEST_SOCKET_PATH:
-            os.rmdir(folder)
-            folder = tempfile.mkdtemp(prefix="ore-", dir="/tmp")
-    except OSError as exc:
-        raise BackendError(
-            f"The embedded engine needs a folder for its socket, and none can be made "
-            f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
-        ) from exc
-    return folder

@@ -29,6 +29,11 @@ class Lock:
         self._descriptor = descriptor
         self._status = os.fstat(descriptor)
 
+    @property
+    def has_other_names(self) -> bool:
+        """Whether what is written to the lock's file stands under another name, too."""
+        return self._status.st_nlink > 1
+
     def is_current(self, folder: Folder) -> bool:
         """Return whether the locked file is still the one that others find in the folder."""
         try:
@@ -53,7 +58,8 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
     """Return the lock on a file of the folder, or None when another holds it.
 
     The file is made when it is missing, and holds the process id of its holder. A file that was
-    removed between opening and locking guards nothing, so its lock is not taken.
+    removed between opening and locking guards nothing, so its lock is not taken. A hard link in its
+    place is replaced by a file of its own: nothing is written through it.
     """
     while True:
         lock = None
@@ -62,9 +68,13 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, f"{name} is not a regular file")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _sign(descriptor)
             found = Lock(name, descriptor)
+            if found.has_other_names:  # a copy made of links, or a trap: another file is not ours
+                if found.is_current(folder):
+                    folder.remove(name)
+                continue
             if found.is_current(folder):
+                _sign(descriptor)
                 lock = found
                 return lock
         except BlockingIOError:

@@ -114,3 +114,16 @@ def test_an_odd_lock_file_is_an_error_and_left_as_it_is(folder, kind):
         try_lock(folder, NAME)
     assert set(folder.names()) == before
     assert kind != "link" or (folder.path / "elsewhere").read_bytes() == b"private"
+
+
+@pytest.mark.parametrize("kept", [b"private", b"", b"x" * 100])
+def test_nothing_is_written_through_a_hard_link_in_the_place_of_a_lock(folder, kept):
+    elsewhere = folder.path / "elsewhere"
+    elsewhere.write_bytes(kept)
+    os.link(elsewhere, folder.path / NAME)
+    lock = try_lock(folder, NAME)
+    assert elsewhere.read_bytes() == kept and elsewhere.stat().st_nlink == 1
+    assert lock.is_current(folder) and holder(folder, NAME) == os.getpid()
+    assert not can_lock(folder)
+    lock.release()
+    assert can_lock(folder)

@@ -1,0 +1,81 @@
+"""The private folder of an engine's process: its log, its socket, and what a killed ORE left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from typing import BinaryIO
+
+from ore.errors import BackendError
+
+SOCKET, LOG = "engine.sock", "engine.log"
+_PREFIX = "ore-"
+_LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
+_STALE_SECONDS = 60.0
+"""How old a folder is that another process is not just making."""
+
+
+def private_folder() -> str:
+    """Make a folder that nobody else can enter, with a path that is short enough for a socket.
+
+    What a process that was killed has left of such folders is removed.
+    """
+    try:
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        if len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
+            os.rmdir(folder)
+            folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
+        _remove_stale(os.path.dirname(folder))
+    except OSError as exc:
+        raise BackendError(
+            f"The embedded engine needs a folder for its socket, and none can be made "
+            f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
+        ) from exc
+    return folder
+
+
+def open_log(folder: str) -> BinaryIO:
+    """Make the log, locked for as long as a process has it open: the folder is in use."""
+    log = open(os.path.join(folder, LOG), "xb")
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return log
+
+
+def _remove_stale(parent: str) -> None:
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX):
+                with suppress(OSError):
+                    _remove_if_stale(entry)
+
+
+def _remove_if_stale(entry: os.DirEntry[str]) -> None:
+    """Remove a folder of this user's own whose log nobody has open, and nothing else."""
+    status = entry.stat(follow_symlinks=False)
+    is_mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    if not is_mine or abs(time.time() - status.st_mtime) < _STALE_SECONDS:
+        return
+    if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not _is_in_use(entry.path):
+        for name in (SOCKET, LOG):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(entry.path, name))
+        os.rmdir(entry.path)
+
+
+def _is_in_use(folder: str) -> bool:
+    try:
+        log = os.open(os.path.join(folder, LOG), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(log)
+    return False

@@ -1,0 +1,83 @@
+"""The private folder of an engine's process, and what of others' is removed beside it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+
+import pytest
+
+from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
+
+
+@pytest.fixture
+def parent(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def left(parent, name="ore-left", files=(LOG, SOCKET), age=3600.0):
+    """Make what a killed process leaves; return its path."""
+    folder = parent / name
+    folder.mkdir(mode=0o700)
+    for file in files:
+        (folder / file).touch()
+    status = folder.stat()
+    os.utime(folder, (status.st_atime, status.st_mtime - age))
+    return folder
+
+
+def test_it_is_for_its_user_alone_and_has_a_path_that_a_socket_can_have(tmp_path, monkeypatch):
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    folder = private_folder()
+    try:
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        with socket.socket(socket.AF_UNIX) as mine:
+            mine.bind(os.path.join(folder, SOCKET))
+        assert os.listdir(deep) == []
+    finally:
+        os.unlink(os.path.join(folder, SOCKET))
+        os.rmdir(folder)
+
+
+@pytest.mark.parametrize("files", [(), (LOG,), (LOG, SOCKET), (SOCKET,)])
+def test_what_a_killed_process_left_is_removed(parent, files):
+    gone = left(parent, files=files)
+    made = private_folder()
+    assert not gone.exists() and os.path.isdir(made)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [{"age": 1.0}, {"files": (LOG, "notes.txt")}, {"name": "other"}],
+    ids=["being made", "somebody's own", "another name"],
+)
+def test_what_may_be_anybody_s_is_left_alone(parent, kind):
+    folder = left(parent, **kind)
+    before = os.listdir(folder)
+    private_folder()
+    assert os.listdir(folder) == before
+
+
+def test_a_folder_whose_log_a_process_has_open_is_in_use(parent):
+    folder = private_folder()
+    with open_log(folder):
+        os.utime(folder, (0, 0))
+        private_folder()
+        assert os.listdir(folder) == [LOG]
+    private_folder()
+    assert not os.path.exists(folder)
+
+
+def test_a_link_is_not_followed(parent, tmp_path_factory):
+    real = left(tmp_path_factory.mktemp("elsewhere"))
+    (parent / "ore-link").symlink_to(real)
+    (parent / "ore-log").mkdir()
+    (parent / "ore-log" / LOG).symlink_to(real / LOG)
+    os.utime(parent / "ore-log", (0, 0))
+    private_folder()
+    assert set(os.listdir(real)) == {LOG, SOCKET}
+    assert os.path.lexists(parent / "ore-log" / LOG)
