@@ -54,6 +54,7 @@ MISPLACED = (
 )
 """Why ``--last`` can't stand where it does."""
 
+WHOLE = "a whole number above 0"
 SECONDS = "a number of seconds above 0"
 SHELLS = ("bash", "zsh", "fish")
 
@@ -63,6 +64,7 @@ TOPICS = {
     "context": "files, tools, skills and routes: what a turn is given besides",
     "sessions": "REPLs, conversations, and those that are saved",
     "output": "how an answer is shown",
+    "rows": "a prompt for each row of a table",
     "runs": "a run as one file: written, checked, repeated, compared",
     "help": "what ORE says of itself",
 }
@@ -191,6 +193,31 @@ FLAGS = {
         Flag("--render", "show Markdown on a terminal (needs rich)"),
         Flag("-v, --verbose", "token counts and durations after each answer", daily=True),
         Flag("-q, --quiet", "nothing but errors and warnings on stderr", daily=True),
+    ),
+    "rows": (
+        Flag(
+            "--rows TABLE",
+            "ask the prompt, with its {{column}}s, of every row; - is stdin",
+        ),
+        Flag(
+            "--rows-format NAME",
+            "how the table is written: csv, tsv, jsonl or text; default: what its name says",
+            choices=("csv", "tsv", "jsonl", "text"),
+        ),
+        Flag("--key COLUMN", "a column whose value stands beside each answer"),
+        Flag("--csv", "write the table with the answer as one more column"),
+        Flag(
+            "--jobs N",
+            "turns at once; default: 4, with the embedded engine 1",
+            kind=int,
+            allowed=WHOLE,
+        ),
+        Flag(
+            "--max-failures N",
+            "stop when so many rows have failed; default: none",
+            kind=int,
+            allowed=WHOLE,
+        ),
     ),
     "runs": (
         Flag(

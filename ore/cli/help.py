@@ -73,6 +73,12 @@ EXAMPLES = {
     "--render": 'ore --render "A table of the planets"',
     "--verbose": 'ore -v "Why is the sky blue?"',
     "--quiet": 'ore -q "Why is the sky blue?"',
+    "--rows": 'ore --rows cities.csv "Where is {{city}}?" --artifact-out out/',
+    "--rows-format": 'ore --rows words --rows-format text "Define {{line}}"',
+    "--key": 'ore --rows cities.csv "Where is {{city}}?" --key id',
+    "--csv": 'ore --rows cities.csv "Where is {{city}}?" --csv > answers.csv',
+    "--jobs": 'ore --rows cities.csv "Where is {{city}}?" --jobs 8',
+    "--max-failures": 'ore --rows cities.csv "Where is {{city}}?" --max-failures 10',
     "--artifact-out": 'ore --artifact-out run.json "Draft a title"',
     "--artifact-in": "ore --artifact-in run.json --json",
     "--after": 'ore --after run.json "Shorten it" --artifact-out short.json',
@@ -116,7 +122,7 @@ def help_text(topic: str) -> str:
 
 def _daily() -> str:
     flags = [flag for topic in TOPICS for flag in FLAGS[topic] if flag.daily]
-    more = f"More: --help TOPIC ({', '.join([*TOPICS, 'all'])})"
+    more = f"More: --help {', '.join([*TOPICS, 'all'])}"
     rows = "".join(_row(flag, flag.help) for flag in flags)
     return f"usage: ore [prompt] [flags]\n{SUMMARY}\n{rows}{more}\n"
 

@@ -16,17 +16,21 @@ from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_REPLAY,
+    BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
     DEFAULT_SYSTEM,
+    MOST_JOBS,
     NAMES,
     OF_ARTIFACTS,
     OF_PULLS,
+    OF_ROWS,
     REPL,
     STDIN_ARTIFACT,
     STDOUT_ARTIFACT,
     SYSTEM_FLAGS,
     VERBS,
+    WITH_ROWS,
 )
 from ore.errors import UsageError
 
@@ -104,6 +108,12 @@ class Options:
     replay: tuple[str, ...] = ()
     junit: str | None = None
     diff: tuple[str, ...] = ()
+    rows: str | None = None
+    rows_format: str | None = None
+    key: str | None = None
+    csv: bool = False
+    jobs: int | None = None
+    max_failures: int | None = None
 
     @classmethod
     def from_args(cls, args: object) -> Options:
@@ -125,6 +135,9 @@ class Options:
             raise UsageError("--route-threshold needs --route: it says when to route.")
         if options.yes and options.delete_session is None:
             raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
+        for flag in OF_ROWS if options.rows is None else ():
+            if flag in options.given:
+                raise UsageError(f"{flag} needs --rows: name the table that it is for.")
         writes = options.artifact_out or options.runs or os.environ.get("ORE_RUNS")
         for flag in OF_ARTIFACTS if not writes else ():
             if flag in options.given:
@@ -207,6 +220,13 @@ class Options:
         for flag, seconds in (("--timeout", self.timeout), ("--deadline", self.deadline)):
             if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
                 raise UsageError(f"{flag} must be a number of seconds above 0, not {seconds}.")
+        for flag, count, most in (
+            ("--jobs", self.jobs, MOST_JOBS),
+            ("--max-failures", self.max_failures, math.inf),
+        ):
+            if count is not None and not 1 <= count <= most:
+                at_most = f"from 1 to {most}" if most < math.inf else "above 0"
+                raise UsageError(f"{flag} must be a whole number {at_most}, not {count}.")
         threshold = self.route_threshold
         if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
             raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
@@ -217,8 +237,10 @@ class Options:
         beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
+        beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]
+        pairs = [pair for pair in pairs if verb != "--rows" or pair not in WITH_ROWS]
         if pairs:
             first, second = pairs[0]
             raise UsageError(f"{first} can't be used with {second}: leave one of them out.")

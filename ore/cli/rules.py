@@ -12,6 +12,7 @@ VERBS = (
     "--show-license",
     *SESSION_VERBS,
     *ARTIFACT_VERBS,
+    "--rows",
 )
 """Flags that do one thing without a turn of the user's own."""
 
@@ -24,6 +25,20 @@ BESIDE_REPLAY = (
 )
 """What ``--replay`` takes besides: it calls a model."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
+OF_ROWS = ("--rows-format", "--key", "--csv", "--jobs", "--max-failures")
+"""What is said of rows."""
+BESIDE_ROWS = (
+    *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),
+    *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
+    *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
+    *("--runs", "--artifact-out", "--artifact-full", "--artifact-text"),
+    *("--artifact-hashes-only", "--dry-run", *OF_ROWS),
+)
+"""What ``--rows`` takes besides: what every row is asked alike."""
+WITH_ROWS = (("--dry-run", "--artifact-out"),)
+"""What goes together with ``--rows`` alone: its dry run says what is in the folder."""
+MOST_JOBS = 256
+"""Turns at once."""
 OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
 """What is said of an artifact that is written."""
 ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff")
@@ -65,6 +80,7 @@ NOT_WITH = {
     "--artifact-hashes-only": ("--artifact-text", "--artifact-full"),
     STDOUT_ARTIFACT: ("--json",),
     "--render": ("--json", STDOUT_ARTIFACT),
+    "--csv": ("--json",),
     "--dry-run": ("--artifact-out", REPL),
     "--system": ("--no-system", "--persona"),
     "--no-system": ("--persona",),

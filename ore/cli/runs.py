@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
-from ore.backends import Backend, split_pin
+from ore.backends import Backend, Settings, split_pin
 from ore.backends.joining import JoiningReasoner
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
@@ -60,8 +60,14 @@ def open_run(
     console: Console,
     connect: Callable[..., Backend],
     given: Given | None = None,
+    change: Callable[[Settings, Backend], Settings] | None = None,
 ) -> Iterator[Run]:
-    """Check everything that needs no model, then open the backend, and yield the run."""
+    """Check everything that needs no model, then open the backend, and yield the run.
+
+    Args:
+        given: What a file gives to the turn, or None.
+        change: Returns what is asked of the model, given what the flags say; None changes nothing.
+    """
     on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     streams = _streams(options, console)
     log = None
@@ -83,6 +89,8 @@ def open_run(
             console.answers_as(asked.speaker)
         first = _first(options, asked, source, conversation)
         backend = _backend(asked, options, connect)
+        if change is not None:
+            asked = replace(asked, settings=change(asked.settings, backend))
         model_id, pin = _model(asked, backend, os.environ)
         if pin is not None:
             backend.check_digest(model_id, pin)
@@ -90,12 +98,7 @@ def open_run(
             conversation.beginning = beginning.beginning_of(
                 options, asked, backend, model_id, conversation.session, pin
             )
-        if asked.model is None and (told := backend.about_default(model_id)):
-            console.notice(told)
-        elif console.stderr_is_terminal:
-            console.notice(f"Model: {model_id} ({backend.name})")
-        if options.verbose:
-            console.notice(_persona(options, asked.system_from))
+        _tell(options, console, asked, backend, model_id)
         with closing(_reasoner(backend, model_id, asked, options)) as reasoner:
             engine = ORE(reasoner, asked.system_prompt)
             yield Run(
@@ -135,6 +138,18 @@ def _first(
         decision=planned.decision,
         skills=planned.skills or None,
     )
+
+
+def _tell(
+    options: Options, console: Console, asked: Asked, backend: Backend, model_id: str
+) -> None:
+    """Say which model answers where nobody named it, or somebody looks on; and with ``-v`` as whom."""
+    if asked.model is None and (told := backend.about_default(model_id)):
+        console.notice(told)
+    elif console.stderr_is_terminal:
+        console.notice(f"Model: {model_id} ({backend.name})")
+    if options.verbose:
+        console.notice(_persona(options, asked.system_from))
 
 
 def _persona(options: Options, chosen_by: str) -> str:

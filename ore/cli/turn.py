@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+from ore.backends import Settings
 from ore.backends.effective import in_words
 from ore.backends.schema import as_document
 from ore.cli.context import Context
@@ -209,7 +210,7 @@ def _tell(run: Run, response: Response, told: Told) -> None:
 
 def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    notice, warning = run.console.notice, run.console.warning
+    notice = run.console.notice
     fit = response.metadata.get("context") or {}
     window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
     written, used, advice = response.metadata.get("eval_count") or 0, tokens, ""
@@ -221,16 +222,25 @@ def _tell_limits(run: Run, response: Response) -> None:
     is_told = run.streams and Circles().closed_by(response.content)
     if not is_told and Circles().closed_by(response.content + "\n"):
         notice(IN_CIRCLES)
+    for text in warnings_of(response, run.asked.settings):
+        run.console.warning(text)
+    if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
+        notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
+
+
+def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
+    """Yield what of an answer is not what was asked for: it was cut, or not all was read."""
+    fit = response.metadata.get("context") or {}
+    window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
+    written = response.metadata.get("eval_count") or 0
     if response.metadata.get("done_reason") == "length":
-        limit = _limit_of((run.asked.settings.options or {}).get("num_predict"), fit, written)
-        warning(f"The answer was cut off by a limit: {limit}.")
+        limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
+        yield f"The answer was cut off by a limit: {limit}."
     answered = response.metadata.get("response_model")
     if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
-        warning(
-            f"The server answered with the model '{one_line(answered)}', not the one asked for."
-        )
+        yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
     if response.metadata.get("images_read") is False:
-        warning(
+        yield (
             f"The server counted {tokens} tokens, too few for an image: the model may not have "
             f"seen it."
         )
@@ -238,11 +248,7 @@ def _tell_limits(run: Run, response: Response) -> None:
         size = f" of {window} tokens" if window else ""
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"
-        warning(
-            f"The {what} did not fit the context window{size}: the model has not seen all of it."
-        )
-    elif window and used > NEARLY_FULL * window:
-        notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
+        yield f"The {what} did not fit the context window{size}: the model has not seen all of it."
 
 
 def _is_same_model(asked: str, answered: str) -> bool:

@@ -25,6 +25,7 @@ DOES = {
     "--diff": "checks:diff",
     "--replay": "replay:replay",
     "--run": "run_files:run_file",
+    "--rows": "rowwise:over_rows",
 }
 """The function that does a verb, by its module in this room.
 

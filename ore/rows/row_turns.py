@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ore.artifact import encode_artifact
+from ore.artifact.canonical import exact
+from ore.backends import Backend, Settings
+from ore.backends.effective import effective
 from ore.core import ORE
 from ore.errors import OreError, UsageError
 from ore.glass.provenance import (
@@ -90,6 +93,42 @@ class Question:
         return prompt
 
 
+class Warned(threading.local):
+    """What a reasoner warns of in the middle of a turn: each thread's own."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def begin(self) -> list[str]:
+        """Return an empty list, which what this thread is warned of is added to from here on."""
+        self._texts = []
+        return self._texts
+
+    def add(self, text: str) -> None:
+        """Take in a warning."""
+        self._texts.append(text)
+
+
+def told_once(
+    backend: Backend, model_id: str, settings: Settings
+) -> Callable[[Response], Mapping[str, Any]]:
+    """Return what tells what was in force in a turn, and asks the backend for it once."""
+    by_window: dict[int | None, dict[str, Any]] = {}
+    lock = threading.Lock()
+
+    def told(response: Response) -> Mapping[str, Any]:
+        window = (response.metadata.get("context") or {}).get("window")
+        with lock:
+            if window not in by_window:
+                said = backend.in_force(model_id, settings)
+                by_window[window] = exact(
+                    effective(**{"user": settings.options, "window": window, **said})
+                )
+            return by_window[window]
+
+    return told
+
+
 class Asking:
     """Asks rows, several at once: nothing of a turn is kept here.
 
@@ -101,7 +140,8 @@ class Asking:
         folder: Where each row has its artifact, or None.
         told: Returns what was in force in a turn: see ``ore.backends.effective``.
         judge: Returns what of an answer is not what was asked for, a sentence each.
-        also: Told of each artifact that was made, and its document; may raise ``OreError``.
+        also: Told of each answer, and of its artifact's bytes; may raise ``OreError``.
+        warned: What the reasoner warns with.
     """
 
     def __init__(
@@ -115,17 +155,13 @@ class Asking:
         told: Callable[[Response], Mapping[str, Any]],
         judge: Callable[[Response], Sequence[str]],
         also: Callable[[Response, bytes], None] | None = None,
+        warned: Warned | None = None,
     ) -> None:
         self._engine, self._made, self._question = engine, made, question
         self._calls = threading.Semaphore(jobs)
         self._folder, self._told, self._judge, self._also = folder, told, judge, also
-        self._said = threading.local()
+        self._warned = warned or Warned()
         self._keeping = _Count()
-
-    def warn(self, text: str) -> None:
-        """Take in what a reasoner warns of in the middle of a turn of this thread."""
-        if (said := getattr(self._said, "texts", None)) is not None:
-            said.append(text)
 
     def question_of(self, row: Row) -> tuple[str, list[Sourced], str]:
         """Return the prompt of a row, its messages, and the hash of what is asked."""
@@ -166,7 +202,7 @@ class Asking:
     def _asked(self, row: Row) -> Outcome:
         question = self._question
         prompt, messages, asked = self.question_of(row)
-        warnings = self._said.texts = list[str]()
+        warnings = self._warned.begin()
         with self._calls:
             response = self._engine.execute(
                 prompt, None, question.tool_results, question.skill_context

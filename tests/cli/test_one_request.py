@@ -123,6 +123,12 @@ TABLE = [
     Row("--replay run.json full.json run.json", 3),
     Row("--replay run.json --model mistral -o seed=2", 1),
     Row("--replay run.json --junit out.xml", 1),
+    Row("--rows cities.csv {{city}}", 2),
+    Row("--rows cities.csv {{city}} --jobs 2 --key city --max-failures 1 --artifact-out out", 2),
+    Row("--rows cities.csv {{city}} --csv", 2),
+    Row("--rows - {{line}} --rows-format text", 3, stdin="a\nb\n\nc\n"),
+    Row("--rows cities.csv {{city}} --dry-run", 0),
+    Row("--rows cities.csv {{town}}", 0),
     Row("--list-models", 0),
     Row("--list-tools", 0),
     Row("--list-skills", 0),
@@ -149,6 +155,7 @@ def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "cat.png").write_bytes(PNG)
     (folder / "note.txt").write_text("a note")
+    (folder / "cities.csv").write_text("city\nRome\nOslo\n")
     (folder / "city.ore").write_text("---\nexpect: {equals: Rome}\n---\nCapital of {{country}}?")
     skills = folder / "home/.ore/skills"
     write_skill(skills, "writing", "name: writing\ndescription: d", "Be brief.")

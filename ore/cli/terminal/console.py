@@ -219,18 +219,24 @@ class Console(Asking):
         if self.quiet:
             return
         now = time.monotonic()
-        if step == self._step and (not self._can_redraw or now - self._drawn_at < REDRAW_EVERY):
+        if step == self._step and (not self.can_redraw or now - self._drawn_at < REDRAW_EVERY):
             return
         if step != self._step:
             self._pace = Pace()
         self._step, self._drawn_at = step, now
-        if not self._can_redraw:
+        if not self.can_redraw:
             self._tell(step)
             return
         room = (self._columns(self.stderr) or 80) - len(step) - 3
-        bar = f"{step}: {amount(done, total, self._pace.after(now, done, total), room)}"
-        self._tell(bar.ljust(self._bar_width), end="\r")
-        self._bar_width = len(bar)
+        self.bar(f"{step}: {amount(done, total, self._pace.after(now, done, total), room)}")
+
+    def bar(self, text: str) -> bool:
+        """Show a text in the place of the bar that is shown; return whether one can be drawn."""
+        if self.quiet or not self.can_redraw:
+            return False
+        self._tell(text.ljust(self._bar_width), end="\r")
+        self._bar_width = len(text)
+        return True
 
     def end_progress(self) -> None:
         """Take the bar away, if one is shown."""
@@ -240,6 +246,6 @@ class Console(Asking):
 
     def stopped(self, text: str) -> None:
         """Say what Ctrl-C did, in place of the ``^C`` that the terminal itself has shown."""
-        if self._can_redraw:
+        if self.can_redraw:
             self._put("\r\x1b[K")
         self.notice(text)

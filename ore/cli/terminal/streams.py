@@ -60,7 +60,7 @@ class Streams:
         self.stderr_is_terminal = _is_terminal(stderr)
         self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
         self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
-        self._can_redraw = self.stderr_is_terminal and obeys(environ)
+        self.can_redraw = self.stderr_is_terminal and obeys(environ)
 
     def _columns(self, stream: io.TextIOBase | None) -> int:
         """Return the width of the terminal that a stream is, or 0 where it has none."""
@@ -74,7 +74,7 @@ class Streams:
         Only where stderr is a terminal that can redraw a line, and ORE is not to be quiet.
         ``phase`` says what is being waited for, in a few words; it is asked from another thread.
         """
-        if self.quiet or not self._can_redraw:
+        if self.quiet or not self.can_redraw:
             return
         with suppress(RuntimeError):  # the system has no thread left
             self._waiting = Waiting(self._draw, phase)

@@ -1,0 +1,269 @@
+"""``--rows``: one prompt asked of every row of a table, one turn and one artifact a row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from dataclasses import replace
+
+from ore.artifact import write_encoded
+from ore.backends import Backend, Settings
+from ore.cli.options import Options
+from ore.cli.record import made_with, messages_of_turn
+from ore.cli.row_question import read_question
+from ore.cli.rowplan import show_rows
+from ore.cli.runs import Run, open_run
+from ore.cli.terminal.console import Console
+from ore.cli.turn import warnings_of
+from ore.errors import ArtifactError, OreError, Terminated, UsageError
+from ore.files.neutral import one_line
+from ore.glass.provenance import known_of
+from ore.rows import answers
+from ore.rows.given import Given
+from ore.rows.in_order import in_order
+from ore.rows.kept import RowFolder
+from ore.rows.looked_at import Looked, look_at
+from ore.rows.placeholders import quoted
+from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
+from ore.rows.tables import Row, Table, open_table
+from ore.rows.tally import Tally
+from ore.types import Response
+
+REDRAW_SECONDS, LOG_SECONDS = 0.2, 60.0
+"""How often the bar is drawn anew; how often a line says the same where none can be drawn."""
+KEEPERS = 2
+"""Threads besides those that ask: artifacts are written while the next rows are asked."""
+PATIENCE = 3.0
+"""Seconds that a run which was stopped waits for artifacts that are being written."""
+
+
+def over_rows(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Ask the prompt of ``options`` of every row of its table, and write what became of each.
+
+    Raises:
+        UsageError: A row can't be asked, or the prompt has no place for one; nothing was sent.
+        OreError: A row has no answer.
+        KeyboardInterrupt: It was interrupted; the text says how to go on.
+    """
+    with ExitStack() as stack:
+        table = stack.enter_context(
+            open_table(str(options.rows), options.rows_format, console.stdin)
+        )
+        options, question, given = read_question(options, table)
+        folder = None if options.artifact_out is None else RowFolder(options.artifact_out)
+        looked = look_at(table, question, key=options.key, counts_formulas=options.csv)
+        columns = _columns(table, options)
+        if folder is not None:
+            folder.check()
+        if not looked.rows and not options.dry_run:
+            if options.csv:
+                console.document(answers.csv_line(columns))
+            console.notice(f"{table.shown} has no rows: there is nothing to ask.")
+            return
+        warned = Warned()
+        run = stack.enter_context(_opened(options, given, console, connect, warned))
+        _refuse_places(run.engine.system_prompt, table)
+        asking = _asking(run, options, question, folder, warned)
+        if options.dry_run:
+            show_rows(run, table, looked, asking)
+            return
+        with nullcontext() if folder is None else folder.held():
+            _Rows(run, options, table, looked, asking, folder).ask()
+
+
+def _columns(table: Table, options: Options) -> list[str]:
+    """Return the columns that ``--csv`` writes."""
+    if options.csv and answers.ANSWER in table.columns:
+        raise UsageError(
+            f"{table.shown} has a column '{answers.ANSWER}' already, and --csv adds one of that name: "
+            f"rename it."
+        )
+    return [*table.columns, answers.ANSWER]
+
+
+def _opened(
+    options: Options,
+    given: Given | None,
+    console: Console,
+    connect: Callable[..., Backend],
+    warned: Warned,
+) -> AbstractContextManager[Run]:
+    """Open the run of a single turn, which is not taken: its context is that of every row."""
+
+    def change(settings: Settings, backend: Backend) -> Settings:
+        jobs = options.jobs or backend.at_once
+        return replace(settings, at_once=jobs, on_thinking=None, on_warning=warned.add)
+
+    single = replace(options, artifact_out=None, no_stdin=True, no_stream=True)
+    return open_run(single, console, connect, given, change)
+
+
+def _refuse_places(system_prompt: str, table: Table) -> None:
+    """Refuse a system prompt with a place for a column: it is the same for all rows."""
+    plain = system_prompt.replace("{{ ", "{{").replace(" }}", "}}")
+    if named := [name for name in table.columns if "{{" + name + "}}" in plain]:
+        raise UsageError(
+            f"The system prompt has a place for {quoted(named)}: it is the same for all rows; put "
+            f"the place into the prompt."
+        )
+
+
+def _asking(
+    run: Run, options: Options, question: Question, folder: RowFolder | None, warned: Warned
+) -> Asking:
+    """Return what asks rows with what the run has: asked once, and the same for all of them."""
+    backend, settings, model_id = run.backend, run.asked.settings, run.model_id
+    assert run.first is not None
+    joins = {} if options.join_messages is None else {"join_messages": options.join_messages}
+    question = replace(
+        question,
+        before=messages_of_turn(run, run.first, 0)[:-1],
+        tool_results=run.first.tool_results,
+        skill_context=run.first.skill_context,
+        skills=run.first.skills,
+        more={**question.more, **joins},
+    )
+
+    def log(response: Response, data: bytes) -> None:
+        if run.log is not None:
+            path = str(run.log.path_of(response.id, response.timestamp))
+            run.log.make_folder_of(path)
+            write_encoded(data, path)
+
+    return Asking(
+        run.engine,
+        replace(made_with(run), known=known_of(backend, settings, model_id)),
+        question,
+        jobs=settings.at_once or 1,
+        folder=folder,
+        told=told_once(backend, model_id, settings),
+        judge=lambda response: [*warnings_of(response, settings)],
+        also=None if run.log is None else log,
+        warned=warned,
+    )
+
+
+class _Rows:
+    """The rows of one run: asked, written in their order, and told of."""
+
+    def __init__(
+        self,
+        run: Run,
+        options: Options,
+        table: Table,
+        looked: Looked,
+        asking: Asking,
+        folder: RowFolder | None,
+    ) -> None:
+        self._run, self._options, self._table = run, options, table
+        self._asking, self._folder, self._console = asking, folder, run.console
+        self._tally = Tally(looked.rows, options.max_failures)
+        self._formulas = looked.formulas
+        self._parsed = run.asked.settings.format is not None
+        self._told_at = time.monotonic()
+
+    def ask(self) -> None:
+        """Ask what is not there yet; raises what ``over_rows`` does."""
+        tally, console, jobs = self._tally, self._console, self._run.asked.settings.at_once or 1
+        if self._options.csv:
+            self._say_formulas()
+            self._write(answers.csv_line(_columns(self._table, self._options)))
+        outcomes = in_order(
+            self._wanted(), self._one, jobs + KEEPERS, tick=self._tick, every=REDRAW_SECONDS
+        )
+        try:
+            with closing(outcomes):
+                for outcome in outcomes:
+                    if outcome is not None:
+                        self._take(outcome)
+        except (KeyboardInterrupt, Terminated) as exc:
+            self._asking.wait_for_files(PATIENCE)
+            console.end_progress()
+            how = f"{tally.in_words()}. {self._how_to_go_on()}"
+            if isinstance(exc, Terminated) or not console.stderr_is_terminal:
+                console.notice(f"Stopped: {how}")
+                raise
+            raise KeyboardInterrupt(f"Stopped: {how}") from None
+        except BaseException:
+            self._asking.wait_for_files(PATIENCE)
+            raise
+        finally:
+            console.end_progress()
+        self._end()
+
+    def _say_formulas(self) -> None:
+        if self._formulas:
+            self._console.notice(
+                f"Cells of {self._table.shown} that begin like a formula: {self._formulas:,}. They are "
+                f"written as they are; of the answers, such a one gets an apostrophe before it."
+            )
+
+    def _wanted(self) -> Iterator[Row]:
+        for row in self._table.rows():
+            if self._tally.halt is not None:
+                return
+            yield row
+
+    def _one(self, row: Row) -> Outcome | None:
+        if self._tally.halt is not None:
+            return None
+        outcome = self._asking.outcome_of(row)
+        self._tally.add(outcome)
+        return outcome
+
+    def _take(self, outcome: Outcome) -> None:
+        """Write what became of a row, and say what went wrong."""
+        console = self._console
+        if self._options.csv:
+            self._write(answers.as_csv(outcome, self._table.columns))
+        else:
+            self._write(answers.as_json(outcome, key=self._options.key, parsed=self._parsed))
+        for text in outcome.warnings:
+            console.warning(f"row {outcome.row.number} (line {outcome.row.line}): {text}")
+        if outcome.error is not None:
+            console.error(answers.reason_of(outcome))
+        self._tick()
+
+    def _write(self, line: str) -> None:
+        if self._console.stdout_is_terminal:
+            self._console.end_progress()
+        self._console.document(line)
+
+    def _tick(self) -> None:
+        now, tally = time.monotonic(), self._tally
+        is_drawn = self._console.can_redraw
+        if now - self._told_at < (REDRAW_SECONDS if is_drawn else LOG_SECONDS):
+            return
+        self._told_at = now
+        if not self._console.bar(tally.in_words()):
+            self._console.notice(f"{tally.in_words()}.")
+
+    def _end(self) -> None:
+        tally, folder = self._tally, self._folder
+        self._console.notice(f"{tally.in_words()}.")
+        if folder is not None:
+            others = folder.others(1, tally.rows, tally.done - tally.failed)
+            if others:
+                self._console.notice(
+                    f"{one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
+                    f"another prompt, model, option or table. They are as they were."
+                )
+        if tally.halt is not None:
+            raise type_of(tally.halt)(f"{tally.halt} {self._how_to_go_on()}")
+        if tally.failed:
+            raise OreError(f"{_rows(tally.failed)} failed, see above. {self._how_to_go_on()}")
+
+    def _how_to_go_on(self) -> str:
+        if self._folder is not None:
+            return "Run it again to go on: what is there is not asked again."
+        return "Add --artifact-out FOLDER/ to go on from where a run has stopped."
+
+
+def type_of(error: OreError) -> type[OreError]:
+    """Return the class that an error is raised anew as, whose exit code it has."""
+    return ArtifactError if isinstance(error, ArtifactError) else OreError
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

@@ -1,0 +1,115 @@
+"""Every row of a table looked at before the first is asked: what would fail is found here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ore.errors import UsageError
+from ore.rows.answers import begins_like_formula
+from ore.rows.placeholders import Template, quoted
+from ore.rows.row_turns import Question
+from ore.rows.tables import LINE, Row, Table
+
+MOST_SHOWN = 20
+"""Rows that are named in one error."""
+
+
+@dataclass
+class Looked:
+    """What was seen: how many ``rows`` there are, and how many cells a spreadsheet may run."""
+
+    rows: int = 0
+    formulas: int = 0
+    problems: list[str] = field(default_factory=list)
+    bad: int = 0
+
+    def add(self, row: Row, problem: str) -> None:
+        """Note that a row can't be asked."""
+        self.bad += 1
+        if self.bad <= MOST_SHOWN:
+            self.problems.append(f"line {row.line}: {problem.rstrip('.')}")
+
+
+def usual_template(table: Table) -> str | None:
+    """Return the prompt where none was given: of plain text, the line itself."""
+    return "{{" + LINE + "}}" if table.format == "text" else None
+
+
+def look_at(
+    table: Table,
+    question: Question,
+    *,
+    key: str | None = None,
+    counts_formulas: bool = False,
+    seen: Callable[[Row], None] = lambda row: None,
+) -> Looked:
+    """Read the whole table, and fill the prompt of every row.
+
+    Args:
+        key: A column that is to be there.
+        counts_formulas: Whether cells that a spreadsheet may run are counted.
+        seen: Called with each row that can be asked.
+
+    Raises:
+        UsageError: A row can't be asked; of many, the first are named with their lines.
+    """
+    found = Looked()
+    is_fixed = table.format != "jsonl"
+    for row in table.rows():
+        found.rows += 1
+        if found.rows == 1 and is_fixed:
+            _require_columns(table, question.template, question.values, key)
+        if problem := _problem(row, question, key):
+            found.add(row, problem)
+            continue
+        if counts_formulas:
+            found.formulas += sum(map(begins_like_formula, row.values.values()))
+        seen(row)
+    if not found.rows and is_fixed:
+        _require_columns(table, question.template, question.values, key)
+    if found.bad:
+        raise UsageError(_in_words(table, found))
+    return found
+
+
+def _require_columns(
+    table: Table, template: Template, values: Mapping[str, str], key: str | None
+) -> None:
+    there = [*table.columns, *values]
+    if twice := [name for name in values if name in table.columns]:
+        raise UsageError(f"--set gives {quoted(twice)}, and so does {table.shown}: leave one out.")
+    if missing := template.missing(there):
+        raise UsageError(
+            f"{table.shown} has no column {quoted(missing)}: it has {quoted(table.columns)}."
+        )
+    if key is not None and key not in table.columns:
+        raise UsageError(
+            f"{table.shown} has no column {quoted([key])} for --key: it has "
+            f"{quoted(table.columns)}."
+        )
+
+
+def _problem(row: Row, question: Question, key: str | None) -> str | None:
+    if row.problem is not None:
+        return row.problem
+    there = {**question.values, **row.values}
+    if twice := [name for name in question.values if name in row.values]:
+        return f"it has {quoted(twice)}, which --set gives"
+    missing = [*question.template.missing(there), *([key] if key and key not in there else [])]
+    if missing:
+        return f"it has no {quoted(dict.fromkeys(missing))}"
+    try:
+        question.prompt_of(row)
+    except UsageError as exc:
+        return str(exc)
+    return None
+
+
+def _in_words(table: Table, found: Looked) -> str:
+    rows = "1 row" if found.bad == 1 else f"{found.bad:,} rows"
+    lines = [f"{table.shown} has {rows} that can't be asked, so nothing was sent:"]
+    lines += [f"  {problem}" for problem in found.problems]
+    if found.bad > len(found.problems):
+        lines.append(f"  and {found.bad - len(found.problems):,} more")
+    return "\n".join(lines)

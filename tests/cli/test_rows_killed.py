@@ -1,0 +1,108 @@
+"""A run over rows that is stopped: by SIGKILL, Ctrl-C, SIGTERM, a reader that goes, a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ore.backends.choice import open_backend
+from ore.rows import kept
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
+from tests.support.process import PATIENCE, end, environment, running, start, until
+
+pytestmark = pytest.mark.slow
+ROWS = 120
+
+
+@pytest.fixture
+def server():
+    with FakeOllama(reply=lambda request: request["messages"][-1]["content"], delay=0.01) as fake:
+        yield fake
+
+
+@pytest.fixture
+def asked(server, folder):
+    (folder / "table.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(ROWS)))
+    env = environment(OLLAMA_HOST=server.url)
+    args = ("--rows", "table.csv", "Say {{n}}.", "--model", "llama3.2", "--artifact-out", "out")
+    return args, {"cwd": folder, "env": env}
+
+
+def artifacts(folder: Path) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(folder.rglob("*.json"))]
+
+
+@pytest.mark.invariant
+def test_a_run_that_is_killed_three_times_comes_out_whole_with_each_row_once(asked, server, folder):
+    args, where = asked
+    for part in (1, 2, 3):
+        with running(*args, **where) as process:
+            until(lambda: len(list(folder.glob("out/*/*.json"))) >= part * ROWS // 5)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+    ended = end(start(*args, stdin=subprocess.DEVNULL, **where))
+    assert ended.code == 0, ended.err
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert [line["row"] for line in found] == list(range(1, ROWS + 1))
+    assert [line["content"] for line in found] == [f"Say {n}." for n in range(ROWS)]
+    assert sorted(line["artifact"] for line in found) == sorted(
+        str(path.relative_to(folder)) for path in folder.glob("out/*/*.json")
+    )
+    assert [each["input"]["prompt"] for each in artifacts(folder / "out")] == [
+        f"Say {n}." for n in range(ROWS)
+    ]
+    # What was on its way when the run was killed was not kept, so it is asked again: nothing else.
+    again = sum(Counter(seen.body for seen in server.chats).values()) - ROWS
+    assert again <= 3 * 6
+    assert not [path for path in folder.glob("out/*/*") if path.suffix != ".json"]
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_was_answered_is_kept_when_a_run_is_stopped(asked, folder, number, code):
+    args, where = asked
+    with running(*args, **where) as process:
+        until(lambda: len(list(folder.glob("out/*/*.json"))) >= 10)
+        process.send_signal(number)
+        ended = end(process)
+    assert ended.code == code and "Run it again to go on" in ended.err
+    shown = [json.loads(line) for line in ended.out.splitlines()]
+    assert shown and all((folder / line["artifact"]).is_file() for line in shown)
+    assert run_ore("--verify", *map(str, folder.glob("out/*/*.json"))).code == 0
+
+
+def test_nothing_more_is_asked_when_the_reader_is_gone(asked, server, folder):
+    args, where = asked
+    with running(*args, **where) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141
+    assert len(server.chats) < ROWS
+    with process.stderr:
+        assert process.stderr.read() == b""
+
+
+def test_a_full_disk_stops_the_run_and_loses_no_answer(server, folder, monkeypatch):
+    (folder / "table.csv").write_text("n\n" + "x\n" * ROWS)
+    real, written = kept.replace_file, []
+
+    def full(path, *rest, **more):
+        if len(written) == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written.append(path)
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(kept, "replace_file", full)
+    args = ("--rows", "table.csv", "{{n}}", "--host", server.url, "--artifact-out", "out")
+    result = run_ore(*args, "--jobs", "1", open_backend=open_backend)
+    assert result.code == 1 and "o space left on device" in result.err
+    found = [json.loads(line) for line in result.out.splitlines()]
+    assert [line["content"] for line in found] == ["x"] * len(found)
+    assert sum(line["error"] is None for line in found) == 5 and len(server.chats) < 12

@@ -1,0 +1,160 @@
+"""Tables as they are read: each way of writing one, and everything that can be wrong with a row."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+
+import pytest
+
+from ore.errors import FileAccessError, UsageError
+from ore.rows.table_lines import LONGEST_ROW
+from ore.rows.tables import open_table
+
+
+def read(data: bytes, format: str = "csv"):
+    with open_table("-", format, io.BytesIO(data)) as table:
+        return list(table.rows()), list(table.columns)
+
+
+def values(data: bytes, format: str = "csv") -> list[list[str]]:
+    rows, _ = read(data, format)
+    assert [row.problem for row in rows] == [None] * len(rows)
+    return [list(row.values.values()) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "data, format, expected",
+    [
+        (b"a,b\n1,2\n", "csv", [["1", "2"]]),
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n\r\n3,4", "csv", [["1", "2"], ["3", "4"]]),
+        (b'a,b\n"x\r\ny","say ""hi"""\n', "csv", [["x\ny", 'say "hi"']]),
+        (b'a\n""\n" "\n', "csv", [[""], [" "]]),
+        (b"a,b\n,\n", "csv", [["", ""]]),
+        (b'a\tb\n1\t"x\ty"\n', "tsv", [["1", "x\ty"]]),
+        ("ä,b\nß,🙂\n".encode(), "csv", [["ß", "🙂"]]),
+        (
+            b'{"a":"x","b":1}\n\n{"a":null,"b":[1,"\xc3\xa4"]}\n',
+            "jsonl",
+            [["x", "1"], ["null", '[1, "ä"]']],
+        ),
+        (b" one \r\n\ntwo", "text", [[" one "], ["two"]]),
+        (b"a\n", "csv", []),
+        (b"", "text", []),
+        (b"", "jsonl", []),
+    ],
+)
+def test_a_table_is_read_as_it_is_written(data, format, expected):
+    assert values(data, format) == expected
+
+
+def test_a_row_knows_its_number_and_the_line_that_it_begins_in():
+    rows, columns = read(b'a,b\n1,"x\ny"\n\n2,z\n')
+    assert [(row.number, row.line) for row in rows] == [(1, 2), (2, 5)] and columns == ["a", "b"]
+
+
+def test_the_columns_of_json_lines_are_those_of_all_rows():
+    assert read(b'{"a":"1"}\n{"b":"2"}\n', "jsonl")[1] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "data, format, line, said",
+    [
+        (b"a,b\n1\n", "csv", 2, "it has 1 cell, and the header 2"),
+        (b"a,b\n1,2,3\n", "csv", 2, "it has 3 cells, and the header 2"),
+        (b"a\n\xff\n", "csv", 2, "not UTF-8 at byte 0 of the line"),
+        (b"a\nx\0y\n", "csv", 2, "it has a NUL at byte 1"),
+        (b'a\n"open\nmore\n', "csv", 2, "a quote is opened in it and never closed"),
+        (b'a\n"x"y\n', "csv", 2, "text follows a quote that was closed"),
+        (b"a\nx\ry\n", "csv", 2, "a carriage return outside of quotes"),
+        (b"[1]\n", "jsonl", 1, "JSON, but no object"),
+        (b'{"a":1,"a":2}\n', "jsonl", 1, "the key 'a' twice"),
+        (b"{a}\n", "jsonl", 1, "it is not JSON"),
+        (b'{"a":NaN}\n', "jsonl", 1, "NaN, which is not JSON"),
+        (b"x\0\n", "text", 1, "a NUL"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said_with_its_line(data, format, line, said):
+    bad = [row for row in read(data, format)[0] if row.problem is not None]
+    assert [row.line for row in bad] == [line] and said in bad[0].problem
+
+
+def test_the_rows_after_a_bad_one_are_read():
+    rows, _ = read(b'a,b\n1\n2,"\xff\n3,4\n5,6\n')
+    assert [row.problem is None for row in rows] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"", "is empty: its first line is to name its columns"),
+        (b"a,\n1,2\n", "no name for column 2"),
+        (b",a\n1,2\n", "no name for column 1"),
+        (b"a,a,b\n", "more than one column 'a'"),
+        (b"a\0,b\n", "line 1: it has a NUL"),
+        (b'"a,b\n1,2\n', "line 1: a quote is opened"),
+        (b"\xff\xfea\0", "not UTF-8: convert it"),
+    ],
+)
+def test_a_header_that_names_no_columns_is_refused(data, said):
+    with pytest.raises(UsageError, match=said):
+        read(data)
+
+
+@pytest.mark.slow
+def test_a_row_is_bounded_and_so_is_what_is_in_memory():
+    large = b"x" * (20 << 20)
+    rows, _ = read(b"a,b\n1," + large + b"\n2,3\n")
+    assert [row.problem for row in rows] == ["it has more than 16 MiB, the most of a row", None]
+    rows, _ = read(b'a,b\n1,"' + (b"x" * 999 + b"\n") * 20_000 + b'"\n')
+    (row,) = rows
+    assert "16 MiB" in row.problem and "what follows was not read" in row.problem
+    rows, _ = read(b'{"a":"' + large + b'"}\n{"a":"1"}\n', "jsonl")
+    assert [row.problem is None for row in rows] == [False, True]
+    cell = b"x" * (LONGEST_ROW - 100)
+    assert values(b"a,b\n1," + cell + b"\n") == [["1", cell.decode()]]
+
+
+def test_a_table_is_read_as_often_as_it_is_needed():
+    with open_table("-", "csv", io.BytesIO(b"a\n1\n2\n")) as table:
+        assert [[row.values["a"] for row in table.rows()] for _ in range(3)] == [["1", "2"]] * 3
+
+
+def test_a_table_that_is_changed_after_it_was_looked_at_is_not_used(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a\n1\n")
+    with open_table(str(path), None) as table:
+        assert len(list(table.rows())) == 1
+        with path.open("a") as file:
+            file.write("2\n")
+        with pytest.raises(FileAccessError, match="was changed while it was read"):
+            list(table.rows())
+
+
+def test_a_pipe_is_copied_for_it_is_read_twice(tmp_path):
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(b"a\n1\n",), daemon=True).start()
+    with open_table(str(path), None) as table:
+        assert [len(list(table.rows())) for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["table", "table.xlsx", "-"])
+def test_nothing_is_guessed_of_how_a_table_is_written(name):
+    with pytest.raises(UsageError, match="--rows-format, which is one of csv, tsv, jsonl, text"):
+        with open_table(name, None, io.BytesIO(b"a")):
+            pass
+
+
+def test_a_table_that_is_not_there_or_a_folder_is_said(tmp_path):
+    for path, said in ((tmp_path / "no.csv", "no such file"), (tmp_path, "is a directory")):
+        with pytest.raises(FileAccessError, match=said):
+            with open_table(str(path), "csv"):
+                pass
+
+
+def test_there_has_to_be_something_on_stdin():
+    with pytest.raises(UsageError, match="no table on stdin"):
+        with open_table("-", "csv", None):
+            pass
