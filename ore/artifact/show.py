@@ -25,6 +25,7 @@ _MOST_LISTED = 100
 def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
     """Return what an artifact says of its run, as a JSON object, after whether it holds."""
     provenance, hashed = artifact.provenance or {}, hashed_sources(artifact)
+    choice = artifact.output.metadata.get("choice")
     named = {
         kind: [
             {"name": source.removeprefix(prefix), "sha256": sha256}
@@ -51,6 +52,7 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         "routing": artifact.input.routing,
         "continuation": vars(artifact.continuation),
         **{key: provenance[key] for key in _OF_FILES if isinstance(provenance.get(key), dict)},
+        **({"choice": choice} if isinstance(choice, dict) else {}),
         "prompt": artifact.input.prompt,
         "answer": artifact.output.content,
     }
@@ -101,9 +103,23 @@ def as_markdown(run: dict[str, Any]) -> str:
     if run["continuation"]["requested"]:
         lines.append(f"- Declares a continuation: {_code(run['continuation']['reason'])}")
     lines += _of_file(run.get("run_file"), run.get("expectation"))
+    lines += _chosen(run.get("choice"))
     lines += _system_section(run["system_prompt"])
     lines += _section("Prompt", run["prompt"]) + _section("Answer", run["answer"])
     return "\n".join(lines) + "\n"
+
+
+def _chosen(choice: Any) -> list[str]:
+    """Return the line of how likely each word was that could be chosen, the likeliest first."""
+    found = (choice or {}).get("probabilities")
+    if not isinstance(found, dict):
+        return []
+    pairs = [
+        f"{_code(word)} {share:.4f}"
+        for word, share in list(found.items())[:_MOST_LISTED]
+        if isinstance(share, float)
+    ]
+    return [f"- Chosen from: {', '.join(pairs)}"]
 
 
 def _of_file(file: Any, expectation: Any) -> list[str]:

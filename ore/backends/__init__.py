@@ -74,6 +74,8 @@ class Settings:
         keep_alive: How long a server keeps the model loaded: seconds, or text like ``"5m"``.
         on_thinking: Called with the model's thinking as it arrives.
         on_warning: Called before the answer with a sentence that it will not be what was asked for.
+        choices: The words of which one is the answer; see ``ore.glass.choosing``.
+        logprobs: Whether the log-probability of each token of the answer is told.
         joins: Whether messages are joined where the backend finds that the model's chat template
             would leave one out, or refuse them, as they are.
         at_once: How many turns of one run over many rows may be under way at once, so that what is
@@ -90,6 +92,8 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     think: bool | str | None = None
     format: Mapping[str, Any] | None = None
+    choices: tuple[str, ...] | None = None
+    logprobs: bool = False
     keep_alive: float | str | None = None
     on_thinking: Callable[[str], None] | None = None
     on_warning: Callable[[str], None] | None = None

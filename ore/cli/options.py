@@ -59,6 +59,8 @@ class Options:
     join_messages: str | None = None
     chat_template: str | None = None
     schema: str | None = None
+    choose: str | None = None
+    min_confidence: float | None = None
     no_stdin: bool = False
     run_file: str | None = None
     values: tuple[str, ...] = ()
@@ -82,6 +84,7 @@ class Options:
     no_stream: bool = False
     extract: bool = False
     json: bool = False
+    logprobs: bool = False
     render: bool = False
     verbose: bool = False
     quiet: bool = False
@@ -133,6 +136,8 @@ class Options:
             raise UsageError("--insecure needs --pull: it says how a registry may be asked.")
         if options.route_threshold is not None and not options.route:
             raise UsageError("--route-threshold needs --route: it says when to route.")
+        if options.min_confidence is not None and options.choose is None:
+            raise UsageError("--min-confidence needs --choose: give the words to choose from.")
         if options.yes and options.delete_session is None:
             raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
         for flag in OF_ROWS if options.rows is None else ():
@@ -227,9 +232,12 @@ class Options:
             if count is not None and not 1 <= count <= most:
                 at_most = f"from 1 to {most}" if most < math.inf else "above 0"
                 raise UsageError(f"{flag} must be a whole number {at_most}, not {count}.")
-        threshold = self.route_threshold
-        if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
-            raise UsageError(f"--route-threshold must be a number from 0 to 1, not {threshold}.")
+        for flag, share in (
+            ("--route-threshold", self.route_threshold),
+            ("--min-confidence", self.min_confidence),
+        ):
+            if share is not None and not (math.isfinite(share) and 0 <= share <= 1):
+                raise UsageError(f"{flag} must be a number from 0 to 1, not {share}.")
 
     def check_pairs(self) -> None:
         """Raise ``UsageError`` where flags were given that don't go together."""

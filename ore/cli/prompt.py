@@ -25,6 +25,7 @@ from ore.cli.rules import DEFAULT_SYSTEM
 from ore.cli.terminal.console import Console
 from ore.errors import OreError, UsageError
 from ore.files import reason
+from ore.glass.choosing import read_choices
 from ore.types import ExecutionArtifact
 
 if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
@@ -147,6 +148,8 @@ def _settings(options: Options, console: Console) -> Settings:
         strict_context=options.strict_context,
         conversation=options.is_repl and options.has_session,
         format=None if options.schema is None else read_schema(options.schema),
+        choices=None if options.choose is None else read_choices(options.choose),
+        logprobs=options.logprobs,
         options=parse_options(options.option) if options.option else {},
         think=_THINK.get(options.think, options.think),
         keep_alive=None if options.keep_alive is None else parse_keep_alive(options.keep_alive),

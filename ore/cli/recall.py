@@ -26,6 +26,7 @@ from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files.neutral import one_line
+from ore.glass.choosing import checked_choices
 from ore.glass.personas import load_persona
 from ore.glass.provenance import Sourced, sourced
 from ore.skills import build_skill_registry, find_skill, skill_text
@@ -125,14 +126,23 @@ def recorded_settings(
         raise ArtifactError("its option 'think' has a value that ORE does not have")
     if schema is not None and not isinstance(schema, dict):
         raise ArtifactError("its option 'format' is not a JSON Schema")
-    named = {key: value for key, value in recorded.items() if key not in ("think", "format")}
+    choices = recorded.get("choices")
+    if choices is not None:
+        choices = _recorded_choices(choices)
+    apart = ("think", "format", "choices")
+    named = {key: value for key, value in recorded.items() if key not in apart}
     try:
         options = parse_options(as_pairs(named))
     except UsageError as exc:
         raise ArtifactError(f"its options can't be used: {exc}") from exc
     keep_alive = _recorded_keep_alive(artifact)
     return Settings(
-        options={**options, **changed}, think=think, format=schema, keep_alive=keep_alive, **more
+        options={**options, **changed},
+        think=think,
+        format=schema,
+        choices=choices,
+        keep_alive=keep_alive,
+        **more,
     )
 
 
@@ -156,6 +166,16 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
         f"its chat template (SHA-256 {one_line(str(sha256))[:12]}…) is not in it: name the file with "
         f"--chat-template, or record such runs with --artifact-full"
     )
+
+
+def _recorded_choices(kept: Any) -> tuple[str, ...]:
+    """Return the words that were chosen from; none of them is the name of a file here."""
+    if not isinstance(kept, list) or not all(isinstance(word, str) for word in kept):
+        raise ArtifactError("its option 'choices' is not a list of words")
+    try:
+        return checked_choices(kept, "its option 'choices'")
+    except UsageError as exc:
+        raise ArtifactError(str(exc)) from exc
 
 
 def _recorded_keep_alive(artifact: ExecutionArtifact) -> float | str | None:

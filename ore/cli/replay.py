@@ -34,6 +34,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
+from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced, facts
 from ore.reasoner import Reasoner
 from ore.rows.expectations import recorded_expectation, seen, verdict_of
@@ -215,7 +216,7 @@ class _Replay:
         if self._last is None or self._last[0] != key:
             self._last = None
             self._stack.close()
-            made = backend.reasoner(model, settings)
+            made = reasoner_of(backend, model, settings)
             self._last = (key, self._stack.enter_context(closing(made)))
         return self._last[1]
 

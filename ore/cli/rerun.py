@@ -133,6 +133,7 @@ def _options_left(artifact: ExecutionArtifact, options: Options) -> list[str]:
     now = {pair.partition("=")[0].strip() for pair in options.option}
     now |= {"think"} if options.think else set()
     now |= {"format"} if options.schema else set()
+    now |= {"choices"} if options.choose else set()
     return [key for key in recorded if key not in now] if isinstance(recorded, dict) else []
 
 

@@ -86,6 +86,10 @@ NOT_WITH = {
     "--no-system": ("--persona",),
     "--schema": ("--stream", REPL),
     "--extract": ("--stream", "--json", "--render", "--schema", STDOUT_ARTIFACT, REPL),
+    "--choose": (
+        *("--stream", "--schema", "--extract", "--render", "--image", "--logprobs"),
+        *("--think", REPL),
+    ),
     "--image": (REPL,),
     "--no-stdin": (REPL, STDIN_ARTIFACT),
 }

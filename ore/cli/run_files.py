@@ -132,6 +132,9 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
             )
     recorded = dict(plan.options)
     think, schema = recorded.pop("think", None), recorded.pop("format", None)
+    choices = recorded.pop("choices", None)
+    if options.choose is None and choices is not None:
+        changed["choose"] = "\n".join(choices)
     if options.think is None and think is not None:
         changed["think"] = THINK.get(think, think) if isinstance(think, bool) else str(think)
     if options.schema is None and schema is not None:

@@ -19,6 +19,7 @@ from ore.cli.prompt import AYA, Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OutputError
+from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
 
@@ -192,7 +193,7 @@ def _streams(options: Options, console: Console) -> bool:
     if options.stream:
         return True
     is_whole = options.json or options.schema is not None or options.artifact_out == "-"
-    is_whole = is_whole or options.extract
+    is_whole = is_whole or options.extract or options.choose is not None
     return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
 
 
@@ -213,7 +214,7 @@ def _check_output(options: Options, console: Console, log: RunLog | None) -> Non
 
 def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:
     """Return the backend's reasoner; with a schema, one that lets only fitting answers through."""
-    reasoner = backend.reasoner(model_id, asked.settings)
+    reasoner = reasoner_of(backend, model_id, asked.settings)
     if options.join_messages == "always":
         reasoner = JoiningReasoner(reasoner)
     if asked.settings.format is not None:

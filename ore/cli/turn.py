@@ -16,6 +16,7 @@ from ore.backends.effective import in_words
 from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
+from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import outcome_of_record, outcome_of_stop
@@ -32,7 +33,10 @@ from ore.types import Response
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
 
-SHOWN_APART = ("expectation", "format", "joined", "notes", "rendered", "thinking")
+SHOWN_APART = (
+    *("choice", "expectation", "format", "joined", "logprobs", "notes", "rendered"),
+    "thinking",
+)
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
 TOO_OFTEN, RECENT = 10, 100
@@ -70,6 +74,8 @@ def answer_once(run: Run, context: Context) -> Response | None:
         raise KeyboardInterrupt(str(exc) or outcome_of_stop(run, before)) from None
     if turn.not_kept is not None:
         raise turn.not_kept
+    if run.options.min_confidence is not None:
+        check_choice(run, turn.response)
     if run.options.extract and _code_block(turn.response) is None:
         raise CheckFailedError(
             f"The answer has no fenced code block: it is\n{turn.response.content}"
@@ -178,6 +184,8 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
             console.document(block)
     elif options.json:
         console.json(_document(run, response, context))
+    elif run.asked.settings.choices is not None:
+        show_choice(run, response)
     else:
         if not run.streams:
             console.begin_answer()
@@ -194,6 +202,8 @@ def _code_block(response: Response) -> str | None:
 
 def _tell(run: Run, response: Response, told: Told) -> None:
     _tell_limits(run, response)
+    if run.asked.settings.choices is not None or run.asked.settings.logprobs:
+        tell_numbers(run, response)
     if run.asked.images and run.conversation.name is not None:
         what = "image is" if len(run.asked.images) == 1 else "images are"
         run.console.notice(

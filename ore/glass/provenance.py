@@ -176,7 +176,8 @@ def options_of(settings: Settings) -> dict[str, Any]:
 
     What was not set is left out: the model's and the server's own defaults hold.
     """
-    also = {"think": settings.think, "format": settings.format}
+    choices = None if settings.choices is None else list(settings.choices)
+    also = {"think": settings.think, "format": settings.format, "choices": choices}
     return dict(settings.options) | {name: v for name, v in also.items() if v is not None}
 
 

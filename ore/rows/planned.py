@@ -72,7 +72,7 @@ class Plan:
         sha256: Of its bytes.
         backend, model_id: Where it was made, and for which model.
         messages: All of them, each with its ``role``, ``content`` and ``source``.
-        options: The model's options, with ``think`` and ``format``.
+        options: The model's options, with ``think``, ``format`` and ``choices``.
         persona: The name of the persona, or None.
         grants: The permissions that were granted.
         expect: What is expected of the answer, by kind.
@@ -148,6 +148,9 @@ def parse_plan(data: bytes, path: str) -> Plan:
             raise ValueError("its options have a think or a format that ORE does not have")
         if plan.get("chat_template") is not None:
             raise ValueError("its turn has a chat template, of which it has the hash only")
+        choices = plan["options"].get("choices", ["", ""])
+        if not _are_texts(choices) or len(choices) < 2:
+            raise ValueError("its options have choices that are no words to choose from")
         messages = _messages(plan)
         turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:

@@ -40,6 +40,8 @@ WRITTEN = {
     **{f"--artifact-{what}": [f"--artifact-{what}"] for what in ("full", "text", "hashes-only")},
     "--no-stdin": ["--no-stdin"],
     "--extract": ["--extract"],
+    "--logprobs": ["--logprobs"],
+    "--think": ["--think", "on"],
     STDIN_ARTIFACT: ["--artifact-in", "-"],
 }
 

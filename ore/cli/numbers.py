@@ -1,0 +1,39 @@
+"""The numbers behind an answer, shown: how likely the word that was chosen is, or each token."""
+
+from __future__ import annotations
+
+from ore.cli.runs import Run
+from ore.files.neutral import one_line
+from ore.glass.choosing import about_covered, check, said
+from ore.types import Response
+
+
+def show_choice(run: Run, response: Response) -> None:
+    """Write the word that was chosen, a tab, and its probability; one that is too unlikely is not."""
+    if response.metadata["choice"]["probability"] >= (run.options.min_confidence or 0):
+        run.console.document(said(response))
+
+
+def check_choice(run: Run, response: Response) -> None:
+    """Raise ``CheckFailedError`` where the word is less likely than ``--min-confidence``."""
+    check(response, run.options.min_confidence or 0)
+
+
+def tell_numbers(run: Run, response: Response) -> None:
+    """Say what the numbers alone do not show."""
+    if "choice" in response.metadata:
+        if told := about_covered(response):
+            run.console.notice(one_line(told))
+    elif run.asked.settings.logprobs:
+        run.console.notice(_logprob(response))
+
+
+def _logprob(response: Response) -> str:
+    found, written = response.metadata.get("logprob"), response.metadata.get("eval_count")
+    if not found:
+        return "The server gave no log-probabilities: --logprobs has nothing to show."
+    of = "" if written in (None, found["tokens"]) else f" of {written}"
+    return (
+        f"Log-probability of the answer: {found['sum']:.2f} nats in {found['tokens']}{of} tokens, "
+        f"{found['mean']:.2f} a token."
+    )

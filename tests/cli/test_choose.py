@@ -1,0 +1,269 @@
+"""``--choose``: one of the user's words, how likely it is, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ore.backends import Settings
+from ore.backends.engine_turn import EmbeddedReasoner
+from ore.glass.choosing import ChoosingReasoner
+from ore.reasoner import Scorer
+from ore.types import Message
+from ore.types.score import Score, ScoredToken
+from tests.conftest import MODEL_DIR
+from tests.support.harness import ScriptedBackend, ScriptedReasoner
+
+SHARES = {"yes": 0.6, "no": 0.15, "maybe": 0.05, "never": 0.000001}
+WHALE = "Is a whale a mammal? Answer yes or no."
+
+
+class ScoringReasoner(ScriptedReasoner, Scorer):
+    """A scripted reasoner that scores words as ``SHARES`` has them."""
+
+    def __init__(self):
+        super().__init__([])
+        self.scored = []
+
+    def score(self, messages, text, *, ended=True):
+        raise AssertionError("--choose scores all words at once")
+
+    def score_each(self, messages, texts):
+        self.scored.append((list(messages), list(texts)))
+        return [
+            Score(
+                text, (ScoredToken(text, math.log(SHARES[text]), 0, None, "Well"),), False, "m", 9
+            )
+            for text in texts
+        ]
+
+
+@pytest.fixture
+def backend():
+    made = ScriptedBackend()
+    made.engine = ScoringReasoner()
+    return made
+
+
+@pytest.fixture
+def choose(ore, backend):
+    """ORE on a backend that scores; its engine has what was asked of it."""
+
+    def run(*argv, **more):
+        return ore(*argv, open_backend=lambda *_: backend, **more)
+
+    return run
+
+
+@pytest.mark.invariant
+def test_a_turn_that_chooses_is_one_call_and_adds_nothing_to_the_prompt(choose, backend):
+    result = choose("--choose", "no,yes", "--system", "Be brief.", "Is it?")
+    assert (result.code, result.out, result.err) == (0, "yes\t0.80\n", "")
+    ((messages, words),) = backend.engine.scored
+    assert [(m.role, m.content) for m in messages] == [("system", "Be brief."), ("user", "Is it?")]
+    assert words == ["no", "yes"] and backend.engine.calls == []
+
+
+def test_a_person_on_a_terminal_sees_the_same_line(choose):
+    result = choose("--choose", "yes,no", "hi", terminal="in out err", stdin="")
+    assert result.out == "yes\t0.80\n"
+
+
+def test_json_has_all_probabilities(choose):
+    document = json.loads(choose("--choose", "no,yes,maybe", "--json", "hi").out)
+    assert document["content"] == "yes"
+    choice = document["metadata"]["choice"]
+    assert choice["probabilities"] == pytest.approx({"yes": 0.75, "no": 0.1875, "maybe": 0.0625})
+    assert list(choice["probabilities"]) == ["yes", "no", "maybe"]
+    assert choice["probability"] == pytest.approx(0.75)
+    assert choice["covered"] == pytest.approx(0.8)
+
+
+def test_below_the_least_confidence_nothing_is_on_stdout(choose):
+    said = choose("--choose", "yes,no", "--min-confidence", "0.8", "hi")
+    assert (said.code, said.out) == (0, "yes\t0.80\n")
+    silent = choose("--choose", "yes,no", "--min-confidence", "0.81", "hi")
+    assert (silent.code, silent.out) == (3, "")
+    assert "--min-confidence 0.81 asks for: yes 0.8000, no 0.2000." in silent.err
+    as_data = choose("--choose", "yes,no", "--min-confidence", "0.81", "--json", "hi")
+    assert as_data.code == 3 and json.loads(as_data.out)["content"] == "yes"
+
+
+def test_words_that_the_model_would_not_say_are_noted(choose):
+    result = choose("--choose", "never,never", "hi")
+    assert result.code == 2
+    result = choose("--choose", "never,no", "hi")
+    assert result.err == ""
+    SHARES["not ever"] = 0.000003
+    result = choose("--choose", "never,not ever", "hi")
+    assert result.out == "not ever\t0.75\n"
+    assert "probability of 4e-06 only, and would rather begin with 'Well'" in result.err
+    assert choose("--choose", "never,not ever", "-q", "hi").err == ""
+
+
+def test_the_artifact_has_words_and_probabilities_and_holds(choose, tmp_path):
+    path = str(tmp_path / "run.json")
+    assert choose("--choose", "yes,no", "--artifact-out", path, "hi").code == 0
+    kept = json.loads(Path(path).read_text())
+    assert kept["provenance"]["options"]["choices"] == ["yes", "no"]
+    assert kept["output"]["content"] == "yes"
+    assert kept["output"]["metadata"]["choice"]["probabilities"] == pytest.approx(
+        {"yes": 0.8, "no": 0.2}
+    )
+    assert choose("--verify", path).code == 0
+    assert "Chosen from: `yes` 0.8000, `no` 0.2000" in choose("--show", path).out
+    text = Path(path).read_text().replace("0.2", "0.3", 1)
+    Path(path).write_text(text)
+    assert choose("--verify", path).code == 3
+
+
+def test_an_artifact_is_kept_of_what_was_not_likely_enough(choose, tmp_path):
+    path = str(tmp_path / "run.json")
+    argv = ["--choose", "yes,no", "--min-confidence", "0.9", "--artifact-out", path, "hi"]
+    assert choose(*argv).code == 3
+    assert choose("--verify", path).code == 0
+
+
+def test_a_replay_chooses_again(choose, backend, tmp_path):
+    path = str(tmp_path / "run.json")
+    choose("--choose", "yes,no", "--artifact-out", path, "hi")
+    assert choose("--replay", path).out.split("\t")[1] == "same"
+    assert [words for _, words in backend.engine.scored] == [["yes", "no"]] * 2
+    assert backend.engine.calls == []
+
+
+@pytest.mark.parametrize(
+    "choices", ["yes,no", ["yes"], ["@/etc/passwd"], ["yes", 1], ["a\n", "b"], {"yes": 1}]
+)
+def test_choices_that_somebody_changed_are_not_chosen_from(choose, backend, tmp_path, choices):
+    path = tmp_path / "run.json"
+    choose("--choose", "yes,no", "--artifact-out", str(path), "hi")
+    kept = json.loads(path.read_text())
+    kept["provenance"]["options"]["choices"] = choices
+    path.write_text(json.dumps(kept))
+    result = choose("--replay", str(path))
+    assert result.code == 3 and "\tnot run\t" in result.out and "option 'choices'" in result.out
+    assert len(backend.engine.scored) == 1
+
+
+def test_a_dry_run_shows_the_words_and_asks_nothing(choose, backend):
+    plan = json.loads(choose("--choose", "yes,no", "--dry-run", "hi").out)
+    assert plan["options"]["choices"] == ["yes", "no"]
+    assert backend.engine.scored == []
+
+
+def test_a_plan_with_words_is_taken(choose, backend, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(choose("--choose", "yes,no", "--dry-run", "hi").out)
+    assert choose("--run", str(plan)).out == "yes\t0.80\n"
+
+
+def test_a_session_has_the_word(choose):
+    assert choose("--session", "mail", "--choose", "yes,no", "Is it spam?").code == 0
+    kept = json.loads(choose("--show-session", "mail", "--json").out)
+    assert [each["content"] for each in kept["messages"]] == ["Is it spam?", "yes"]
+
+
+BAD = [
+    (["--choose", "yes"], "there is one only"),
+    (["--choose", "yes, yes"], "stands there twice"),
+    (["--choose", ","], "is empty"),
+    (["--choose", " "], "--choose needs a value"),
+    (["--min-confidence", "0.5"], "--min-confidence needs --choose"),
+    (["--choose", "a,b", "--min-confidence", "nan"], "must be a number from 0 to 1, not nan"),
+    (["--choose", "a,b", "--min-confidence", "1.1"], "must be a number from 0 to 1"),
+    (["--choose", "a,b", "--min-confidence", "-0.1"], "must be a number from 0 to 1"),
+    (["--choose", "a,b", "--stream"], "--choose can't be used with --stream"),
+    (["--choose", "a,b", "--schema", "name, age int"], "--choose can't be used with --schema"),
+    (["--choose", "a,b", "--extract"], "--choose can't be used with --extract"),
+    (["--choose", "a,b", "--logprobs"], "--choose can't be used with --logprobs"),
+    (["--choose", "a,b", "-c"], "--choose can't be used with a REPL"),
+]
+
+
+@pytest.mark.parametrize("argv, said", BAD, ids=[" ".join(argv) for argv, _ in BAD])
+def test_what_makes_no_sense_is_refused_before_anything_is_asked(choose, backend, argv, said):
+    result = choose(*argv, "hi")
+    assert result.code == 2 and said in result.err
+    assert backend.engine.scored == backend.engine.calls == []
+
+
+def test_a_backend_that_can_not_score_is_said(ore):
+    result = ore("--choose", "yes,no", "hi")
+    assert (result.code, result.out) == (1, "")
+    assert "'scripted' can't say how likely a given text is" in result.err
+
+
+# The real model
+
+QUESTIONS = [WHALE, "Which colour has the sky? Answer in one word.", "Is 7 an even number?"]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    model = str(next(Path(str(MODEL_DIR)).glob("*.gguf")))
+    with closing(EmbeddedReasoner(model, Settings())) as reasoner:
+        yield reasoner
+
+
+def unconstrained(reasoner, messages):
+    """The probabilities of the first token in a run without choices, as the engine gives them."""
+    engine = reasoner._engine
+    request = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+    request |= {"logprobs": True, "top_logprobs": 5000, "max_tokens": 1, "cache_prompt": False}
+    found = engine.posted("/v1/chat/completions", request, 1 << 24, _no_end())
+    top = found["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    return {each["token"]: math.exp(each["logprob"]) for each in top}
+
+
+def _no_end():
+    from ore.backends.http import Deadline
+
+    return Deadline(None)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_probabilities_are_those_of_a_run_without_choices(plain, question):
+    messages = [Message("system", "You are a clerk."), Message("user", question)]
+    words = ("Yes", "No", "The", "Blue", "I")
+    chosen = ChoosingReasoner(plain, "m", Settings(choices=words)).reason(messages)
+    found = chosen.metadata["choice"]["probabilities"]
+    alone = unconstrained(plain, messages)
+    total = sum(alone[word] for word in words)
+    assert found == pytest.approx({word: alone[word] / total for word in words}, abs=1e-3)
+    assert chosen.metadata["choice"]["covered"] == pytest.approx(total, abs=1e-3)
+
+
+@pytest.mark.embedded
+def test_words_of_several_tokens_are_scored_whole_and_in_any_order(plain):
+    messages = [Message("user", "What is the capital of France?")]
+    words = ("The capital of Spain", "The capital of France", "The cat", "La France", "Paris")
+    one = ChoosingReasoner(plain, "m", Settings(choices=words)).reason(messages)
+    found = one.metadata["choice"]["probabilities"]
+    other = ChoosingReasoner(plain, "m", Settings(choices=words[::-1])).reason(messages)
+    assert found == pytest.approx(other.metadata["choice"]["probabilities"], abs=1e-3)
+    alone = {w: math.exp(plain.score(messages, w, ended=False).logprob) for w in words}
+    total = sum(alone.values())
+    assert found == pytest.approx({w: p / total for w, p in alone.items()}, abs=1e-3)
+    assert one.content == "The capital of France"
+
+
+@pytest.mark.embedded
+def test_a_turn_that_chooses_is_one_request_to_the_engine(plain, monkeypatch):
+    plain.reason([Message("user", "hi")])
+    paths = []
+    events = plain._engine.events
+
+    def counted(request, **how):
+        paths.append(how.get("path", "/v1/chat/completions"))
+        return events(request, **how)
+
+    monkeypatch.setattr(plain._engine, "events", counted)
+    words = ("not at all", "not sure", "never", "🦊")
+    ChoosingReasoner(plain, "m", Settings(choices=words)).reason([Message("user", WHALE)])
+    assert paths == ["/completion"]
