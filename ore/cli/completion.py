@@ -12,7 +12,7 @@ from ore.backends.weights import PINNED
 from ore.cli.flags import FLAGS, TOPICS
 from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
-from ore.tools import TOOL_REGISTRY, Permission
+from ore.tools import Permission, all_tools
 
 _FILES = ("PATH", "FILE", "SCHEMA")
 """The names of values that are completed as files."""
@@ -114,7 +114,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     known = {flag.long: (topic, flag) for topic, flags in FLAGS.items() for flag in flags}
     words = {
         "--help": (*TOPICS, "all"),
-        "--tool": sorted(TOOL_REGISTRY),
+        "--tool": sorted(all_tools()),
         "--grant": [permission.value for permission in Permission],
     }
     for action in parser._actions:

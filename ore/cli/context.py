@@ -19,7 +19,7 @@ from ore.skills import (
     find_skill,
     skill_text,
 )
-from ore.tools import TOOL_REGISTRY, Tool, find_tool, parse_permission
+from ore.tools import Tool, all_tools, find_tool, parse_permission
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
 
@@ -56,7 +56,7 @@ class ContextSource:
         self._files = self._read_files()
         if options.grant:
             self._gate()  # refuses what is not a permission
-        self._tool = find_tool(options.tool) if options.tool else None
+        self._tool = find_tool(options.tool, notice) if options.tool else None
         self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
             self._skills = build_skill_registry(report=notice)
@@ -117,7 +117,7 @@ class ContextSource:
 
         threshold = self._options.route_threshold
         router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
-        targets = build_targets_from_registry(TOOL_REGISTRY)
+        targets = build_targets_from_registry(all_tools(self._tell))
         targets += build_targets_from_skill_registry(self._skills)
         decision = router.route(prompt, targets)
         if decision.target is None or decision.target_type != "tool":

@@ -16,7 +16,7 @@ from ore.core import AYA_PROMPT_PATH
 from ore.errors import BackendError, OreError, PersonaError
 from ore.glass.personas import load_persona, persona_names
 from ore.skills import build_skill_registry, shown_folder
-from ore.tools import TOOL_REGISTRY
+from ore.tools import all_tools
 
 
 def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
@@ -59,7 +59,7 @@ def list_tools(options: Options, console: Console, *_: object) -> None:
             "permissions": sorted(p.value for p in tool.required_permissions),
             "description": tool.description,
         }
-        for _, tool in sorted(TOOL_REGISTRY.items())
+        for _, tool in sorted(all_tools(console.notice).items())
     ]
     _list(
         console,

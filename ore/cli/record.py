@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
@@ -13,7 +13,7 @@ from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
 from ore.glass import provenance
 from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, Sourced, TurnFacts, sourced
-from ore.types import ExecutionArtifact, Message, Response, Session
+from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 
 _FILE = "file:"
@@ -84,7 +84,11 @@ def artifact_of(
         told: What was ``in_force``.
     """
     given = run.asked.given
-    kept = {} if given is None else {"run_file": given.kept(is_full=run.options.artifact_full)}
+    kept: dict[str, Any] = (
+        {} if given is None else {"run_file": given.kept(is_full=run.options.artifact_full)}
+    )
+    if own := _definitions(context.tool_results or ()):
+        kept["tool_definitions"] = own
     turn = TurnFacts(
         context.prompt,
         messages_of_turn(run, context, earlier),
@@ -113,6 +117,12 @@ def keeps_own_text_here(run: Run) -> bool:
     if not text or run.options.artifact_full or _kept_system_prompt(run) is not None:
         return False
     return text != load_aya_system_prompt()
+
+
+def _definitions(results: Sequence[ToolResult]) -> dict[str, str]:
+    """Return the SHA-256 of what defines each tool of the user's own that was run, by its name."""
+    found = ((each.tool_name, each.metadata.get("definition_sha256")) for each in results)
+    return {name: digest for name, digest in found if isinstance(digest, str)}
 
 
 def _tool_source(name: str) -> str:

@@ -131,7 +131,9 @@ def test_the_metadata_say_what_it_is_and_needs(built):
 
 def _parts(requirement: str) -> list[str]:
     """A requirement with its bounds in any order."""
-    return sorted(requirement.replace(">", " >").replace("<", " <").replace(",", " ").split())
+    for sign in "><":
+        requirement = requirement.replace(sign, f" {sign}")
+    return sorted(requirement.replace(",", " ").replace(";", " ").split())
 
 
 # What is installed

@@ -18,6 +18,7 @@ FILES = {
     "~/.ore/sessions/NAME.json": "A saved conversation.",
     "~/.ore/skills/NAME/SKILL.md": "A skill.",
     "~/.ore/personas/NAME.md": "A system prompt for --persona.",
+    "~/.ore/tools/NAME/tool.toml": "A command as a tool, for --tool.",
     "~/.ore/models/": "The models of the embedded engine.",
     "~/.ore/sessions/NAME.meta.json": "What the session was begun with.",
     "~/.ore/sessions/NAME.typed": "What was typed into its REPL, without the answers.",

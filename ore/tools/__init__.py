@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 
 from ore.errors import FileAccessError, UnknownToolError, UsageError
@@ -236,17 +237,31 @@ TOOL_REGISTRY: dict[str, Tool] = {tool.name: tool for tool in (EchoTool(), ReadF
 """The tools that come with ORE, by name; a program may add its own."""
 
 
-def find_tool(name: str) -> Tool:
-    """Return the tool of ``TOOL_REGISTRY`` that is called ``name``.
+def all_tools(report: Callable[[str], None] | None = None) -> dict[str, Tool]:
+    """Return the tools that come with ORE and the user's own, by name; ORE's names are taken.
+
+    Args:
+        report: Told of each of the user's tools that can't be used, and why.
+    """
+    own: dict[str, Tool] = import_module("ore.tools.own").own_tools(report or (lambda told: None))
+    return {**own, **TOOL_REGISTRY}
+
+
+def find_tool(name: str, report: Callable[[str], None] | None = None) -> Tool:
+    """Return the tool that is called ``name``; only for one that is not ORE's are files read.
+
+    Args:
+        name: Its name.
+        report: Told of each of the user's tools that can't be used, and why.
 
     Raises:
         UnknownToolError: There is none; the message names those there are.
     """
-    tool = TOOL_REGISTRY.get(name)
-    if tool is None:
-        names = ", ".join(sorted(TOOL_REGISTRY))
+    tools = TOOL_REGISTRY if name in TOOL_REGISTRY else all_tools(report)
+    if name not in tools:
+        names = ", ".join(sorted(tools))
         raise UnknownToolError(f"There is no tool {name[:_SHOWN]!r}; there are: {names}.", name)
-    return tool
+    return tools[name]
 
 
 def find_path(prompt: str) -> str | None:

@@ -1,0 +1,267 @@
+"""Tools of the user's own: a folder with a ``tool.toml`` in ORE's home, or a package's entry point.
+
+A folder's tool is a command: it runs without a shell, for a bounded time, with bounded output, and only
+where ``shell`` is granted, besides what it asks for itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ore.errors import OreError, ToolError, UsageError
+from ore.files import read_confined, reason
+from ore.files.neutral import one_line
+from ore.files.trust import distrust, distrust_path, home_folder
+from ore.tools import MAX_FILE_BYTES, Permission, Tool, parse_permission
+from ore.tools.running import run_bounded
+from ore.types import ToolResult
+
+DEFINITION = "tool.toml"
+ENTRY_POINTS = "ore.tools"
+KEYS = {
+    "name": str,
+    "description": str,
+    "permissions": list,
+    "arguments": list,
+    "optional": list,
+    "command": list,
+    "hints": list,
+    "seconds": (int, float),
+    "environment": list,
+}
+"""What a ``tool.toml`` may hold; ``name``, ``description`` and ``command`` must be there."""
+
+MOST_BYTES = 1 << 16
+LONGEST_SECONDS, USUAL_SECONDS = 600.0, 30.0
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_PLACE = re.compile(r"\{\{(\w{1,64})\}\}")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a ``tool.toml`` says.
+
+    Attributes:
+        permissions: What it needs besides ``shell``.
+        arguments: Without which it can't run.
+        optional: Which it takes as well; one that is not given is an empty text.
+        command: The program and its arguments; ``{{name}}`` in one stands for an argument's value.
+        hints: The phrases that a prompt for it has.
+        seconds: How long it may run.
+        environment: The variables that it gets, besides the usual few.
+        folder: Where its file is; a program that begins with ``./`` is in it.
+        sha256: Of its file, and of its program where that is in the folder.
+    """
+
+    name: str
+    description: str
+    command: tuple[str, ...]
+    folder: Path
+    sha256: str
+    permissions: frozenset[Permission] = frozenset()
+    arguments: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    seconds: float = USUAL_SECONDS
+    environment: tuple[str, ...] = ()
+
+
+class CommandTool(Tool):
+    """Runs a command; what it writes to stdout is the result.
+
+    Args:
+        definition: What its ``tool.toml`` says.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self.name, self.description = definition.name, definition.description
+        self.required_permissions = definition.permissions | {Permission.SHELL}
+        self.required_args = definition.arguments
+
+    def run(self, args: dict[str, str]) -> ToolResult:
+        """Run the command with ``args`` in their places; a failure is a result of status ``"error"``."""
+        made = self._definition
+        try:
+            _check_arguments(made, args)
+            argv = [_filled(each, args) for each in made.command]
+            if argv[0].startswith("./"):
+                argv[0] = str(made.folder / argv[0])
+                if why := distrust_path(argv[0]):
+                    raise ToolError(f"{one_line(argv[0])} is not run: {why}.", self.name)
+            data = run_bounded(argv, _environment(made.environment), made.seconds, MAX_FILE_BYTES)
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            return ToolResult(self.name, f"{self.name} wrote what is not UTF-8 text.", "error")
+        except OreError as exc:
+            return ToolResult(self.name, str(exc), "error")
+        metadata = {"definition_sha256": made.sha256}
+        return ToolResult(self.name, text, "ok", metadata=metadata)
+
+    def routing_hints(self) -> tuple[str, ...]:
+        """Return the phrases that its file lists."""
+        return self._definition.hints
+
+    def extract_args(self, prompt: str) -> dict[str, str]:
+        """Return the whole prompt as the one argument that it needs; nothing where it needs more."""
+        needed = self._definition.arguments
+        return {needed[0]: prompt} if len(needed) == 1 else {}
+
+
+def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
+    """Return the user's tools by name: those of folders, then those of packages.
+
+    Args:
+        report: Told of each that can't be used, and why.
+    """
+    found: dict[str, Tool] = {}
+    root = home_folder("tools")
+    for name in _folders(root):
+        try:
+            found[name] = folder_tool(root, name)
+        except (OreError, OSError) as exc:
+            report(f"The tool '{name}' can't be used: {reason(exc).rstrip('.')}.")
+    for tool in _of_packages(report):
+        found.setdefault(tool.name, tool)
+    return found
+
+
+def folder_tool(root: Path, name: str) -> CommandTool:
+    """Return the tool in the folder ``name`` of ``root``.
+
+    Raises:
+        UsageError: Its file is no such definition; the sentence says what is wrong with it.
+        FileAccessError: It can't be read, or others can write to it.
+        OSError: It is not there, or a symbolic link.
+    """
+    data = read_confined(root, f"{name}/{DEFINITION}", MOST_BYTES, judge=distrust)
+    path = root / name / DEFINITION
+    try:
+        values = _parsed(data)
+        made = _definition(values, root / name, data)
+    except (ValueError, UsageError) as exc:
+        raise UsageError(f"{path} can't be used: {str(exc).rstrip('.')}.") from exc
+    if made.name != name:
+        raise UsageError(f"{path} is in the folder of another name: call one as the other.")
+    return CommandTool(made)
+
+
+def _folders(root: Path) -> list[str]:
+    try:
+        return sorted(
+            entry.name
+            for entry in os.scandir(root)
+            if _NAME.fullmatch(entry.name) and (Path(entry.path) / DEFINITION).exists()
+        )
+    except OSError:
+        return []
+
+
+def _of_packages(report: Callable[[str], None]) -> list[Tool]:
+    metadata = import_module("importlib.metadata")
+    found = []
+    for point in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            made = point.load()
+            tool = made() if isinstance(made, type) else made
+        except Exception as exc:  # a package is anyone's code
+            report(f"The tool '{one_line(point.name)}' of a package can't be used: {reason(exc)}.")
+            continue
+        if isinstance(tool, Tool):
+            found.append(tool)
+        else:
+            report(f"'{one_line(point.name)}' of a package is no tool: it must be an ore.Tool.")
+    return found
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """Return a TOML document; ``ValueError`` where it is none."""
+    parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    values: dict[str, Any] = parser.loads(data.decode("utf-8"))
+    return values
+
+
+def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definition:
+    for key, value in values.items():
+        if key not in KEYS:
+            raise ValueError(f"{one_line(key[:60])!r} is no key of it: it has {', '.join(KEYS)}")
+        if not isinstance(value, KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
+            raise ValueError(f"{key} is not of the right kind")
+        if isinstance(value, list) and not all(isinstance(each, str) for each in value):
+            raise ValueError(f"{key} must be a list of texts")
+    for key in ("name", "description", "command"):
+        if not values.get(key):
+            raise ValueError(f"it has no {key}")
+    if not _NAME.fullmatch(values["name"]):
+        raise ValueError("its name must be small letters, digits and dashes, at most 64")
+    texts = {key: tuple(values.get(key, ())) for key, kind in KEYS.items() if kind is list}
+    seconds = float(values.get("seconds", USUAL_SECONDS))
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise ValueError(f"seconds must be above 0, and at most {LONGEST_SECONDS:g}")
+    _check_places(texts)
+    return Definition(
+        values["name"],
+        values["description"],
+        texts["command"],
+        folder,
+        _digest(folder, texts["command"][0], data),
+        frozenset(map(parse_permission, texts["permissions"])),
+        texts["arguments"],
+        texts["optional"],
+        texts["hints"],
+        seconds,
+        texts["environment"],
+    )
+
+
+def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
+    program, *rest = texts["command"]
+    known, used = {*texts["arguments"], *texts["optional"]}, set(_PLACE.findall(" ".join(rest)))
+    if _PLACE.search(program):
+        raise ValueError("an argument can't be the program: write it into the command")
+    if unknown := used - known:
+        raise ValueError(f"no argument is called {', '.join(sorted(unknown))}")
+    if unused := known - used:
+        raise ValueError(f"its command has no {{{{{'}}, {{'.join(sorted(unused))}}}}}")
+
+
+def _digest(folder: Path, program: str, data: bytes) -> str:
+    digest = hashlib.sha256(data)
+    if program.startswith("./"):
+        digest.update(read_confined(folder, program[2:], 1 << 30, judge=distrust))
+    return digest.hexdigest()
+
+
+def _check_arguments(made: Definition, args: Mapping[str, str]) -> None:
+    known = (*made.arguments, *made.optional)
+    if unknown := sorted(set(args) - set(known)):
+        takes = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise ToolError(
+            f"{made.name} has no argument {one_line(unknown[0][:60])!r}: {takes}.", made.name
+        )
+    if missing := [f"{name}=…" for name in made.arguments if name not in args]:
+        raise ToolError(f"{made.name} needs --tool-arg {' '.join(missing)}.", made.name)
+    if any("\0" in value for value in args.values()):
+        raise ToolError(f"{made.name} can't be given a NUL character.", made.name)
+
+
+def _filled(text: str, args: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda found: args.get(found[1], ""), text)
+
+
+def _environment(names: tuple[str, ...]) -> dict[str, str]:
+    usual = ("HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in usual or name in names or name.startswith("LC_")
+    }

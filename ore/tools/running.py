@@ -1,0 +1,96 @@
+"""A command that is run without a shell: bounded in time and in what it writes."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from ore.errors import ToolError
+from ore.files import reason
+from ore.files.neutral import one_line
+from ore.files.signals import deferred_signals
+
+_BLOCK = 1 << 16
+_MOST_SAID = 1 << 14  # bytes of stderr that are kept
+_MOST_SHOWN = 300  # characters of its last line
+
+
+def run_bounded(
+    argv: Sequence[str], environ: Mapping[str, str], seconds: float, most: int
+) -> bytes:
+    """Return what a command writes to stdout; its process, and those of its group, end with this.
+
+    Args:
+        argv: The program and its arguments.
+        environ: Its environment.
+        seconds: How long it may run.
+        most: The most bytes that it may write.
+
+    Raises:
+        ToolError: It can't be started, fails, takes too long or writes too much.
+    """
+    name = one_line(os.path.basename(argv[0])[:100])
+    pipe = subprocess.PIPE
+    try:
+        with deferred_signals():  # else there might be a process that nobody knows of
+            child = subprocess.Popen(
+                argv,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+            )
+    except (OSError, ValueError) as exc:
+        raise ToolError(f"{name} can't be started: {reason(exc)}.", name) from exc
+    try:
+        out, said = _read(child, name, seconds, most)
+    finally:
+        _end(child)
+    if child.returncode:
+        lines = said.decode("utf-8", "replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        why = f": {one_line(last.strip()[:_MOST_SHOWN])}" if last else ""
+        raise ToolError(f"{name} ended with exit code {child.returncode}{why}.", name)
+    return out
+
+
+def _read(
+    child: subprocess.Popen[bytes], name: str, seconds: float, most: int
+) -> tuple[bytes, bytes]:
+    """Return stdout, and the end of stderr, once both are closed and the process has ended."""
+    assert child.stdout is not None and child.stderr is not None
+    until, out, said = time.monotonic() + seconds, bytearray(), bytearray()
+    left = {child.stdout.fileno(): out, child.stderr.fileno(): said}
+    late = ToolError(f"{name} took longer than {seconds:g} seconds and was ended.", name)
+    while left:
+        ready = select.select(list(left), [], [], max(until - time.monotonic(), 0))[0]
+        if not ready:
+            raise late
+        for number in ready:
+            block = os.read(number, _BLOCK)
+            left[number].extend(block)
+            if not block:
+                del left[number]
+        if len(out) > most:
+            raise ToolError(f"{name} wrote more than {most:,} bytes and was ended.", name)
+        del said[:-_MOST_SAID]
+    try:
+        child.wait(max(until - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired as exc:
+        raise late from exc
+    return bytes(out), bytes(said)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):  # all of them have ended
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    for stream in (child.stdout, child.stderr):
+        if stream is not None:
+            stream.close()

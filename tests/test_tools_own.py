@@ -1,0 +1,208 @@
+"""Tools of the user's own: what a tool.toml may say, how its command is bounded, what is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+import time
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from ore.errors import GateError, UnknownToolError
+from ore.gate import Gate
+from ore.tools import Permission, Tool, all_tools, find_tool
+from ore.types import ToolResult
+from tests.support.harness import run_ore
+
+WEATHER = """\
+name = "weather"
+description = "The weather of a place: place=PLACE."
+permissions = ["network"]
+arguments = ["place"]
+command = ["./weather.sh", "--place", "{{place}}"]
+hints = ["weather in"]
+"""
+SCRIPT = "#!/bin/sh\nprintf '%s: rain\\n' \"$2\"\n"
+
+
+def put(home: Path, text: str = WEATHER, name: str = "weather", script: str = SCRIPT) -> Path:
+    folder = home / ".ore/tools" / name
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "tool.toml").write_text(text)
+    (folder / "weather.sh").write_text(script)
+    (folder / "weather.sh").chmod(0o700)
+    return folder
+
+
+def command(*argv: str, more: str = "") -> str:
+    """A definition of a command that takes ``text``."""
+    given = ["arguments", *(["text"] if "{{text}}" in " ".join(argv) else [])][1:]
+    return (
+        f'name = "own"\ndescription = "Mine."\narguments = {json.dumps(given)}\n'
+        f"command = {json.dumps(list(argv))}\n{more}"
+    )
+
+
+def ran(home: Path, *argv: str, more: str = "", **args: str) -> ToolResult:
+    put(home, command(*argv, more=more), "own")
+    return Gate({Permission.SHELL}).run(find_tool("own"), args)
+
+
+ASKED = ["--tool", "weather", "--tool-arg", "place=Rome; rm -rf /", "Umbrella?"]
+
+
+@pytest.mark.invariant
+def test_a_tool_of_a_folder_runs_only_with_shell_and_what_it_names(home, tmp_path):
+    folder = put(home)
+    for grants in ([], ["--grant", "shell"], ["--grant", "network"]):
+        denied = run_ore(*ASKED, *grants)
+        assert (denied.code, denied.calls) == (1, []) and "was not run" in denied.err
+    path = tmp_path / "run.json"
+    grants = ["--grant", "shell", "--grant", "network", "--artifact-out", str(path)]
+    done = run_ore(*ASKED, *grants)
+    assert done.code == 0, done.err
+    assert done.calls[0][1].content == "[Tool:weather]\nRome; rm -rf /: rain\n"
+    digest = hashlib.sha256((folder / "tool.toml").read_bytes())
+    digest.update((folder / "weather.sh").read_bytes())
+    known = json.loads(path.read_text())["provenance"]
+    assert known["tool_definitions"] == {"weather": digest.hexdigest()}
+
+
+def test_it_is_listed_and_routed_to(home):
+    put(home)
+    listed = json.loads(run_ore("--list-tools", "--json").out)
+    assert [each["name"] for each in listed] == ["echo", "read-file", "weather"]
+    assert listed[2]["permissions"] == ["network", "shell"]
+    routed = run_ore("--route", "weather in Rome", "--grant", "shell", "--grant", "network")
+    assert routed.calls[0][1].content == "[Tool:weather]\nweather in Rome: rain\n"
+
+
+def test_a_value_is_one_argument_and_no_shell_sees_it(home):
+    code = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    text = "a b' \" $(id) `id` * \n {{text}} -x"
+    result = ran(home, sys.executable, "-c", code, "{{text}}", "<{{text}}>", text=text)
+    assert json.loads(result.output) == [text, f"<{text}>"]
+
+
+def test_the_command_gets_few_variables(home, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("WANTED", "yes")
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    found = json.loads(
+        ran(home, sys.executable, "-c", code, more='environment = ["WANTED"]').output
+    )
+    assert found["WANTED"] == "yes" and "OPENAI_API_KEY" not in found and "HOME" in found
+
+
+@pytest.mark.parametrize(
+    "code, more, said",
+    [
+        ("import sys; sys.exit('no such place')", "", "ended with exit code 1: no such place"),
+        ("import os; os.kill(os.getpid(), 9)", "", "ended with exit code -9"),
+        ("import time; time.sleep(60)", "seconds = 0.3", "took longer than 0.3 seconds"),
+        ("import os, time; os.close(1); os.close(2); time.sleep(60)", "seconds = 0.3", "longer"),
+        ("print('x' * 2_000_000)", "", "wrote more than 1,048,576 bytes"),
+        ("import sys; sys.stdout.buffer.write(b'\\xff')", "", "not UTF-8"),
+        ("import sys; sys.stderr.write('x' * 10_000_000); sys.exit(2)", "", "exit code 2: xxx"),
+    ],
+)
+def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, code, more, said):
+    result = ran(home, sys.executable, "-c", code, more=more)
+    assert result.status == "error" and said in result.output and len(result.output) < 600
+
+
+def test_a_command_that_is_ended_leaves_no_child(home, tmp_path):
+    mark = tmp_path / "alive"
+    script = f"(sleep 0.6; touch {mark}) & sleep 60"
+    result = ran(home, "/bin/sh", "-c", script, more="seconds = 0.2")
+    assert result.status == "error"
+
+    time.sleep(0.8)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("name = ", "can't be used"),
+        ('name = "own"', "it has no description"),
+        (command("true") + 'colour = "red"\n', "'colour' is no key of it: it has name, desc"),
+        (command("true") + "seconds = 0\n", "seconds must be above 0, and at most 600"),
+        (command("true") + "seconds = true\n", "seconds is not of the right kind"),
+        (command("true") + "hints = [1]\n", "hints must be a list of texts"),
+        (command("true") + 'permissions = ["root"]\n', "There is no permission 'root'"),
+        (command("true", "{{other}}"), "no argument is called other"),
+        (command("{{text}}"), "can't be the program"),
+        (command("true").replace("[]", '["text"]'), "its command has no {{text}}"),
+        (command("true").replace('"own"', '"Own Tool"'), "small letters, digits and dashes"),
+        (command("true").replace('"own"', '"other"'), "in the folder of another name"),
+        ("\0" * 100, "can't be used"),
+        ("#" * 100_000, "can't be used"),
+    ],
+)
+def test_a_definition_that_can_t_be_used_is_named_and_the_others_are_there(home, text, said):
+    put(home)
+    put(home, text, "own")
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file", "weather"]
+    assert len(told) == 1 and said in told[0] and "\n" not in told[0]
+    assert run_ore("--tool", "own", "Hi").code == 1
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("what", ["tool.toml", "weather.sh", "."])
+def test_what_others_can_write_to_is_not_run(home, what):
+    folder = put(home)
+    path = folder / what
+    path.chmod(path.stat().st_mode | stat.S_IWOTH)
+    assert "weather" not in all_tools()
+
+
+def test_a_link_is_not_followed(home, tmp_path):
+    folder = put(home)
+    (folder / "tool.toml").rename(tmp_path / "tool.toml")
+    os.symlink(tmp_path / "tool.toml", folder / "tool.toml")
+    assert "weather" not in all_tools()
+
+
+def test_arguments_are_checked(home):
+    put(home)
+    gate = Gate({Permission.SHELL, Permission.NETWORK})
+    tool = find_tool("weather")
+    for args, said in (({}, "needs --tool-arg place=…"), ({"city": "x"}, "it takes place")):
+        assert said in gate.run(tool, args).output
+    assert "NUL" in gate.run(tool, {"place": "a\0b"}).output
+
+
+def test_ore_s_own_names_are_taken(home):
+    put(home, command("true").replace('"own"', '"echo"'), "echo")
+    assert type(all_tools()["echo"]).__name__ == "EchoTool"
+
+
+def test_tools_of_packages_are_found(home, monkeypatch):
+    points = [
+        EntryPoint("shout", "tests.test_tools_own:Shout", "ore.tools"),
+        EntryPoint("broken", "tests.no_such_module:Tool", "ore.tools"),
+        EntryPoint("none", "json:dumps", "ore.tools"),
+    ]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
+    assert "'broken'" in told[0] and "is no tool" in told[1]
+    with pytest.raises(UnknownToolError, match="there are: echo, read-file, shout"):
+        find_tool("whisper")
+    with pytest.raises(GateError):
+        Gate().run(find_tool("shout"), {})
+
+
+class Shout(Tool):
+    name, description = "shout", "Shout."
+    required_permissions = frozenset({Permission.SHELL})
+
+    def run(self, args):
+        return ToolResult(self.name, "HEY", "ok")
