@@ -155,11 +155,11 @@ def pinned_path(name: str) -> Path:
     return models_folder() / PINNED[name].member.rpartition("/")[2]
 
 
-def is_trusted(path: Path, pinned: PinnedFile) -> bool:
+def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
     """Return whether a file has exactly the pinned bytes."""
     try:
         has_size = path.is_file() and path.stat().st_size == pinned.file_bytes
-        return has_size and file_digest(path) == pinned.file_sha256
+        return has_size and file_digest(path, anew=anew) == pinned.file_sha256
     except (OSError, FileAccessError):
         return False
 

@@ -96,6 +96,8 @@ FLAGS = {
         Flag("--pull NAME", "fetch a model, showing how far it is", daily=True),
         Flag("--insecure", "let --pull ask a registry on another machine over http"),
         Flag("--show-license NAME", "print the licence that came with a model"),
+        Flag("--verify-models", "compare the files of all models with their hashes"),
+        Flag("--remove-model NAME", "remove a model that ORE has fetched; asks first"),
     ),
     "prompt": (
         Flag("--system TEXT", "the system prompt; @FILE reads a file", daily=True),
@@ -188,7 +190,7 @@ FLAGS = {
         Flag("--search-sessions TEXT", "list the messages that contain a text"),
         Flag("--rename-session OLD NEW", "rename one"),
         Flag("--delete-session NAME", "delete one; asks on a terminal"),
-        Flag("--yes", "delete without asking"),
+        Flag("--yes", "delete or remove without asking"),
         Flag("--export-session NAME", "write one as Markdown to stdout"),
         Flag("--salvage-session NAME", "save the whole turns of a damaged one"),
     ),

@@ -30,6 +30,8 @@ EXAMPLES = {
     "--pull": "ore --pull llama3.2",
     "--insecure": "ore --pull 192.168.1.7:5000/team/small:q4 --insecure",
     "--show-license": "ore --show-license llama3.2",
+    "--verify-models": "ore --verify-models",
+    "--remove-model": "ore --remove-model llama3.2:1b --yes",
     "--system": 'ore --system "You answer in one word." "Capital of France?"',
     "--no-system": 'ore --no-system "Why is the sky blue?"',
     "--persona": 'ore --persona pirate "Where is the gold?"',

@@ -1,11 +1,10 @@
-"""Lists of what there is, and the verbs of models: ``--pull``, ``--show-license``."""
+"""Lists of what there is, ``--pull`` and ``--show-license``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from ore.backends import Backend
@@ -17,38 +16,6 @@ from ore.errors import BackendError, OreError, PersonaError
 from ore.glass.personas import load_persona, persona_names
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import all_tools
-
-
-def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
-    """List the installed models and what is known of them, the default marked."""
-    backend, as_json = connect(options), options.json
-    models = backend.described(whole=as_json)
-    default = backend.default_model()
-    usual = (default, f"{default}:latest")
-    rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
-    if not rows:
-        console.notice("No model is installed: fetch one with --pull NAME.")
-    _list(console, as_json, rows, _model_columns)
-    for each in models:
-        if each.problem is not None:
-            console.notice(each.problem)
-
-
-def _model_columns(row: dict[str, Any]) -> tuple[str, ...]:
-    able = row["capabilities"]
-    state = "" if able is None or "completion" in able else "embeddings only"
-    if row["problem"] is not None:
-        state = "can't be run"
-    return (
-        row["name"],
-        "default" if row["default"] else state,
-        "" if row["size"] is None else f"{row['size'] / 1e9:.2f} GB",
-        row["parameters"] or "",
-        row["quantization"] or "",
-        "" if row["window"] is None else f"{row['window']} tokens",
-        ",".join(able or ()),
-        *([] if row["where"] is None else [row["where"]]),
-    )
 
 
 def list_tools(options: Options, console: Console, *_: object) -> None:

@@ -50,6 +50,8 @@ class Options:
     pull: str | None = None
     insecure: bool = False
     show_license: str | None = None
+    verify_models: bool = False
+    remove_model: str | None = None
     system: str | None = None
     no_system: bool = False
     persona: str | None = None
@@ -138,8 +140,10 @@ class Options:
             raise UsageError("--route-threshold needs --route: it says when to route.")
         if options.min_confidence is not None and options.choose is None:
             raise UsageError("--min-confidence needs --choose: give the words to choose from.")
-        if options.yes and options.delete_session is None:
-            raise UsageError("--yes needs --delete-session: there is nothing else to confirm.")
+        if options.yes and options.delete_session is None and options.remove_model is None:
+            raise UsageError(
+                "--yes needs --delete-session or --remove-model: there is nothing else to confirm."
+            )
         for flag in OF_ROWS if options.rows is None else ():
             if flag in options.given:
                 raise UsageError(f"{flag} needs --rows: name the table that it is for.")

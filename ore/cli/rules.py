@@ -9,7 +9,7 @@ SESSION_VERBS = (
 ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff")
 VERBS = (
     *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
-    "--show-license",
+    *("--show-license", "--verify-models", "--remove-model"),
     *SESSION_VERBS,
     *ARTIFACT_VERBS,
     "--rows",

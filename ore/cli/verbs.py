@@ -13,10 +13,12 @@ from ore.cli.runlog import with_last
 from ore.cli.terminal.console import Console
 
 DOES = {
-    "--list-models": "lists:list_models",
+    "--list-models": "model_list:list_models",
     "--list-personas": "lists:list_personas",
     "--list-tools": "lists:list_tools",
     "--list-skills": "lists:list_skills",
+    "--verify-models": "model_verbs:verify_models",
+    "--remove-model": "model_verbs:remove_model",
     "--pull": "lists:pull",
     "--show-license": "lists:show_license",
     **dict.fromkeys(SESSION_VERBS, "sessions:do_session_verb"),

@@ -146,6 +146,7 @@ TABLE = [
     Row("--pull llama3.2", 0, pulls=1),
     Row("--pull 192.168.1.7:5000/team/small --insecure", 0, pulls=1),
     Row("--show-license llama3.2", 0),
+    Row("--verify-models", 0),
     Row("--print-completion bash", 0, extra="shtab"),
     Row("--version", 0),
     Row("--help", 0),

@@ -30,6 +30,7 @@ WRITTEN = {
     "--no-stream": ["--no-stream"],
     "--list-models": ["--list-models"],
     "--list-tools": ["--list-tools"],
+    "--verify-models": ["--verify-models"],
     "--list-skills": ["--list-skills"],
     "--list-personas": ["--list-personas"],
     "--list-sessions": ["--list-sessions"],

@@ -1,0 +1,46 @@
+"""``--list-models``; it imports little, for it is asked often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from ore.backends import Backend
+from ore.cli.options import Options
+from ore.cli.terminal.console import Console
+
+
+def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """List the installed models and what is known of them, the default marked."""
+    backend = connect(options)
+    models = backend.described(whole=options.json)
+    default = backend.default_model()
+    usual = (default, f"{default}:latest")
+    rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
+    if not rows:
+        console.notice("No model is installed: fetch one with --pull NAME.")
+    if options.json:
+        console.json(rows)
+    else:
+        console.rows([_columns(row) for row in rows])
+    for each in models:
+        if each.problem is not None:
+            console.notice(each.problem)
+
+
+def _columns(row: dict[str, Any]) -> tuple[str, ...]:
+    able = row["capabilities"]
+    state = "" if able is None or "completion" in able else "embeddings only"
+    if row["problem"] is not None:
+        state = "can't be run"
+    return (
+        row["name"],
+        "default" if row["default"] else state,
+        "" if row["size"] is None else f"{row['size'] / 1e9:.2f} GB",
+        row["parameters"] or "",
+        row["quantization"] or "",
+        "" if row["window"] is None else f"{row['window']} tokens",
+        ",".join(able or ()),
+        *([] if row["where"] is None else [row["where"]]),
+    )

@@ -1,0 +1,46 @@
+"""Verbs about the models of this machine: ``--verify-models``, ``--remove-model``."""
+
+from __future__ import annotations
+
+from ore.backends.shelf_care import check_models, removable, remove
+from ore.cli.options import Options
+from ore.cli.terminal.console import Console
+from ore.errors import CheckFailedError, UsageError
+
+
+def verify_models(options: Options, console: Console, *_: object) -> None:
+    """Read every model of this machine and compare it with the hash that it must have."""
+    found = []
+    try:
+        for each in check_models(console.progress):
+            found.append(each)
+    finally:
+        console.end_progress()
+    if options.json:
+        console.json([{"name": e.name, "digest": e.digest, "problem": e.problem} for e in found])
+    else:
+        said = {True: "holds", False: "nothing to compare it with"}
+        console.rows([(e.name, e.problem or said[e.is_known], e.digest or "") for e in found])
+    if not found:
+        console.notice("No model is installed: fetch one with --pull NAME.")
+    if wrong := [each.name for each in found if each.problem]:
+        are = "model is" if len(wrong) == 1 else "models are"
+        raise CheckFailedError(
+            f"{len(wrong)} of {len(found)} {are} not as they must be: {', '.join(wrong)}."
+        )
+
+
+def remove_model(options: Options, console: Console, *_: object) -> None:
+    """Remove a model that ORE has fetched, and the blobs that no other model names."""
+    name = removable(str(options.remove_model))
+    if not options.yes:
+        answer = console.confirm(f"Remove the model '{name}' from this machine?")
+        if answer is None:
+            raise UsageError(f"Removing '{name}' needs --yes where nobody can be asked.")
+        if not answer:
+            console.notice("Nothing was removed.")
+            return
+    freed = remove(name)
+    if options.json:
+        console.json({"removed": name, "freed": freed})
+    console.notice(f"'{name}' is removed; that frees {freed / 1e9:.2f} GB.")
