@@ -16,7 +16,13 @@ from ore.files.neutral import one_line
 
 
 class TurnRefusedError(BackendError):
-    """The model's chat template, or the engine, does not take the messages as they are."""
+    """The model's chat template, or the engine, does not take the messages as they are.
+
+    Attributes:
+        said: The template's own words after a colon, or nothing.
+    """
+
+    said = ""
 
 
 def refusal_error(body: bytes) -> BackendError:
@@ -24,17 +30,32 @@ def refusal_error(body: bytes) -> BackendError:
     said = ""
     with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
-        error = answer.get("error", answer)
-        said = _last_line(error.get("message") or "")
-        if "n_prompt_tokens" in error:
+        why = answer.get("error", answer)
+        said = _last_line(why.get("message") or "")
+        if "n_prompt_tokens" in why:
             return ContextTruncatedError(
-                f"The prompt has {error['n_prompt_tokens']} tokens and the model's window holds "
-                f"{error.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
+                f"The prompt has {why['n_prompt_tokens']} tokens and the model's window holds "
+                f"{why.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
                 f"window with -o num_ctx=N."
             )
     change = "Simplify the schema" if "grammar" in said else "Change the prompt"
-    return TurnRefusedError(
+    error = TurnRefusedError(
         f"The embedded engine refused the turn{said}. {change}, or use another model."
+    )
+    error.said = said
+    return error
+
+
+def system_refused_error(said: str) -> TurnRefusedError:
+    """Return the error for a template that takes the messages without the system messages only.
+
+    Args:
+        said: The template's own words after a colon, or nothing.
+    """
+    return TurnRefusedError(
+        f"The model's chat template refuses messages of the role 'system'{said}. So the model was "
+        f"not asked: leave the system prompt and the skills out (--no-system), give it another "
+        f"template (--chat-template), or use another model."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ore.backends import Settings
 from ore.backends.engine import Engine
-from ore.backends.engine_failures import TurnRefusedError
+from ore.backends.engine_failures import TurnRefusedError, system_refused_error
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
 from ore.backends.reading import Part, Reading, counted, found_in, missing_from
@@ -84,11 +84,32 @@ def prompt_of(
     """
     try:
         return _made(engine, messages, None, request, deadline)
-    except TurnRefusedError:
+    except TurnRefusedError as exc:
         fewer, groups = joined(messages)
         if not joins or groups is None:
-            raise
+            raise _blaming_system(exc, engine, messages, request, deadline) from exc
+    try:
         return _made(engine, fewer, groups, request, deadline)
+    except TurnRefusedError as exc:
+        raise _blaming_system(exc, engine, fewer, request, deadline) from exc
+
+
+def _blaming_system(
+    refused: TurnRefusedError,
+    engine: Engine,
+    messages: Sequence[Message],
+    request: dict[str, Any],
+    deadline: Deadline,
+) -> TurnRefusedError:
+    """Return the error for what was refused: of system messages, where the rest alone is taken."""
+    rest = [message for message in messages if message.role != "system"]
+    if not refused.said or not rest or len(rest) == len(messages):
+        return refused
+    try:
+        _made(engine, rest, None, request, deadline)
+    except TurnRefusedError:
+        return refused
+    return system_refused_error(refused.said)
 
 
 def _made(

@@ -17,6 +17,7 @@ import textwrap
 
 import pytest
 
+from ore.backends.engine_package import engine_version
 from ore.tools import TOOL_REGISTRY
 from tests.support.desk import Desk, answer
 from tests.support.fake_ollama import FakeOllama
@@ -26,6 +27,8 @@ RUN = ("sh", "python")
 SHOWN = ("text", "json", "markdown", "")
 HAS_SKILL = {"README.md"}
 """The pages that use the skill of the desk without showing how it is put in place."""
+HAS_MODELS = {"docs/glass.md"}
+"""The pages that use the small models of the desk with the embedded engine."""
 WHY_NOT = {
     "docs/cli.md": ["it writes into the files of a shell"],
     "README.md": [
@@ -127,6 +130,10 @@ def test_a_page_s_blocks_do_what_it_says(name, desk, monkeypatch):
     page, names, fresh = pages()[name], {"__name__": "page"}, {}
     if name in HAS_SKILL:
         desk.add_skill()
+    if name in HAS_MODELS:
+        if engine_version() is None:
+            pytest.skip("the engine is not installed")
+        desk.add_models()
     with FakeOllama(reply=answer) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         for block in runnable(page):

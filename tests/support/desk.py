@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ore.cli import main
 from ore.cli.terminal.console import Console
+from tests.support.gguf import CHATML, write_model
 from tests.support.process import MAIN, PATIENCE
 
 _JOINED = " 2>&1"
@@ -30,6 +31,17 @@ hints: [merge pdf, read this pdf]
 ---
 Ask which pages are meant.
 """
+_NO_SYSTEM = "{{ raise_exception('System role not supported') }}{% endif %}"
+TEMPLATES = {
+    "plain": CHATML,
+    "kind": "{% if messages[0].role != 'system' %}<|im_start|>system\n"
+    "You are a kind assistant.<|im_end|>\n{% endif %}" + CHATML,
+    "strict": "{% if messages[0].role == 'system' %}" + _NO_SYSTEM + CHATML,
+    "picky": "{% if messages[0].role == 'system' and 'brief' in messages[0].content %}"
+    + _NO_SYSTEM
+    + CHATML,
+}
+"""Chat templates: the usual one, one with words of its own, and two that refuse system messages."""
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo"}
 ANSWERS = {
     "What is open?": "The bread is still to buy.",
@@ -87,6 +99,11 @@ class Desk:
         (self.work / "plan.txt").write_text("Monday: milk\n")
         self._home = home
         self.add_skill(self.work)
+
+    def add_models(self) -> None:
+        """Put small models into the folder that differ in nothing but their chat templates."""
+        for name, template in TEMPLATES.items():
+            write_model(self.work / f"{name}.gguf", tokenizer__chat_template=template)
 
     def add_skill(self, place: Path | None = None) -> None:
         """Put the skill ``pdf-tools`` into a folder, or to where skills are found."""

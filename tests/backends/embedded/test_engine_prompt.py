@@ -120,6 +120,23 @@ def test_each_message_arrives_or_it_is_said_that_it_can_not(tmp_path, name):
     assert could_not == CAN_NOT.get(name, set())
 
 
+FEW = Settings(options={"num_predict": 1})
+REFUSES = (
+    "{% for m in messages %}{% if m.role == 'system' and 'clerk' in m.content %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}" + EACH + "{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("case", ["system", "skill", "file"])
+def test_a_template_that_refuses_a_system_message_is_blamed_for_it_in_its_own_words(tmp_path, case):
+    """The engine tries a template out when it loads it, and knows nothing of this one's dislike."""
+    with closing(EmbeddedReasoner(model(tmp_path, REFUSES), FEW)) as reasoner:
+        with pytest.raises(BackendError, match=r"\(--no-system\)") as raised:
+            reasoner.reason(CASES[case])
+        assert "the role 'system': System role not supported. So the model" in str(raised.value)
+        assert reasoner.reason([PROMPT]).metadata["eval_count"] == 1
+
+
 def test_the_turn_sends_what_was_joined_and_says_so(tmp_path):
     settings = Settings(options={"num_predict": 2})
     name = model(tmp_path, TEMPLATES["one that alternates, with one system message"])
@@ -159,7 +176,6 @@ def test_a_system_text_that_the_engine_folds_and_a_missing_template_are_said(tmp
     assert notes("ChatML", "system") == []
 
 
-FEW = Settings(options={"num_predict": 1})
 TEXTS = [
     "word ",
     "Straße ",
