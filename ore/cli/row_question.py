@@ -62,7 +62,7 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
         file.sha256,
         prompt=path,
         typed="",
-        expectation=expected(file),
+        expectation=expected(file, merged),
         says_system=merged.system_flag != options.system_flag,
     )
     kept = replace(given, values=values).kept(is_full=options.artifact_full)

@@ -44,7 +44,7 @@ def run_file(options: Options, console: Console, connect: Callable[..., Backend]
     else:
         file = parse_run_file(data, path)
         merged = with_file(options, file)
-        given = fill(file, _values(options, file, console), expected(file))
+        given = fill(file, _values(options, file, console), expected(file, merged))
         given = replace(given, says_system=merged.system_flag != options.system_flag)
         has_stdin = STDIN in given.values
         options = replace(merged, prompt=given.prompt, no_stdin=merged.no_stdin or has_stdin)
@@ -64,7 +64,9 @@ def with_file(options: Options, file: RunFile) -> Options:
         UsageError: The file and the flags don't go together.
     """
     changed: dict[str, Any] = {"run_file": None, "values": ()}
-    for name in ("model", "skill", "schema", "think"):
+    names = ["model", "skill", "think"]
+    names += ["schema", "choose"] if options.schema is None and options.choose is None else []
+    for name in names:
         if getattr(options, name) is None:
             changed[name] = getattr(file, name)
     if options.system_flag is None:
@@ -81,8 +83,17 @@ def with_file(options: Options, file: RunFile) -> Options:
     return merged
 
 
-def expected(file: RunFile) -> Expectation | None:
-    """Return what a run file expects of answers; its schema's path is the file's own."""
+def expected(file: RunFile, options: Options) -> Expectation | None:
+    """Return what a run file expects of answers, or None.
+
+    Raises:
+        UsageError: It can't be judged by, or is a choice where nothing is to be chosen.
+    """
+    if "choice" in file.expect and options.choose is None:
+        raise UsageError(
+            f"The expectation in {file.shown} is a choice, and nothing is to be chosen: add the key "
+            f"choose, or --choose."
+        )
     return parse_expectation(file.expect, file.shown) if file.expect else None
 
 
@@ -134,7 +145,7 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
     think, schema = recorded.pop("think", None), recorded.pop("format", None)
     choices = recorded.pop("choices", None)
     if options.choose is None and choices is not None:
-        changed["choose"] = "\n".join(choices)
+        changed["choose"] = "\n".join(choices)  # which parse_plan has looked at
     if options.think is None and think is not None:
         changed["think"] = THINK.get(think, think) if isinstance(think, bool) else str(think)
     if options.schema is None and schema is not None:

@@ -246,14 +246,17 @@ class JudgingReasoner(Reasoner):
 
 
 def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:
-    chosen, probability = response.content.strip(), None
+    chosen, found = response.content.strip(), response.metadata.get("choice")
+    probability = found.get("probability") if isinstance(found, dict) else None
     if chosen != wanted.strip():
         return f"{_shown(wanted)} was expected, and {_shown(chosen)} was chosen"
     if at_least is None:
         return ""
-    if probability is None:
-        return "the backend says no probability"
-    return "" if probability >= at_least else f"its probability is {probability:.3f}"
+    if not isinstance(probability, (int, float)):
+        return "nothing says how likely it is: nothing was chosen"
+    if probability >= at_least:
+        return ""
+    return f"{_shown(chosen)} has the probability {probability:.4f}, and {at_least:g} was expected"
 
 
 def _text(kind: str, value: Any) -> str:

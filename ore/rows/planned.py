@@ -146,6 +146,8 @@ def parse_plan(data: bytes, path: str) -> Plan:
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
         if not isinstance(schema, dict) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
+        if not _are_texts(plan["options"].get("choices", [])):
+            raise ValueError("its option 'choices' is no list of words")
         if plan.get("chat_template") is not None:
             raise ValueError("its turn has a chat template, of which it has the hash only")
         choices = plan["options"].get("choices", ["", ""])

@@ -25,7 +25,10 @@ from ore.skills.frontmatter import parse, split
 STDIN = "stdin"
 """The name of what is piped in."""
 
-KEYS = ("model", "options", "system", "persona", "skill", "files", "schema", "think", "expect")
+KEYS = (
+    *("model", "options", "system", "persona", "skill", "files", "schema", "choose", "think"),
+    "expect",
+)
 """What may stand above the prompt."""
 
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
@@ -48,6 +51,7 @@ class RunFile:
         persona, skill: Their names.
         files: Paths of files and folders.
         schema: A JSON Schema, its short form, or the path of a file that holds one.
+        choose: The words to choose from, one a line, or ``@`` and the path of their file.
         think: ``on``, ``off``, ``low``, ``medium`` or ``high``.
         expect: What is expected of the answer, as it is written there.
     """
@@ -62,6 +66,7 @@ class RunFile:
     skill: str | None = None
     files: tuple[str, ...] = ()
     schema: str | None = None
+    choose: str | None = None
     think: str | None = None
     expect: Mapping[str, Any] = field(default_factory=dict)
 
@@ -204,6 +209,16 @@ def _schema(value: Any, folder: str) -> str:
     return beside if is_file else text
 
 
+def _choose(value: Any, folder: str) -> str:
+    """Return words as ``--choose`` has them; it says what is wrong with them."""
+    words = [_text(each, folder) for each in _list(value)]
+    if len(words) == 1 and words[0].startswith("@"):
+        return "@" + _beside(words[0][1:], folder)
+    if isinstance(value, list) and (len(words) < 2 or any("\n" in word for word in words)):
+        raise ValueError("needs two words or more, each on a line of its own")
+    return "\n".join(words)
+
+
 def _think(value: Any, _: str) -> str:
     word = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
     if word not in _THINK:
@@ -224,6 +239,7 @@ _READ = {
     "system": _system,
     "files": _files,
     "schema": _schema,
+    "choose": _choose,
     "think": _think,
     "expect": _expect,
 }

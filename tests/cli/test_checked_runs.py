@@ -6,7 +6,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from tests.cli.test_choose import ScoringReasoner
 from tests.rows.test_junit import check
+from tests.support.harness import ScriptedBackend
 from tests.support.runs import rewrite, rows
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -61,6 +63,59 @@ def test_an_expectation_that_can_not_be_judged_by_sends_nothing(run):
     result = run("{matches: '('}")
     assert (result.code, result.calls) == (2, [])
     assert "The expectation in f.ore has a regular expression that can't be used" in result.err
+
+
+@pytest.fixture
+def choosing(folder, ore):
+    """Choose as a run file says; its artifact is ``a.json``."""
+
+    def take(expect, *flags, words="['yes', 'no', maybe]"):
+        backend = ScriptedBackend()
+        backend.engine = ScoringReasoner()
+        (folder / "f.ore").write_text(f"---\nchoose: {words}\nexpect: {expect}\n---\nIs it?")
+        return ore("--run", "f.ore", *flags, open_backend=lambda *_: backend)
+
+    return take
+
+
+CHOICES = [
+    ("{choice: 'yes'}", 0, ""),
+    ("{choice: 'yes', at_least: 0.7}", 0, ""),
+    ("{choice: 'yes', at_least: 0.8}", 3, "'yes' has the probability 0.7500, and 0.8 was expected"),
+    ("{choice: 'no'}", 3, "choice: 'no' was expected, and 'yes' was chosen"),
+    ("{equals: 'yes'}", 0, ""),
+]
+
+
+@pytest.mark.parametrize("expect, code, said", CHOICES)
+def test_a_choice_is_checked_with_its_probability(choosing, expect, code, said):
+    result = choosing(expect, "--artifact-out", "a.json")
+    assert (result.code, result.out) == (code, "yes\t0.75\n")
+    assert said in result.err
+
+
+def test_what_is_chosen_from_may_stand_in_a_file_of_its_own(choosing, folder):
+    (folder / "words.txt").write_text("yes\nno\n")
+    assert choosing("{choice: 'yes'}", words="'@words.txt'").out == "yes\t0.80\n"
+
+
+def test_flags_win_over_the_words_of_a_file(choosing):
+    assert choosing("{choice: 'no'}", "--choose", "no,never").out.startswith("no\t")
+
+
+def test_a_plan_of_a_choice_can_be_run(choosing, folder, ore):
+    result = choosing("{choice: 'no'}", "--dry-run")
+    (folder / "plan.json").write_text(result.out)
+    backend = ScriptedBackend()
+    backend.engine = ScoringReasoner()
+    result = ore("--run", "plan.json", open_backend=lambda *_: backend)
+    assert (result.code, result.out) == (3, "yes\t0.75\n")
+
+
+def test_a_choice_that_nothing_is_chosen_for_sends_nothing(run):
+    result = run("{choice: 'yes'}")
+    assert (result.code, result.calls) == (2, [])
+    assert "nothing is to be chosen: add the key choose, or --choose" in result.err
 
 
 def test_a_failed_turn_is_no_verdict(run):

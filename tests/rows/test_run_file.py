@@ -76,6 +76,13 @@ def test_relative_paths_are_the_files_own(tmp_path):
     assert read("---\nfiles: /etc/hosts\n---\nx", at).files == ("/etc/hosts",)
 
 
+def test_words_to_choose_from():
+    assert read("---\nchoose: ['yes', 'no']\n---\nx").choose == "yes\nno"
+    assert read("---\nchoose:\n- a, b\n- c\n---\nx").choose == "a, b\nc"
+    assert read("---\nchoose: good,bad\n---\nx").choose == "good,bad"
+    assert read("---\nchoose: '@words.txt'\n---\nx", "p/f.ore").choose == "@p/words.txt"
+
+
 def test_no_system_prompt_is_an_empty_one_and_two_braces_are_written_as_in_the_prompt():
     assert read("---\nsystem: ''\n---\nx").system == ""
     assert read("---\nsystem: 'Write \\{{x}}.'\n---\nx").system == "Write {{x}}."
@@ -93,6 +100,10 @@ WRONG = {
     "---\nmodel:\n---\nx": "'model' .* needs a text",
     "---\noptions: 5\n---\nx": "'options' .* temperature: 0",
     "---\noptions: {seed: {a: 1}}\n---\nx": "'options' .* a mapping for 'seed'",
+    "---\nchoose: [yes, no]\n---\nx": "'choose' .* true, which YAML makes of on, yes and true",
+    "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
+    '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
+    "---\nchoose: ['{{a}}', b]\n---\nx": "'choose' .* the places 'a'",
     "---\nthink: maybe\n---\nx": "'think' .* must be on, off",
     "---\nexpect: Paris\n---\nx": "'expect' .* contains: Paris",
     "---\nschema: {a: 2020-01-01}\n---\nx": "'schema' .* not JSON",
