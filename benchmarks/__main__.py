@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import embedded, memory, repl, sessions, skills, startup, streaming, turn
+from benchmarks import embedded, memory, pulls, repl, sessions, skills, startup, streaming, turn
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
 from benchmarks.page import write_page
@@ -32,6 +32,7 @@ TOPICS = {
         sessions.TOPIC,
         skills.TOPIC,
         embedded.TOPIC,
+        pulls.TOPIC,
     )
 }
 PAGE = ROOT / "docs/performance.md"

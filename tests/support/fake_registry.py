@@ -1,6 +1,7 @@
 """A stand-in for a registry of models: real HTTP, the headers and bodies that a real one was seen to send.
 
-By hand: ``python -m tests.support.fake_registry FILE.gguf`` serves a file as ``HOST/team/tiny:q4``.
+By hand: ``python -m tests.support.fake_registry FILE.gguf`` serves a file, and says its name as a model
+and the address of its bytes.
 """
 
 from __future__ import annotations
@@ -262,6 +263,8 @@ def as_bytes(value: Any) -> bytes:
 
 if __name__ == "__main__":
     with FakeRegistry() as served, open(sys.argv[1], "rb") as file:
-        sys.stdout.write(f"{served.add('team/tiny:q4', file.read())}\n")
+        content = file.read()
+        blob = f"http://{served.host}/v2/team/tiny/blobs/{digest_of(content)}"
+        sys.stdout.write(f"{served.add('team/tiny:q4', content)} {blob}\n")
         sys.stdout.flush()
         threading.Event().wait()
