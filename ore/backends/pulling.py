@@ -9,12 +9,13 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 from ore.backends import Progress
 from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
+from ore.backends.freeing import free
 from ore.backends.manifest import Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, parse_name
 from ore.backends.parts import Parts
@@ -60,20 +61,33 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             raise failures.protocol_error(
                 name.host, f"the manifest of {name} is none: {exc}"
             ) from exc
-        with Folder(shelf.root / BLOBS, make=True) as blobs:
+        with Folder(shelf.root / BLOBS, make=True) as blobs, ExitStack() as held:
             _sweep(blobs)
-            for layer in manifest.needed():
-                if layer.kind != "model":
-                    _fetch_small(registry, shelf, layer, blobs)
+            small = [layer for layer in manifest.needed() if layer.kind != "model"]
+            for layer in small:
+                _fetch_small(registry, shelf, layer, blobs)
             if why := shelf.refusal(name, manifest):
                 raise CapabilityError(
                     f"{name} was not fetched, for the engine can't run it: {why}."
                 )
             for layer in manifest.of_kind("model"):
+                held.enter_context(_alone(shelf, layer, blobs, progress))
                 _fetch_weights(registry, shelf, layer, blobs, progress)
-        path = shelf.manifest_path(name)
-        make_private(path.parent)
-        replace_file(path, [data])
+            for layer in small:  # they are there, unless somebody made room meanwhile
+                _fetch_small(registry, shelf, layer, blobs)
+            _place(shelf, name, data)
+
+
+def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
+    """Write the manifest, and let go of what only the one before it named."""
+    path, before = shelf.manifest_path(name), None
+    with suppress(FileAccessError):
+        before = shelf.manifest(name)
+    make_private(path.parent)
+    replace_file(path, [data])
+    if before is not None:
+        with suppress(FileAccessError):
+            free(shelf, before)
 
 
 def _patiently(ask: Callable[[], bytes]) -> bytes:
@@ -115,30 +129,29 @@ def _fetch_weights(
     """Fetch the weights, in parts, unless they are there already."""
     name = shelf.blob_path(layer).name
     file, notes = f".{name}.part", f".{name}.notes"
-    for each in (name, file, notes, f".{name}.lock"):
-        _check_place(blobs, each, shelf)
-    with _alone(blobs, name, layer, progress):
-        if _is_there(shelf, layer, blobs, progress):
-            return
-        _prepare(blobs, file, notes, layer)
-        _check_room(shelf, registry.name, blobs, file, layer)
-        with closing(Parts(blobs, notes, layer.size)) as parts:
-            found = Download(registry, layer, blobs, file, parts).run(progress)
-        if found != layer.hexadecimal:
-            _remove(blobs, file, notes)
-            raise failures.wrong_bytes_error(registry.name.host, layer.digest)
-        blobs.rename(file, name)
-        blobs.sync()
-        _remove(blobs, notes)
+    if _is_there(shelf, layer, blobs, progress):
+        return
+    _prepare(blobs, file, notes, layer)
+    _check_room(shelf, registry.name, blobs, file, layer)
+    with closing(Parts(blobs, notes, layer.size)) as parts:
+        found = Download(registry, layer, blobs, file, parts).run(progress)
+    if found != layer.hexadecimal:
+        _remove(blobs, file, notes)
+        raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+    blobs.rename(file, name)
+    blobs.sync()
+    _remove(blobs, notes)
     weights.note_digest(shelf.blob_path(layer), found)
 
 
 @contextmanager
 def _alone(
-    blobs: Folder, name: str, layer: Layer, progress: Progress
+    shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
 ) -> Generator[None, None, None]:
     """Hold the lock of a blob; while another process fetches it, wait."""
-    lock_name = f".{name}.lock"
+    name = shelf.blob_path(layer).name
+    for each in (name, f".{name}.part", f".{name}.notes", lock_name := f".{name}.lock"):
+        _check_place(blobs, each, shelf)
     while (lock := try_lock(blobs, lock_name)) is None:
         who = holder(blobs, lock_name)
         step = f"waiting for process {who}, which fetches it" if who else "waiting for another pull"

@@ -118,7 +118,7 @@ def _dispatch(
             seconds=min(bounds, default=None),
             pulls=chosen.pull is not None,
             is_name=is_name,
-            answers=not (chosen.list_models or chosen.dry_run),
+            answers=not (chosen.list_models or chosen.dry_run or chosen.show_license),
         )
         make = open_backend or choice.open_backend
         return make(wanted, os.environ, env_files, console.notice, console.warning)

@@ -12,7 +12,7 @@ from ore.cli.options import Options, with_default_system
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import brief
 from ore.core import AYA_PROMPT_PATH
-from ore.errors import BackendError, OreError, PersonaError
+from ore.errors import BackendError, OreError, PersonaError, Terminated
 from ore.glass.personas import load_persona, persona_names
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import all_tools
@@ -85,6 +85,10 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     backend, name = connect(options), str(options.pull)
     try:
         backend.pull(name, console.progress, insecure=options.insecure)
+    except (KeyboardInterrupt, Terminated):
+        console.end_progress()
+        console.notice("Stopped: give the same command again to go on.")
+        raise
     finally:
         console.end_progress()
     with suppress(OreError):  # the model is there, whatever becomes of this

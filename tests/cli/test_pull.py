@@ -112,6 +112,7 @@ def test_whatever_ends_it_the_same_command_goes_on(models, registry, name, numbe
         ended = end(process)
     goes_on.set()
     assert ended.code == 128 + number and "Traceback" not in ended.err
+    assert ("Stopped: give the same command again to go on." in ended.err) == (number != 9)
     assert not is_listed(models) and run("--list-models", *HERE).out == ""
     registry.always.clear()
     registry.asked.clear()

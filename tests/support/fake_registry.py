@@ -126,7 +126,7 @@ class FakeRegistry:
         self.play: dict[str, deque[Trouble]] = defaultdict(deque)
         self.always: dict[str, Trouble] = {}
         self.asked: list[Asked] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Served(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.registry = self  # type: ignore[attr-defined]
         self.port = self._server.server_address[1]
@@ -224,6 +224,13 @@ class FakeRegistry:
             return Answer(416, b"invalid range: failed to overlap\n", said)
         said |= {"Accept-Ranges": "bytes", "Content-Range": f"bytes {first}-{last}/{len(data)}"}
         return Answer(206, data[first : last + 1], said)
+
+
+class Served(ThreadingHTTPServer):
+    """Says nothing of connections that whoever asked has cut."""
+
+    def handle_error(self, *_: object) -> None:
+        """It is what a kill looks like from here."""
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -391,6 +391,29 @@ def test_a_shelf_that_leads_elsewhere_is_not_written_to(root, registry, tmp_path
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name(root, registry):
+    pull(registry.add("team/other:q4", WEIGHTS, params={"num_ctx": 1}), nothing)
+    name = registry.add("team/tiny:q4", WEIGHTS, params={"num_ctx": 2}, template="old")
+    pull(name, nothing)
+    newer = b"GGUF newer"
+    pull(registry.add("team/tiny:q4", newer, params={"num_ctx": 1}, template="new"), nothing)
+    shelf = shelf_of(root)
+    manifests = [shelf.manifest(found) for found in shelf.names()]
+    assert all(shelf.is_whole(manifest) for manifest in manifests) and len(manifests) == 2
+    named = {shelf.blob_path(layer).name for each in manifests for layer in each.needed()}
+    assert set(in_blobs(root)) == named and BLOB in named
+    pull(registry.add("team/other:q4", newer, params={"num_ctx": 1}), nothing)
+    assert BLOB not in in_blobs(root)
+
+
+def test_where_a_manifest_can_t_be_read_no_room_is_made(root, registry):
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    (root / "manifests" / "h" / "n" / "m").mkdir(parents=True)
+    (root / "manifests" / "h" / "n" / "m" / "t").write_text("{")
+    pull(registry.add("team/tiny:q4", b"GGUF newer"), nothing)
+    assert BLOB in in_blobs(root)
+
+
 def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
     name = registry.add("team/tiny:q4", WEIGHTS, license=None)
     goes_on, waits = threading.Event(), threading.Event()
