@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import suppress
 
 from ore.backends.manifest import Manifest
+from ore.backends.model_names import ModelName
 from ore.backends.shelf import BLOBS, Shelf
 from ore.files.folder import Folder
 from ore.files.locks import try_lock
 
 
-def free(shelf: Shelf, gone: Manifest) -> int:
-    """Remove what only a manifest named that is no longer on the shelf; return the bytes.
+def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
+    """Return the digests of all that the models of a shelf name, but for one of them.
+
+    Raises:
+        FileAccessError: A manifest can't be read, so nobody knows what it names.
+    """
+    manifests = [shelf.manifest(name) for name in shelf.names() if name != but]
+    return {layer.digest for manifest in manifests for layer in manifest.all_layers()}
+
+
+def free(shelf: Shelf, gone: Manifest, still_named: set[str]) -> int:
+    """Remove the blobs of a manifest that is gone, unless they are still named; return the bytes.
 
     What a pull is at work on stays.
 
     Raises:
-        FileAccessError: A manifest can't be read, so nobody knows what it names; nothing is removed.
+        FileAccessError: The folder is not this user's alone.
         OSError: A file can't be removed.
     """
-    named = {layer.digest for name in shelf.names() for layer in shelf.manifest(name).all_layers()}
     freed = 0
-    with Folder(shelf.root / BLOBS) as blobs:
+    with suppress(FileNotFoundError), Folder(shelf.root / BLOBS) as blobs:
         for layer in gone.all_layers():
             file = shelf.blob_path(layer).name
-            if layer.digest in named or not blobs.has(file):
+            if layer.digest in still_named or not blobs.has(file):
                 continue
-            status = blobs.stat(file)
             lock = try_lock(blobs, f".{file}.lock")
             if lock is not None:
-                with suppress(FileNotFoundError):
-                    if stat.S_ISREG(status.st_mode):
-                        blobs.remove(file)
-                        freed += status.st_size
+                freed += blobs.stat(file).st_size
+                blobs.remove(file)
                 lock.remove(blobs)
     return freed

@@ -15,7 +15,7 @@ from ore.backends import Progress
 from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
-from ore.backends.freeing import free
+from ore.backends.freeing import free, named
 from ore.backends.manifest import Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, parse_name
 from ore.backends.parts import Parts
@@ -87,7 +87,7 @@ def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
     replace_file(path, [data])
     if before is not None:
         with suppress(FileAccessError):
-            free(shelf, before)
+            free(shelf, before, named(shelf))
 
 
 def _patiently(ask: Callable[[], bytes]) -> bytes:

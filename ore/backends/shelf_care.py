@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ore.backends import local_models, weights
+from ore.backends.freeing import free, named
 from ore.backends.local_models import LocalModel
-from ore.backends.manifest import Layer
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, OreError
@@ -129,22 +129,14 @@ def remove(name: str) -> int:
 
 
 def _remove_from(shelf: Shelf, name: ModelName) -> int:
-    layers: tuple[Layer, ...] = ()
+    gone = None
     with suppress(FileAccessError):  # a manifest that is none names nothing
-        layers = shelf.manifest(name).all_layers()
-    others = [shelf.manifest(other) for other in shelf.names() if other != name]
-    used = {layer.digest for manifest in others for layer in manifest.all_layers()}
+        gone = shelf.manifest(name)
+    still_named = named(shelf, but=name)
     path = shelf.manifest_path(name)
     path.unlink()
     for folder in path.parents:
         if folder.name == MANIFESTS or any(folder.iterdir()):
             break
         folder.rmdir()
-    freed = 0
-    for layer in layers:
-        blob = shelf.blob_path(layer)
-        if layer.digest not in used and os.path.lexists(blob):
-            used.add(layer.digest)
-            freed += os.lstat(blob).st_size
-            blob.unlink()
-    return freed
+    return 0 if gone is None else free(shelf, gone, still_named)
