@@ -105,6 +105,7 @@ class Engine:
         deadline: Deadline,
         path: str = "/v1/chat/completions",
         longest: int = LINE_LIMIT,
+        is_marked: bool = True,
     ) -> Generator[dict[str, Any]]:
         """Send one request and yield the engine's events as they come, the last one included.
 
@@ -114,11 +115,16 @@ class Engine:
         Args:
             silence: The longest time without an event, in seconds; None waits.
             longest: The most bytes of one event.
+            is_marked: Whether the end of the stream has a mark, without which it is not whole.
         """
         begin = _BEGIN_SECONDS if silence is None else min(silence, _BEGIN_SECONDS)
         body = {**request, "stream": True, "return_progress": True}
         with self._answering(path, body, begin, silence, deadline) as (response, opened):
-            yield from _parsed(response, lambda: opened.settimeout(deadline.wait(silence)), longest)
+
+            def wait() -> None:
+                opened.settimeout(deadline.wait(silence))
+
+            yield from _parsed(response, wait, longest, is_marked)
 
     def posted(
         self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
@@ -268,14 +274,19 @@ class _Connection(HTTPConnection):
 
 
 def _parsed(
-    response: HTTPResponse, before_read: Callable[[], None], longest: int = LINE_LIMIT
+    response: HTTPResponse,
+    before_read: Callable[[], None],
+    longest: int = LINE_LIMIT,
+    is_marked: bool = True,
 ) -> Generator[dict[str, Any]]:
-    """Yield the events of a stream of server-sent events, up to its end mark."""
+    """Yield the events of a stream of server-sent events, up to its end mark, or to its end."""
     while True:
         before_read()
         line = response.readline(longest)
         if len(line) >= longest:  # the file has a token as long as that
             raise TooLarge("an event", longest)
+        if not line and not is_marked:
+            return
         if not line.endswith(b"\n"):
             raise HTTPException("the stream has no end")
         field, _, value = line.rstrip(b"\n").partition(b": ")

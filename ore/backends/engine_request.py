@@ -66,6 +66,8 @@ def request_of(
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request[_REUSES] = settings.conversation and options.get(_REUSES, True)
     request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any
+    if settings.logprobs:
+        request["logprobs"] = True
     if settings.format is not None:
         schema = {"name": "answer", "schema": settings.format}
         request["response_format"] = {"type": "json_schema", "json_schema": schema}

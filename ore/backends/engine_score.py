@@ -157,16 +157,18 @@ class Asking:
         """Yield what the engine says of each token that it writes, and for which prompt it does."""
         body = {"temperature": 0, "repeat_penalty": 1.0, **request}
         events = self.engine.events(
-            body, silence=self.silence, deadline=self.deadline, path=_PATH, longest=_LONGEST_LIST
+            body,
+            silence=self.silence,
+            deadline=self.deadline,
+            path=_PATH,
+            longest=_LONGEST_LIST,
+            is_marked=False,
         )
-        left = len(request["prompt"])
         with closing(events):
             for event in events:
-                left -= (is_last := bool(event.get("stop")))
-                if not left:  # this stream has no other end
-                    return
-                for entry in () if is_last else event.get("completion_probabilities", ()):
-                    yield event.get("index", 0), entry
+                if not event.get("stop"):
+                    for entry in event.get("completion_probabilities", ()):
+                        yield event.get("index", 0), entry
 
     def _off_the_text(self) -> BackendError:
         return BackendError(

@@ -24,6 +24,7 @@ from ore.backends.engine_request import (
 )
 from ore.backends.engine_score import Asking, asking
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
 from ore.errors import (
@@ -113,6 +114,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
         if answer.thinking:
             metadata["thinking"] = answer.thinking
+        if settings.logprobs:
+            metadata |= last.get("logprobs", Logprobs()).as_metadata()
         metadata.update(settings.asked())
         return Response(answer.text, self.model_id, metadata=metadata)
 
@@ -217,6 +220,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             self._doing = f"reading the prompt ({read} of {total} tokens)"
         text = ""
         for choice in event.get("choices") or ():
+            if told := choice.get("logprobs"):
+                last.setdefault("logprobs", Logprobs()).note(told.get("content"))
             if reason := choice.get("finish_reason"):
                 last["finish_reason"] = reason
             delta = choice.get("delta") or {}

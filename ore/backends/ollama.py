@@ -14,6 +14,7 @@ from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.go_template import arriving
 from ore.backends.http import TooLarge
+from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
@@ -24,7 +25,6 @@ from ore.types import Message, Response
 
 if TYPE_CHECKING:  # imported by the first turn: a program that takes none has no use for them
     from ollama import ChatResponse
-    from ollama import Message as Part
 
 _PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
@@ -123,6 +123,7 @@ class OllamaBackend(Backend):
             **settings.asked(),
         )
         made._client, made._joins = self._client.asking_once(settings.at_once), settings.joins
+        made._asked |= {"logprobs": True} if settings.logprobs else {}
         self._phase = made.phase
         return made
 
@@ -194,6 +195,7 @@ class AyaReasoner(StreamingReasoner):
         """
         messages, groups = self._arriving(messages)
         request, texts = self._request(messages)
+        told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
             parts = self._client.chat_parts(request, strict=self.strict_context, **self._bounds)
@@ -201,6 +203,8 @@ class AyaReasoner(StreamingReasoner):
                 for part in parts:
                     if looks_early:  # after the answer the model may be gone
                         size, looks_early = self._window(texts), False
+                    if told is not None:
+                        told.note(part.logprobs)
                     if text := self._take(answer, part.message):
                         yield text
                     if part.done:
@@ -210,7 +214,9 @@ class AyaReasoner(StreamingReasoner):
                     raise failures.unfinished_error(self.host)
             if text := answer.end():
                 yield text
-        return self._response(answer, part, messages, texts, size, groups)
+        response = self._response(answer, part, messages, texts, size, groups)
+        response.metadata.update({} if told is None else told.as_metadata())
+        return response
 
     def phase(self) -> str:
         """Tell loading from the rest by asking ``/api/ps``, which is silent during a load.
@@ -246,7 +252,7 @@ class AyaReasoner(StreamingReasoner):
         finally:
             self._doing = "waiting"
 
-    def _take(self, answer: Answer, part: Part) -> str:
+    def _take(self, answer: Answer, part: Any) -> str:
         """Take in a part of an answer as the server's client gives it; return its text."""
         if part.thinking:
             self._doing = "thinking"
@@ -266,8 +272,7 @@ class AyaReasoner(StreamingReasoner):
     def _request(self, messages: list[Message]) -> tuple[dict[str, Any], list[bytes]]:
         """Return what is sent, and its texts; refuse what the model can't do."""
         texts = encoded(messages)
-        looks = any(message.images for message in messages)
-        wanted = {"thinking": self._asked.get("think"), "vision": looks}
+        wanted = {"thinking": self._asked.get("think"), "vision": any(m.images for m in messages)}
         if any(wanted.values()):  # of an image the server would say nothing
             able = self._client.show(self.model_id, self._patience).get("capabilities")
             failures.check_abilities(self.host, self.model_id, able, wanted)
@@ -289,9 +294,8 @@ class AyaReasoner(StreamingReasoner):
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in COUNTS}
-        also = {name: getattr(last, name) for name in _ALSO}
+        also = {name: getattr(last, name) for name in _ALSO} | {"joined": groups}
         also |= {"thinking": answer.thinking or None, "images": hashes(messages) or None}
-        also |= {"joined": groups}
         metadata.update({name: value for name, value in also.items() if value is not None})
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(
@@ -313,5 +317,4 @@ class AyaReasoner(StreamingReasoner):
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
     def _refuses(self) -> bool:
-        """Whether the server was asked to refuse a too long prompt, and is one that does."""
         return self.strict_context and numbers_of(if_known(self._client.version)) >= _REFUSES_FROM

@@ -16,15 +16,14 @@ from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
 from ore.backends.http import TooLarge
+from ore.backends.logprobs import Logprobs
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.types import Message, Response
 
-_LOOK_UP_SECONDS = 10.0
-_WINDOW_SECONDS = 1.0
+_LOOK_UP_SECONDS, _WINDOW_SECONDS, _LEAST_IMAGE_TOKENS = 10.0, 1.0, 64
 _REFUSING = ("llamacpp", "sglang", "vllm")  # owners of models: servers that cut no prompt
-_LEAST_IMAGE_TOKENS = 64
 
 
 class OpenAIBackend(Backend):
@@ -180,6 +179,7 @@ class OpenAIReasoner(StreamingReasoner):
             call.close()
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
+        metadata |= last.logprobs.as_metadata() if settings.logprobs else {}
         return self._response(answer, metadata, texts, messages)
 
     def _take(self, part: Any, answer: Answer, last: _Last) -> str:
@@ -254,6 +254,7 @@ class _Last:
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
+        self.logprobs = Logprobs()
 
     def note(self, part: Any) -> tuple[str, str]:
         """Take note of a part; return the thinking and the text that it brings."""
@@ -264,6 +265,7 @@ class _Last:
         thinking = text = ""
         for choice in (part.choices or ())[:1]:
             self.reason = choice.finish_reason or self.reason
+            self.logprobs.note(getattr(choice.logprobs, "content", None))
             if choice.delta is None:
                 continue
             extra = choice.delta.model_extra or {}

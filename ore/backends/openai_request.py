@@ -56,6 +56,8 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
             request[_NAMES[name]] = value
     if settings.think is not None:
         request["reasoning_effort"] = settings.think
+    if settings.logprobs:
+        request["logprobs"] = True
     if settings.format is not None:
         schema = {"name": "answer", "schema": settings.format}
         request["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -18,7 +18,6 @@ from ore.errors import (
     BackendError,
     CapabilityError,
     ContextTruncatedError,
-    IncompleteAnswerError,
     UsageError,
 )
 from ore.types import Message
@@ -35,8 +34,7 @@ MESSAGES = [Message("user", "hi")]
 class MadeUpEngine:
     """Answers as the engine does, over a vocabulary of bytes and a few words.
 
-    Like the engine it tells nothing of a token that leaves a character open, and ends its stream
-    with the connection, not with a mark.
+    Like the engine it tells nothing of a token that leaves a character open.
     """
 
     takes_system, template, window = True, "", 100_000
@@ -59,8 +57,8 @@ class MadeUpEngine:
             text = text[len(VOCABULARY[number]) :]
         return {"tokens": found}
 
-    def events(self, request, *, silence, deadline, path, longest):
-        assert path == "/completion"
+    def events(self, request, *, silence, deadline, path, longest, is_marked):
+        assert (path, is_marked) == ("/completion", False)
         self.requests.append(request)
         forced = [int(number) for number in re.findall(r"<\[(\d+)\]>", request["grammar"])]
         if request["grammar"] == 'root ::= "a"':
@@ -85,7 +83,6 @@ class MadeUpEngine:
                         "completion_probabilities": [{**entry, "top_logprobs": top}],
                     }
             yield {"index": index, "stop": True, "completion_probabilities": []}
-        raise IncompleteAnswerError("The stream has no end mark.")
 
 
 def piece_of(number):
