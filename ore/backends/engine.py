@@ -40,6 +40,7 @@ class Engine:
         window: The context window, in tokens: what was asked for, or less if the model has less.
         properties: What the engine says of itself, its defaults among it.
         computes_with: Its threads and its batch, in tokens.
+        device: What computes: ``"CPU"``, or the names of graphics cards.
         path: The model's file.
         template: The model's chat template: how messages become its prompt.
         takes_system: Whether it takes system messages; else the engine makes them the user's.
@@ -53,6 +54,7 @@ class Engine:
         window: int | None = None,
         slots: int = 1,
         template: str | None = None,
+        layers: int | None = None,
         deadline: Deadline | None = None,
     ) -> None:
         started = time.monotonic_ns()
@@ -66,10 +68,14 @@ class Engine:
         self.path, self._owner = path, os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
-            self._process = EngineProcess(path, window or WINDOW, slots, key, deadline, template)
+            self._process = EngineProcess(
+                path, window or WINDOW, slots, key, deadline, template, layers
+            )
         except TimeoutError as exc:
             raise timeout_error(None, deadline) from exc
         self.computes_with = self._process.computes_with
+        cards = () if layers == 0 else self._process.cards
+        self.device = ", ".join(cards) or "CPU"
         atexit.register(self.close)
         try:
             properties = self.ask("/props")

@@ -35,9 +35,12 @@ def run() -> None:
     try:
         xllamacpp = import_module("xllamacpp")
         _bound_connections(4 * CONNECTIONS)  # files are opened as well
+        cards = _cards(xllamacpp)
+        if (asked["layers"] or 0) > 0 and not cards:
+            raise LookupError("no graphics card")
         server = xllamacpp.Server(_parameters(xllamacpp, asked))
         _bound_connections(CONNECTIONS)
-        became = {"ready": server.listening_address}
+        became = {"ready": server.listening_address, "cards": cards}
     except Exception as exc:
         became = {"failed": type(exc).__name__, "said": str(exc)}
     os.write(1, json.dumps(became).encode() + b"\n")
@@ -107,6 +110,12 @@ def _stop_ending() -> None:
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) & ~os.O_ASYNC)
 
 
+def _cards(xllamacpp: Any) -> list[str]:
+    """Return the names of the graphics cards that this build of the engine computes with."""
+    found = xllamacpp.get_device_info()
+    return [str(each["name"]) for each in found if "GPU" in getattr(each["type"], "name", "")]
+
+
 def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = asked["path"]
@@ -122,6 +131,8 @@ def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters.n_threads_http = 8
     parameters.n_ctx = asked["window"]
     parameters.chat_template = asked["template"]  # empty: the model's own
+    if asked["layers"] is not None:  # else as many as the build can
+        parameters.n_gpu_layers = asked["layers"]
     parameters.n_parallel = asked["slots"]
     parameters.cache_ram_mib = 0
     parameters.n_batch = parameters.n_ubatch = asked["batch"]

@@ -57,11 +57,13 @@ class EngineProcess:
         key: What every request must carry.
         deadline: When the turn that waits for it must be over.
         template: A chat template in the place of the file's own.
+        layers: How many of the model's layers a graphics card computes; None is as many as it can.
 
     Attributes:
         computes_with: ``threads`` that write an answer, ``batch_threads`` that read a prompt, and
             ``batch``, the tokens that are computed at once.
         memory: How many bytes of its own it may have.
+        cards: The graphics cards that it can compute with, by their names.
         socket: The path of the Unix socket that the engine listens on.
 
     Raises:
@@ -79,6 +81,7 @@ class EngineProcess:
         key: str,
         deadline: Deadline,
         template: str | None = None,
+        layers: int | None = None,
     ) -> None:
         packages = _check_engine()
         head = gguf.read_head(path)
@@ -103,6 +106,7 @@ class EngineProcess:
             "window": window * slots,
             "slots": slots,
             "template": template or "",
+            "layers": layers,
             "key": key,
             **self.computes_with,
             "memory": self.memory,
@@ -205,6 +209,7 @@ class EngineProcess:
         became = json.loads(said)
         if not became.get("ready"):
             raise self._failure(str(became.get("failed")), str(became.get("said")))
+        self.cards = tuple(map(str, became.get("cards") or ()))
 
     def _failure(self, kind: str, said: str) -> BackendError | ExtraNotInstalledError:
         """Return the error for an exception that the engine's package raised."""
@@ -214,6 +219,11 @@ class EngineProcess:
                 step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
             text = f"The embedded engine can't be loaded ({shorten(said)}): {step}"
             return ExtraNotInstalledError(text, "embedded")
+        if kind == "LookupError":
+            return CapabilityError(
+                "The installed engine computes with no graphics card: leave -o num_gpu out, or use "
+                "Ollama."
+            )
         if kind in ("AttributeError", "TypeError"):
             return BackendError(
                 f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"

@@ -18,14 +18,14 @@ MOST_AT_ONCE = 8
 
 _ROLES = ("system", "user", "assistant")
 _SAMPLING = {"temperature": 0, "repeat_penalty": 1.1}
-LOADED_WITH = "num_ctx"  # the one option that is given when a model is loaded
+LOADED_WITH, CARD_LAYERS = "num_ctx", "num_gpu"  # what is given when a model is loaded
 _RENAMED = {"num_keep": "n_keep", "num_predict": "max_tokens"}
 _REUSES = "cache_prompt"
-_OPTIONS = {LOADED_WITH, _REUSES, *_RENAMED} | set(
+_OPTIONS = {LOADED_WITH, CARD_LAYERS, _REUSES, *_RENAMED} | set(
     "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
     "top_k top_p typical_p".split()
 )
-APPLIED = frozenset(_OPTIONS - {_REUSES})
+APPLIED = frozenset(_OPTIONS - {CARD_LAYERS, _REUSES})
 """What a model may set for itself."""
 
 
@@ -62,7 +62,8 @@ def request_of(
         own: The options that the model sets for itself.
     """
     options = {**sampling_of(settings, longest), **(own or {}), **settings.options}
-    options.pop(LOADED_WITH, None)
+    for name in (LOADED_WITH, CARD_LAYERS):
+        options.pop(name, None)
     request = {_RENAMED.get(name, name): value for name, value in options.items()}
     request[_REUSES] = settings.conversation and options.get(_REUSES, True)
     request["reasoning_format"] = "auto"  # thinking comes apart from the text, where there is any

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from ore.backends import Settings, StreamingReasoner, local_models
 from ore.backends.answer import Answer, encoded
-from ore.backends.engine import Engine
+from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
+    CARD_LAYERS,
     LOADED_WITH,
     check_messages,
     check_settings,
@@ -23,6 +24,7 @@ from ore.backends.engine_request import (
     thinking_of,
 )
 from ore.backends.engine_score import Asking, asking
+from ore.backends.fitting import check_fits
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
@@ -98,7 +100,10 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 engine.events(request, silence=settings.timeout, deadline=deadline)
             ) as events:
                 for event in events:
-                    if text := self._take(event, answer, last):
+                    text = self._take(event, answer, last)
+                    if "first" not in last and (text or answer.thinking):
+                        last["first"] = time.monotonic() - started
+                    if text:
                         yield text
             if text := answer.end():
                 yield text
@@ -110,7 +115,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             self._doing = "waiting"
-        metadata["load_duration"] = load_duration
+        metadata["load_duration"], metadata["device"] = load_duration, engine.device
+        metadata["first_token_duration"] = int(last.get("first", 0) * 1e9)
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
         if answer.thinking:
             metadata["thinking"] = answer.thinking
@@ -200,12 +206,16 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             if model.on_shelf is not None:
                 self._doing = f"checking {model.name}, the first time only"
                 local_models.check_bytes(model)
-            self._doing = f"loading {model.name}"
             settings, own = self._settings, self._modelfile.parameters
+            window = settings.options.get(LOADED_WITH, own.get(LOADED_WITH))
+            slots = settings.at_once or 1
+            check_fits(model, window or WINDOW, slots)
+            self._doing = f"loading {model.name}"
             self._engine = Engine(
                 model.path,
-                window=settings.options.get(LOADED_WITH, own.get(LOADED_WITH)),
-                slots=settings.at_once or 1,
+                window=window,
+                slots=slots,
+                layers=settings.options.get(CARD_LAYERS),
                 template=settings.chat_template,
                 deadline=deadline,
             )

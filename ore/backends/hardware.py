@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ _NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64
 SMALL_MODEL_BYTES = 128 << 20
 _FEW_PAGES = 256
 _SHARED, _TIMES = 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
+_MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -83,6 +85,23 @@ def quota_cores(cpu_max: str) -> int:
         quota, period = map(int, cpu_max.split())
         return max(1, math.ceil(quota / period))
     return 0
+
+
+def free_bytes() -> int | None:
+    """Return how much memory programs can still get; None where the system does not say it.
+
+    What the system keeps of files counts as free, and a control group's limit is one.
+    """
+    return free_memory(_text_of(_MEMORY), _text_of(_MEMORY_QUOTA))
+
+
+def free_memory(mem_info: str, memory_max: str) -> int | None:
+    """Return the free bytes from the texts of ``/proc/meminfo`` and of ``memory.max``."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", mem_info, re.M)
+    if found is None:
+        return None
+    free = int(found[1]) << 10
+    return min(free, int(memory_max)) if memory_max.strip().isdecimal() else free
 
 
 def memory_bytes() -> int:

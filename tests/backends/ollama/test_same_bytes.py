@@ -56,7 +56,8 @@ def test_an_answer_that_is_cut_off_fails_the_check(model_dir):
 @pytest.mark.parametrize(
     "flags, code, words",
     [
-        (("-o", "num_gpu=1"), 1, "has no option 'num_gpu'"),
+        (("-o", "num_gpu=1"), 1, "computes with no graphics card: leave -o num_gpu out"),
+        (("-o", "num_thread=1"), 1, "has no option 'num_thread'"),
         (("--keep-alive", "5m"), 1, "leave --keep-alive out"),
         (("--think", "on"), 1, "The model can't think first"),
         (("--think", "low"), 1, "can't be told how much to think"),
