@@ -7,6 +7,7 @@ import hashlib
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from ore.backends import Progress
 from ore.backends import registry_failures as failures
@@ -20,6 +21,8 @@ from ore.files.folder import Folder
 AT_ONCE = 4
 """How many parts are fetched side by side."""
 PART_BYTES = 16 << 20
+HEAD_BYTES = 32 << 20
+"""What comes before the numbers of a model is shorter: its keys, its tokens, the list of its tensors."""
 
 _BLOCK = 1 << 20  # bytes that are noted, and hashed, at once
 _LOOK_SECONDS = 0.1
@@ -51,8 +54,10 @@ class Download:
         self._is_in_trouble = False
         self._error: BaseException | None = None
 
-    def run(self, progress: Progress) -> str:
+    def run(self, progress: Progress, look: Callable[[], None]) -> str:
         """Fetch what is missing; return the SHA-256 of the whole, which is on disk then.
+
+        ``look`` is called once the first ``HEAD_BYTES`` are there, or all; what it raises ends this.
 
         Raises:
             BackendError: It can't be had; what has come is kept for another time.
@@ -61,7 +66,7 @@ class Download:
         source = self._folder.open(self._file, os.O_RDWR)
         try:
             self._begin()
-            digest = self._hashed(source, progress)
+            digest = self._hashed(source, progress, look)
             progress("writing to disk", self._layer.size, self._layer.size)
             sync(source)
             return digest
@@ -84,9 +89,10 @@ class Download:
             return
         self._workers.append(worker)
 
-    def _hashed(self, source: int, progress: Progress) -> str:
+    def _hashed(self, source: int, progress: Progress, look: Callable[[], None]) -> str:
         """Hash what is there from the beginning while the rest comes; return the hash of the whole."""
         digest, done, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK))
+        head = min(self._layer.size, HEAD_BYTES)
         while done < self._layer.size:
             if self._gives_parts and self._left and len(self._workers) < self._most_workers:
                 self._begin()
@@ -101,6 +107,8 @@ class Download:
                 raise OSError(errno.EIO, f"{self._file} was made shorter meanwhile")
             digest.update(block[:count])
             done += count
+            if done - count < head <= done:
+                look()
         return digest.hexdigest()
 
     def _wait(self) -> None:

@@ -16,6 +16,7 @@ from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
 from ore.backends.freeing import free, named
+from ore.backends.local_models import LocalModel, OnShelf, check_unmended
 from ore.backends.manifest import Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, parse_name
 from ore.backends.parts import Parts
@@ -72,7 +73,8 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 )
             for layer in manifest.of_kind("model"):
                 held.enter_context(_alone(shelf, layer, blobs, progress))
-                _fetch_weights(registry, shelf, layer, blobs, progress)
+                on_shelf = OnShelf(shelf, name, manifest)
+                _fetch_weights(registry, on_shelf, layer, blobs, progress)
             for layer in small:  # they are there, unless somebody made room meanwhile
                 _fetch_small(registry, shelf, layer, blobs)
             _place(shelf, name, data)
@@ -124,17 +126,29 @@ def _is(data: bytes, layer: Layer) -> bool:
 
 
 def _fetch_weights(
-    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
+    registry: Registry, on_shelf: OnShelf, layer: Layer, blobs: Folder, progress: Progress
 ) -> None:
     """Fetch the weights, in parts, unless they are there already."""
+    shelf = on_shelf.shelf
     name = shelf.blob_path(layer).name
     file, notes = f".{name}.part", f".{name}.notes"
     if _is_there(shelf, layer, blobs, progress):
         return
     _prepare(blobs, file, notes, layer)
     _check_room(shelf, registry.name, blobs, file, layer)
+
+    def look() -> None:
+        """Go no further with a file that the engine would not read rightly."""
+        try:
+            check_unmended(LocalModel(str(on_shelf.name), shelf.root / BLOBS / file, on_shelf))
+        except CapabilityError:
+            _remove(blobs, file, notes)
+            raise
+        except FileAccessError:  # it is no GGUF file: whoever runs it is told
+            return
+
     with closing(Parts(blobs, notes, layer.size)) as parts:
-        found = Download(registry, layer, blobs, file, parts).run(progress)
+        found = Download(registry, layer, blobs, file, parts).run(progress, look)
     if found != layer.hexadecimal:
         _remove(blobs, file, notes)
         raise failures.wrong_bytes_error(registry.name.host, layer.digest)

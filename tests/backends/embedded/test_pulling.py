@@ -37,6 +37,7 @@ from tests.support.fake_registry import (
     status,
     wrong,
 )
+from tests.support.gguf import tiny_model
 
 PART = 1 << 16
 WEIGHTS = b"GGUF" + random.Random(1).randbytes(10 * PART + 77)
@@ -389,6 +390,26 @@ def test_a_shelf_that_leads_elsewhere_is_not_written_to(root, registry, tmp_path
     with pytest.raises(FileAccessError, match="symbolic link"):
         pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_what_the_engine_would_read_wrongly_is_refused_by_its_head(root, registry, monkeypatch):
+    monkeypatch.setattr(download, "HEAD_BYTES", 2 * PART)
+    monkeypatch.setattr(download, "AT_ONCE", 1)
+    goes_on = threading.Event()
+    sent = []
+
+    def held(answer):
+        sent.append(answer)
+        return paced(lambda: goes_on.wait(30))(answer) if len(sent) > 5 else answer
+
+    weights = tiny_model(general__architecture="gptoss") + WEIGHTS
+    name = registry.add("team/tiny:q4", weights, license=None, config={})
+    registry.always["blobs"] = held
+    with pytest.raises(CapabilityError, match="mends while it loads it.*hf.co/"):
+        pull(name, nothing)
+    goes_on.set()
+    assert listed(root) == [] and len(sent) < 8
+    assert [file for file in in_blobs(root) if file.endswith((".part", ".notes"))] == []
 
 
 def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name(root, registry):
