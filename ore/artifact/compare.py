@@ -28,7 +28,8 @@ ANSWER = "answer"
 _INPUT = ("prompt", "model_id")
 _PROVENANCE = ("backend", "server_version", "model_digest", "options", "persona", "grants")
 _NAMED = ("skills", "tools")
-NAMES = (*_INPUT, *_PROVENANCE, *_NAMED, "routing", "images", "messages", ANSWER)
+IN_FORCE = "effective"
+NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "messages", ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 
 
@@ -99,9 +100,34 @@ def _steps(first: Sequence[str], second: Sequence[str]) -> int:
 def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
     if name == "messages":
         return _messages(old, new)
+    if name == IN_FORCE:
+        return _in_force(old, new)
     if name == "persona" and old.provenance is not None and new.provenance is not None:
         return old.provenance.get(name) or "", new.provenance.get(name) or ""
     return _value(name, old), _value(name, new)
+
+
+def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
+    """Return what was in force in both runs, as far as it is known of both.
+
+    Before 1.4 nothing was said of it: of two such runs nothing is missed.
+    """
+    first, second = (_flat((each.provenance or {}).get(IN_FORCE)) for each in (old, new))
+    if first is None or second is None:
+        return ({}, {}) if first is second else (first, second)
+    both = first.keys() & second.keys()
+    return {name: first[name] for name in both}, {name: second[name] for name in both}
+
+
+def _flat(told: Any) -> dict[str, Any] | None:
+    """Return what is known of what was in force, by name; None where nothing is said of it."""
+    if not isinstance(told, dict):
+        return None
+    parameters = told.get("parameters")
+    chosen = parameters.items() if isinstance(parameters, dict) else ()
+    flat = {name: each.get("value") for name, each in chosen if isinstance(each, dict)}
+    flat |= {name: value for name, value in told.items() if name != "parameters"}
+    return {name: value for name, value in flat.items() if value is not None}
 
 
 def _value(name: str, artifact: ExecutionArtifact) -> Any:

@@ -58,7 +58,10 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
     }
 
 
-_KEYS = ("model_digest", "backend", "server_version", "ore_version", "options", "grants", "parent")
+_KEYS = (
+    *("model_digest", "backend", "server_version", "ore_version", "options", "effective", "joined"),
+    *("chat_template", "grants", "parent"),
+)
 
 
 _OF_FILES = ("run_file", "expectation")
@@ -92,6 +95,8 @@ def as_markdown(run: dict[str, Any]) -> str:
     lines += [f"- Answered by: {_code(answered)}"] if answered != model else []
     lines += _where(run)
     lines += _parameters(run["options"])
+    lines += _in_force(run["effective"])
+    lines += _prompt_made(run["chat_template"], run["joined"])
     lines += [f"- Permissions: {_codes(run['grants'])}"] if run["grants"] else []
     for kind in _NAMED:
         lines += _listed(kind, run[kind])
@@ -160,6 +165,28 @@ def _parameters(options: Any) -> list[str]:
         return []
     pairs = [f"{key}={value}" for key, value in options.items()]
     return [f"- Parameters: {_codes(pairs) or 'none were given; the defaults of the model hold'}"]
+
+
+def _in_force(told: Any) -> list[str]:
+    """Return what was in force, with who chose it; what is not known is left out."""
+    parts = dict(told) if isinstance(told, dict) else {}
+    parameters = parts.pop("parameters", None)
+    chosen = parameters.items() if isinstance(parameters, dict) else ()
+    pairs = [
+        f"{name}={each['value']} ({each.get('from') or 'not known by whom'})"
+        for name, each in chosen
+        if isinstance(each, dict) and each.get("value") is not None
+    ]
+    pairs += [f"{name}={value}" for name, value in parts.items() if value is not None]
+    return [f"- In force: {_codes(pairs)}"] if pairs else []
+
+
+def _prompt_made(template: Any, joined: Any) -> list[str]:
+    """Return which chat template was given, and which messages were sent as one."""
+    given = template.get("sha256") if isinstance(template, dict) else None
+    groups = [each for each in joined if isinstance(each, list)] if isinstance(joined, list) else []
+    lines = [f"- Chat template: the user's own{_digest(given)}"] if given else []
+    return lines + [f"- Sent as one message: {_codes(each)}" for each in groups[:_MOST_LISTED]]
 
 
 def _system_section(system: dict[str, Any] | None) -> list[str]:

@@ -79,7 +79,7 @@ def test_what_only_one_side_knows_is_reported_and_not_compared(ore, folder):
     old["output"]["content"] = "One.\nTwo."
     (folder / "old.json").write_text(json.dumps(old))
     result = ore("--diff", "old.json", "a.json")
-    names = "backend, server_version, model_digest, options, persona, grants, messages"
+    names = "backend, server_version, model_digest, options, persona, grants, effective, messages"
     assert (result.code, result.err) == (
         0,
         f"Not compared, for it is not known of both: {names}.\n"
@@ -184,3 +184,52 @@ def test_an_artifact_of_too_many_values_is_refused(ore, folder):
         result = ore(*verb)
         assert result.code in (1, 3)
         assert "it holds more than 1,000,000 values" in result.out + result.err
+
+
+def in_force(name: str, folder, **changes) -> None:
+    """Writes what was in force into an artifact, whose seal is taken off."""
+
+    def change(document):
+        provenance = document["provenance"]
+        del provenance["self_sha256"], provenance["values_sha256"]
+        told = provenance["effective"]
+        for key, value in changes.items():
+            if key in told["parameters"]:
+                told["parameters"][key] = {"value": value, "from": "model"}
+            else:
+                told[key] = value
+
+    rewrite(folder / name, change)
+
+
+@pytest.mark.parametrize(
+    "old, new, shown",
+    [
+        (
+            {"temperature": 0.5},
+            {"temperature": 0.7},
+            ['-  "temperature": 0.5', '+  "temperature": 0.7'],
+        ),
+        ({"template_sha256": "ab"}, {"template_sha256": "cd"}, ['-  "template_sha256": "ab"']),
+        ({"temperature": 0.5}, {}, []),
+        ({"threads": 2}, {"threads": 2}, []),
+        ({"parameters": 7}, {"temperature": 0.5}, []),
+    ],
+)
+def test_what_was_in_force_is_compared_as_far_as_both_know_it(ore, folder, old, new, shown):
+    record(folder / "b.json", "hi", replies=["One.\nTwo."])
+    in_force("a.json", folder, **old)
+    in_force("b.json", folder, **new)
+    result = ore("--diff", "a.json", "b.json")
+    assert ("they differ in effective." in result.err) is bool(shown)
+    for line in shown:
+        assert line in result.out
+
+
+def test_of_two_runs_that_say_nothing_of_it_nothing_is_missed(ore, folder):
+    record(folder / "b.json", "hi", replies=["One.\nTwo."])
+    for name in ("a.json", "b.json"):
+        rewrite(folder / name, lambda d: d["provenance"].pop("effective"))
+    assert "effective" not in ore("--diff", "a.json", "b.json").err
+    rewrite(folder / "b.json", lambda d: d["provenance"].update({"effective": {}}))
+    assert "not known of both: " in ore("--diff", "a.json", "b.json").err

@@ -161,3 +161,41 @@ def test_a_long_list_is_cut(ore, folder, run):
     page = ore("--show", "run.json").out
     assert "- And 4900 more files\n" in page and "`o99=1`, and 50 more\n" in page
     assert len(ore("--show", "run.json", "--json").json["files"]) == 5000
+
+
+def test_a_page_says_what_was_in_force_and_how_the_prompt_was_made(ore, folder):
+    record(folder / "run.json", "hi", "-o", "seed=3")
+
+    def change(document):
+        told = document["provenance"]["effective"]
+        told["parameters"]["temperature"] = {"value": 0.7, "from": "model"}
+        told["quantization"] = "Q4_K_M"
+        document["provenance"] |= {
+            "chat_template": {"sha256": "ab" * 32},
+            "joined": [["persona", "skill:writing"]],
+        }
+
+    rewrite(folder / "run.json", change)
+    page = ore("--show", "run.json").out
+    assert (
+        "\n- In force: `temperature=0.7 (model)`, `seed=3 (user)`, `quantization=Q4_K_M`\n" in page
+    )
+    assert "\n- Chat template: the user's own, SHA-256 `abababababab…`\n" in page
+    assert "\n- Sent as one message: `persona`, `skill:writing`\n" in page
+    data = ore("--show", "run.json", "--json").json
+    assert data["effective"]["parameters"]["seed"] == {"value": 3, "from": "user"}
+
+
+@pytest.mark.parametrize(
+    "told", [7, [], {"parameters": []}, {"parameters": {"seed": 3, "top_k": {}}}, {"x\n# y": "`z`"}]
+)
+def test_what_is_no_such_thing_breaks_no_page(ore, folder, told):
+    record(folder / "run.json", "hi")
+    rewrite(
+        folder / "run.json",
+        lambda d: d["provenance"].update(
+            {"effective": told, "joined": told, "chat_template": told}
+        ),
+    )
+    result = ore("--show", "run.json")
+    assert result.code == 0 and "\n# y" not in result.out
