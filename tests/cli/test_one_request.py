@@ -72,6 +72,7 @@ TABLE = [
     Row("hi --option seed=1 --option num_ctx=2048", 1),
     Row("hi --think on", 1),
     Row("hi --join-messages always", 1),
+    Row("hi --chat-template note.txt", 0),
     Row("hi --think off --stream", 1),
     Row('hi --schema {"type":"string"}', 1, extra="jsonschema"),
     Row("hi --image cat.png", 1),
@@ -207,6 +208,36 @@ def test_the_table_has_every_flag():
     for action in build_parser()._actions:
         named = set(action.option_strings) or {"hi"}
         assert named & words, f"{action.dest} has no row: how many requests does it make?"
+
+
+def dry(ore, server, line: str) -> None:
+    """Run a line with ``--dry-run``: whatever becomes of it, no chat is sent, and nothing is fetched."""
+    argv = [server.url if word == "URL" else word for word in line.split()]
+    result = ore(*argv, "--dry-run", stdin="", open_backend=open_backend)
+    assert "Traceback" not in result.err and result.code in (0, 1, 2), (line, result.err)
+    assert set(counted(server)) <= LOOK_UPS, line
+
+
+OF_A_TURN = [row.line.removeprefix("hi").strip() for row in TABLE if row.line.startswith("hi ")]
+OF_A_TURN = [flags for flags in OF_A_TURN if "--dry-run" not in flags]
+
+
+@pytest.mark.slow
+@pytest.mark.invariant
+def test_a_dry_run_of_each_line_sends_no_chat(ore, server):
+    for row in TABLE:
+        if row.pulls or row.line.startswith(("--replay", "--help", "--version")):
+            continue  # they go with no dry run, or do nothing else
+        if "--interactive" not in row.line and row.stdin is None:
+            dry(ore, server, row.line)
+
+
+@pytest.mark.slow
+@pytest.mark.invariant
+@pytest.mark.parametrize("first", OF_A_TURN)
+def test_a_dry_run_of_every_two_of_them_together_sends_no_chat(ore, server, first):
+    for second in OF_A_TURN:
+        dry(ore, server, f"hi {first} {second}")
 
 
 @pytest.mark.invariant
