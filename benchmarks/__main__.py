@@ -13,7 +13,18 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import embedded, memory, pulls, repl, sessions, skills, startup, streaming, turn
+from benchmarks import (
+    embedded,
+    memory,
+    pulls,
+    repl,
+    scoring,
+    sessions,
+    skills,
+    startup,
+    streaming,
+    turn,
+)
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
 from benchmarks.page import write_page
@@ -32,6 +43,7 @@ TOPICS = {
         sessions.TOPIC,
         skills.TOPIC,
         embedded.TOPIC,
+        scoring.TOPIC,
         pulls.TOPIC,
     )
 }

@@ -52,7 +52,7 @@ FIGURES = (
 
 def measure(place: Place) -> list[Comparison]:
     """Compare ORE with the engine, and a conversation with one that reuses nothing."""
-    environ = _environ(place)
+    environ = with_model(place)
     best, beside = fastest(environ)
     names = {"engine": best, "ore": "ore", "engine again": best}
     cases = {name: partial(run, program, environ) for name, program in names.items()}
@@ -82,7 +82,7 @@ def fastest(environ: dict[str, str]) -> tuple[str, str]:
     return f"engine {setting}", f"the engine ({threads} and {reading} threads, {wait})"
 
 
-def _environ(place: Place) -> dict[str, str]:
+def with_model(place: Place) -> dict[str, str]:
     """Return the environment of the programs, with the user's models; see whether all is there."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise NotHere("the engine's package is not installed: requirements-embedded.txt names it")
