@@ -7,6 +7,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from socket import SOCK_STREAM, getaddrinfo
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ore.files.neutral import neutralise
@@ -68,6 +71,11 @@ class Deadline:
             raise TimeoutError("the time is over")
         return left if timeout is None else min(left, timeout)
 
+    def within(self, seconds: float) -> Deadline:
+        """Return a deadline in so many seconds from now, and no later than this one."""
+        left = seconds if self._end is None else self._end - time.monotonic()
+        return Deadline(max(0.0, min(seconds, left)))
+
 
 def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
     """Let a connection's reads and writes last no longer than a deadline, and wake up when told to.
@@ -102,10 +110,48 @@ def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str
     """
 
     def trace(event: str, info: dict[str, Any]) -> None:
+        if event.endswith("connect_tcp.started"):  # info is what it is called with
+            _share(info, deadline() or Deadline(None))
+        if event.endswith("start_tls.started"):
+            info["timeout"] = (deadline() or Deadline(None)).wait(info["timeout"])
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             bound(info["return_value"], deadline)
 
     return trace
+
+
+def _share(call: dict[str, Any], deadline: Deadline) -> None:
+    """Let the addresses of a name, which are tried one after another, take as long as one may.
+
+    Raises:
+        TimeoutError: The deadline has passed, or will have before the name is looked up.
+    """
+    found = _addresses(call["host"], call["port"], deadline.wait(None))
+    timeout = deadline.wait(call["timeout"])
+    call["timeout"] = timeout if timeout is None else timeout / max(1, found)
+
+
+def _addresses(host: str, port: int, seconds: float | None) -> int:
+    """Return how many addresses a name has; a look-up can't be ended, so it may be left behind."""
+    found: list[int] = []
+
+    def look_up() -> None:
+        with suppress(OSError, UnicodeError):  # connecting says what is wrong with it
+            found.append(len(getaddrinfo(host, port, type=SOCK_STREAM)))
+
+    if seconds is None or host == "localhost" or not host.strip("0123456789abcdefABCDEF:."):
+        look_up()
+        return sum(found)
+    thread = Thread(target=look_up, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the system gives no more threads
+        look_up()
+        return sum(found)
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError("the name of the server was not found in time")
+    return sum(found)
 
 
 class Lines:

@@ -15,9 +15,9 @@ from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, 
 from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
-from ore.backends.http import TooLarge
-from ore.backends.logprobs import Logprobs
+from ore.backends.http import Deadline, TooLarge
 from ore.backends.openai_client import Call, check_installed
+from ore.backends.openai_parts import Parts
 from ore.backends.openai_request import check_settings, request_of
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.types import Message, Response
@@ -68,7 +68,7 @@ class OpenAIBackend(Backend):
 
     def _entries(self) -> list[Any]:
         seconds = min(self._seconds or _LOOK_UP_SECONDS, _LOOK_UP_SECONDS)
-        return _listed(self.address, self._key, seconds)
+        return _listed(self.address, self._key, Deadline(seconds))
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""
@@ -150,16 +150,17 @@ class OpenAIReasoner(StreamingReasoner):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         started, settings = time.monotonic(), self._settings
+        deadline = Deadline(settings.deadline)  # of all that is asked for the turn
         texts = encoded(messages)
         request = request_of(self.model_id, messages, settings)
         if any(message.images for message in messages):  # of an image a server may say nothing
-            self._check_vision()
-        answer, last = Answer(settings.on_thinking), _Last()
+            self._check_vision(deadline)
+        answer, last = Answer(settings.on_thinking), Parts()
         call = Call(
             self.host,
             self._key,
             timeout=settings.timeout,
-            deadline=settings.deadline,
+            deadline=deadline,
             strict=settings.strict_context,
         )
         self._doing = f"waiting for {self.model_id}"  # it may be busy with another request
@@ -173,16 +174,21 @@ class OpenAIReasoner(StreamingReasoner):
                 yield text
         except (BackendError, TooLarge) as exc:
             raise failures.explained(
-                exc, self.host, self.model_id, OPENAI, names=self._names, partial=answer.text
+                exc,
+                self.host,
+                self.model_id,
+                OPENAI,
+                names=lambda: self._names(deadline),
+                partial=answer.text,
             ) from exc.__cause__
         finally:
             call.close()
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
         metadata |= last.logprobs.as_metadata() if settings.logprobs else {}
-        return self._response(answer, metadata, texts, messages)
+        return self._response(answer, metadata, texts, messages, deadline)
 
-    def _take(self, part: Any, answer: Answer, last: _Last) -> str:
+    def _take(self, part: Any, answer: Answer, last: Parts) -> str:
         """Take in one part of the answer; return the text that it brings, which may be empty."""
         try:
             thinking, content = last.note(part)
@@ -200,8 +206,9 @@ class OpenAIReasoner(StreamingReasoner):
         metadata: dict[str, Any],
         texts: list[bytes],
         messages: list[Message],
+        deadline: Deadline,
     ) -> Response:
-        entry = self._entry(metadata.get("response_model"))
+        entry = self._entry(deadline, metadata.get("response_model"))
         images = hashes(messages)
         expected = window.estimate(texts, len(images))
         read = metadata["prompt_eval_count"]
@@ -221,85 +228,36 @@ class OpenAIReasoner(StreamingReasoner):
             failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _entry(self, answered: str | None = None) -> Any:
+    def _entry(self, deadline: Deadline, answered: str | None = None) -> Any:
         """Return what the server's list says of the model, or None; its only one is the one."""
         try:
-            listed = _listed(self.host, self._key, _WINDOW_SECONDS)
+            listed = _listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
         except OreError:
             return None
         names = (self.model_id, answered)
         only = listed[0] if len(listed) == 1 else None
         return next((entry for entry in listed if entry.id in names), only)
 
-    def _check_vision(self) -> None:
+    def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
-        about = getattr(self._entry(), "architecture", None)  # llama.cpp's, OpenRouter's
+        about = getattr(self._entry(deadline), "architecture", None)  # llama.cpp's, OpenRouter's
         takes = about.get("input_modalities") if isinstance(about, dict) else None
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
 
-    def _names(self) -> list[str]:
+    def _names(self, deadline: Deadline) -> list[str]:
         """Return the names of the models there are; none where the server does not say in time."""
         try:
-            return [entry.id for entry in _listed(self.host, self._key, _WINDOW_SECONDS)]
+            listed = _listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
+            return [entry.id for entry in listed]
         except OreError:
             return []
 
 
-class _Last:
-    """What the parts of an answer say besides its text; ``reason`` is None until it has ended."""
-
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self._fingerprint = self._model = ""
-        self._usage: Any = None
-        self._timings: Any = None
-        self.logprobs = Logprobs()
-
-    def note(self, part: Any) -> tuple[str, str]:
-        """Take note of a part; return the thinking and the text that it brings."""
-        self._usage = part.usage or self._usage
-        self._timings = getattr(part, "timings", None) or self._timings
-        self._fingerprint = part.system_fingerprint or self._fingerprint
-        self._model = part.model or self._model
-        thinking = text = ""
-        for choice in (part.choices or ())[:1]:
-            self.reason = choice.finish_reason or self.reason
-            self.logprobs.note(getattr(choice.logprobs, "content", None))
-            if choice.delta is None:
-                continue
-            extra = choice.delta.model_extra or {}
-            thinking += extra.get("reasoning_content") or extra.get("reasoning") or ""
-            text += choice.delta.content or choice.delta.refusal or ""
-        return thinking, text
-
-    def metadata(self, total: int) -> dict[str, Any]:
-        """Return counts (tokens) and durations (nanoseconds); None where the server said nothing."""
-        details = getattr(self._usage, "prompt_tokens_details", None)
-        cached = known_count(getattr(details, "cached_tokens", None))
-        timings = self._timings if isinstance(self._timings, dict) else {}
-        return {
-            "eval_count": known_count(getattr(self._usage, "completion_tokens", None)),
-            "prompt_eval_count": known_count(getattr(self._usage, "prompt_tokens", None)),
-            "eval_duration": _nanoseconds(timings.get("predicted_ms")),
-            "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
-            "total_duration": total,
-            "done_reason": _word(self.reason) or "unknown",
-            **({"cached_tokens": cached} if cached else {}),
-            **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
-            **({"response_model": name} if (name := _word(self._model)) else {}),
-        }
-
-
-def _listed(host: Host, key: str | None, seconds: float) -> list[Any]:
-    """Return what the server says of each of its models, within so many seconds."""
-    with closing(Call(host, key, deadline=seconds)) as call:
+def _listed(host: Host, key: str | None, deadline: Deadline) -> list[Any]:
+    """Return what the server says of each of its models, before the deadline."""
+    with closing(Call(host, key, deadline=deadline)) as call:
         return call.models()
-
-
-def _word(value: Any) -> str:
-    """Return a name that the server gave, or nothing where it can't be kept."""
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= 300 else ""
 
 
 def _window_of(entry: Any) -> int | None:
@@ -313,8 +271,3 @@ def _meta_of(entry: Any) -> dict[str, int]:
     about = getattr(entry, "meta", None)
     found = about.items() if isinstance(about, dict) else ()
     return {name: n for name, value in found if (n := known_count(value)) is not None}
-
-
-def _nanoseconds(milliseconds: Any) -> int | None:
-    fits = type(milliseconds) in (int, float) and 0 <= milliseconds < 1e12
-    return int(milliseconds * 1_000_000) if fits else None

@@ -42,8 +42,8 @@ _NO_KEY = "none"  # the package wants one to be made with; it is not sent
 class Call:
     """One request and its answer; closing it closes the connection, which ends the generation.
 
-    ``timeout`` is the longest silence to accept, ``deadline`` the longest all of it may take, in
-    seconds; with ``strict``, a prompt that does not fit the window is a check that did not hold.
+    ``timeout`` is the longest silence to accept, in seconds, ``deadline`` when all of it must be
+    over; with ``strict``, a prompt that does not fit the window is a check that did not hold.
 
     Raises:
         ExtraNotInstalledError: The package is missing.
@@ -56,13 +56,13 @@ class Call:
         key: str | None = None,
         *,
         timeout: float | None = None,
-        deadline: float | None = None,
+        deadline: Deadline | None = None,
         strict: bool = False,
     ) -> None:
         self._host = host
         self._key = key
         self._timeout = timeout
-        self._deadline = Deadline(deadline)
+        self._deadline = deadline or Deadline(None)
         self._strict = strict
         self._model = ""
         self._sent = False
@@ -102,7 +102,7 @@ class Call:
 
     def _new_client(self) -> openai.OpenAI:
         url, httpx = self._host.url, self._httpx
-        limits = (CONNECT_SECONDS, self._timeout, self._deadline.seconds or None)
+        limits = (CONNECT_SECONDS, self._timeout)  # the deadline is looked at when it connects
         timeout = httpx.Timeout(self._timeout, connect=min(s for s in limits if s is not None))
         try:
             client: openai.OpenAI = self._openai.OpenAI(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -116,6 +117,15 @@ def open_run(
                 engine=engine,
                 pin=pin,
             )
+
+
+def _sooner(asked: Asked, waited: float) -> Asked:
+    """Take what was waited for a model's name, in seconds, from what the turn may take."""
+    settings = asked.settings
+    if settings.deadline is None or waited < 0.1:
+        return asked
+    left = max(0.001, round(settings.deadline - waited, 1))
+    return replace(asked, settings=replace(settings, deadline=left))
 
 
 def _first(

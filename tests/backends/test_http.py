@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from ore.backends.http import (
     TooLarge,
     bound,
     first_bytes,
+    trace_of,
     whole_body,
 )
 
@@ -104,3 +106,51 @@ def test_a_body_of_countless_values_is_refused_before_it_is_parsed():
     assert whole_body([b"[" + b"1," * MOST_VALUES + b"1]"])
     with pytest.raises(ValueError, match="^its JSON has more than 1,048,576 values$"):
         whole_body([b"[" + b"[]," * (MOST_VALUES + 1) + b"1]"])
+
+
+def connecting(monkeypatch, look_up, deadline, **more):
+    """Return with which timeout a connection would be tried, given what looks a name up."""
+    monkeypatch.setattr("ore.backends.http.getaddrinfo", look_up)
+    call = {"host": "host.test", "port": 80, "timeout": 5.0, **more}
+    trace_of(lambda: deadline)("connection.connect_tcp.started", call)
+    return call["timeout"]
+
+
+@pytest.mark.parametrize("addresses, seconds", [(0, 5.0), (1, 5.0), (2, 2.5), (4, 1.25)])
+@pytest.mark.parametrize("deadline", [None, Deadline(None), Deadline(600.0)])
+def test_all_addresses_of_a_name_take_together_what_a_connection_may(
+    monkeypatch, addresses, seconds, deadline
+):
+    assert connecting(monkeypatch, lambda *a, **k: [()] * addresses, deadline) == seconds
+
+
+def test_all_addresses_of_a_name_end_with_the_deadline(monkeypatch):
+    assert connecting(monkeypatch, lambda *a, **k: [(), ()], Deadline(3.0)) <= 1.5
+    with pytest.raises(TimeoutError):
+        connecting(monkeypatch, lambda *a, **k: [()], Deadline(0.0))
+
+
+def test_a_name_that_is_not_found_in_time_is_not_waited_for(monkeypatch):
+    over = threading.Event()
+    with pytest.raises(TimeoutError, match="not found in time"):
+        connecting(monkeypatch, lambda *a, **k: [over.wait()], Deadline(0.05))
+    over.set()
+
+
+def test_a_name_that_there_is_not_is_left_to_the_connection(monkeypatch):
+    def unknown(*_, **__):
+        raise OSError("Name or service not known")
+
+    assert connecting(monkeypatch, unknown, None) == 5.0
+
+
+def test_a_handshake_ends_with_the_deadline():
+    call = {"timeout": 5.0}
+    trace_of(lambda: Deadline(3.0))("connection.start_tls.started", call)
+    assert call["timeout"] <= 3.0
+
+
+@pytest.mark.parametrize("whole, part, left", [(None, 1.0, 1.0), (0.0, 1.0, 0.0), (9.0, 1.0, 1.0)])
+def test_a_part_of_a_turn_ends_with_the_turn(whole, part, left):
+    within = Deadline(whole).within(part)
+    assert within.seconds == left and within.passed is (left == 0.0)

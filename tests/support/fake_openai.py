@@ -41,6 +41,7 @@ class FakeOpenAI:
 
     Attributes:
         play: What every chat is answered with, instead of the scenario.
+        listing: What ``/v1/models`` is answered with, instead of its list.
         requests: Every request, in order.
     """
 
@@ -57,6 +58,7 @@ class FakeOpenAI:
     ) -> None:
         self.about, self.serves_any = about or {}, serves_any
         self.play: list[Step] | None = None
+        self.listing: list[Step] | None = None
         self.reply, self.models, self.key, self.thinking = reply, models, key, thinking
         self.scenario = scenario
         self.requests: list[Recorded] = []
@@ -95,7 +97,7 @@ class FakeOpenAI:
         if seen.path == "/v1/models":
             row = {"object": "model", "max_model_len": 4096} | self.about
             rows = [{"id": name} | row for name in self.models]
-            return played([whole({"object": "list", "data": rows})]), None, False
+            return played(self.listing or [whole({"object": "list", "data": rows})]), None, False
         if seen.path != CHAT:
             return played([Whole(404, "text/plain", b"404 page not found")]), None, False
         if seen.json.get("model") not in self.models and not self.serves_any:

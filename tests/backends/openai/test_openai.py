@@ -23,7 +23,7 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.types import Message
-from tests.support.fake_ollama.scenarios import Whole
+from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
 from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal
 from tests.support.process import until
 
@@ -283,6 +283,29 @@ def test_strict_context_makes_a_prompt_that_does_not_fit_a_failed_check():
 def test_a_deadline_ends_a_turn(name):
     with FakeOpenAI(scenario=name) as fake, pytest.raises(BackendTimeoutError, match="--deadline"):
         reasoner(fake, deadline=0.4).reason(ASKED)
+
+
+def test_two_addresses_of_a_server_take_together_what_a_connection_may(monkeypatch):
+    tried = []
+
+    def refuse(address, timeout, **_):
+        tried.append((address, timeout))
+        raise ConnectionRefusedError("Connection refused")
+
+    monkeypatch.setattr("ore.backends.http.getaddrinfo", lambda *_, **__: [(), ()])
+    monkeypatch.setattr("socket.create_connection", refuse)
+    with pytest.raises(BackendError, match="connection refused"):
+        OpenAIReasoner("small", "http://host.test:9/v1").reason(ASKED)
+    assert tried == [(("host.test", 9), 2.5)]
+
+
+def test_what_is_asked_before_a_turn_takes_of_its_deadline():
+    image = [Message("user", "What is it?", images=(PNG,))]
+    with FakeOpenAI() as fake:
+        fake.listing = [Pause(FOREVER)]
+        with pytest.raises(BackendTimeoutError, match="--deadline"):
+            reasoner(fake, deadline=0.5).reason(image)
+        assert [seen.path for seen in fake.requests] in ([], ["/v1/models"])
 
 
 def test_closing_the_generator_closes_the_connection_at_once():

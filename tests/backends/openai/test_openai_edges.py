@@ -12,7 +12,8 @@ from ore.backends import refusals
 from ore.backends.address import Host
 from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
-from ore.backends.openai import OpenAIReasoner, _Last
+from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai_parts import Parts
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_openai import FakeOpenAI
@@ -74,7 +75,7 @@ def test_a_part_that_lacks_what_is_looked_up_is_not_understood():
     part = SimpleNamespace(usage=None, system_fingerprint=None, choices=Keyed())
     asked = OpenAIReasoner("small", Host("http://127.0.0.1:9/v1"))
     with pytest.raises(BackendError, match="not of the right shape"):
-        asked._take(part, Answer(None), _Last())
+        asked._take(part, Answer(None), Parts())
 
 
 def test_an_answer_that_is_compressed_unasked_is_refused():
