@@ -29,6 +29,23 @@ clear
 """
 NOTES = "Buy milk and bread.\nCall Ada about the boat on Friday.\nThe rent is due on the first.\n"
 
+FORGE = f"""\
+#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.support.runs import forge
+
+forge(*sys.argv[1:])
+"""
+
+FILES = {
+    "notes.txt": NOTES,
+    "boat": "The boat is in the cellar. The road was dry.\n",
+    "ada": "Ada will arrive on Friday.\n",
+    "forge": FORGE,
+}
+"""What is in the folder."""
+
 COLUMN = 12.2
 """The width of a character in ``rich``'s SVG."""
 
@@ -51,6 +68,16 @@ PICTURES: dict[str, list[Step]] = {
         ("ore -i --render", "You: "),
         ("Write a Markdown list of three fruits, their names in bold.", "You: "),
         ("Show a short Python function that adds two numbers.", "You: "),
+    ],
+    "why": [
+        (
+            "ore -f boat -f ada --artifact-full --artifact-out a.json 'Where is the boat?'",
+            "$ ",
+        ),
+        ("ore --why a.json", "$ "),
+        ("./forge a.json cellar garden  # edits the answer, and mends its hashes", "$ "),
+        ("ore --verify a.json", "$ "),
+        ("ore --verify --with-model a.json", "$ "),
     ],
     "pipes": [
         ("ore --artifact-out run.json 'Name three fruits.'", "$ "),
@@ -102,7 +129,9 @@ def terminal(name: str, folder: Path) -> Iterator[Terminal]:
     """Yield a terminal with a shell in a folder of its own."""
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'main.py'))}"
     (folder / "rc").write_text(SHELL % command, encoding="utf-8")
-    (folder / "notes.txt").write_text(NOTES, encoding="utf-8")
+    for file, text in FILES.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    (folder / "forge").chmod(0o700)
     made = Terminal(f"captures-{name}-{os.getpid()}")
     size = ("-x", str(COLUMNS), "-y", str(ROWS))
     variables = {"HOME": str(folder), "ORE_BACKEND": "embedded", "ORE_HISTORY": "off"}

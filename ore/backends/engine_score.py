@@ -30,7 +30,7 @@ LEAST_LOGPROB = -104.0
 
 _ALL = 1 << 24  # more tokens than any vocabulary has
 _LONGEST_LIST = 128 << 20  # bytes: an event that lists a vocabulary
-_ONE_LETTER = 'root ::= "a"'  # something has to be written, or nothing is said
+ONE_LETTER = 'root ::= "a"'  # something has to be written, or nothing is said
 _PATH = "/completion"
 
 Token = tuple[int, bytes]
@@ -136,7 +136,7 @@ class Asking:
         places = list(wanted)
         request = {
             "prompt": [[*self.prompt, *place] for place in places],
-            "grammar": _ONE_LETTER,
+            "grammar": ONE_LETTER,
             "n_predict": 1,
             "n_probs": _ALL,
             "cache_prompt": True,

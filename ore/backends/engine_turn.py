@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -23,6 +24,7 @@ from ore.backends.engine_request import (
     request_of,
     thinking_of,
 )
+from ore.backends.engine_retrace import Departure, retraced
 from ore.backends.engine_score import Asking, asking
 from ore.backends.fitting import check_fits
 from ore.backends.http import Deadline, TooLarge
@@ -147,6 +149,26 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
         """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
         return self._asking(messages, texts, lambda asking: asking.score_each(texts))
+
+    def departures(
+        self, messages: list[Message], text: str, *, was_cut: bool = False, most: float = math.inf
+    ) -> list[Departure]:
+        """Return where the model would not have said what an answer says, from its beginning on.
+
+        Args:
+            messages: What was asked.
+            text: The answer.
+            was_cut: Whether a limit cut it off: ``num_predict``, or the window.
+            most: The first place with a larger gap, in nats, is the last one that is looked for.
+
+        Raises:
+            OreError: What ``score`` raises.
+        """
+        return self._asking(
+            messages,
+            [text],
+            lambda asking: retraced(asking, self._request(asking.engine), text, was_cut, most),
+        )
 
     def _asking(
         self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]

@@ -1,9 +1,8 @@
-"""Artifacts looked at, checked and compared: ``--show``, ``--verify``, ``--diff``."""
+"""Artifacts looked at and compared: ``--show``, ``--diff``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from ore.artifact import parse_artifact, read_bytes
 from ore.artifact import verify as artifacts
@@ -11,7 +10,7 @@ from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, CheckFailedError
+from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
 from ore.rows.planned import looks_like_plan, parse_plan
@@ -28,37 +27,6 @@ def show(options: Options, console: Console, *_: object) -> None:
         console.json(run)
     else:
         console.document(as_markdown(run))
-
-
-def verify(options: Options, console: Console, *_: object) -> None:
-    """Check the artifacts at ``options.verify`` and their chain, and write a line for each."""
-    found = artifacts.verify(options.verify, console.stdin)
-    if options.json:
-        console.json([_document(each) for each in found])
-    else:
-        console.rows(
-            [(each.path, each.state, "; ".join(each.problems or each.notes)) for each in found]
-        )
-    states = [each.state for each in found]
-    totals = artifacts.totals(found)
-    where = "Its line says why" if len(found) == 1 else "Their lines say why"
-    if {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
-        raise CheckFailedError(f"{totals}. {where}.")
-    if artifacts.NOT_READ in states:
-        raise ArtifactError(f"{totals}. {where}.")
-    console.notice(f"{totals}.")
-
-
-def _document(checked: artifacts.Checked) -> dict[str, Any]:
-    return {
-        "path": checked.path,
-        "holds": checked.state == artifacts.HOLDS,
-        "execution_id": checked.artifact.execution_id if checked.artifact else None,
-        "sha256": checked.sha256,
-        "problems": checked.problems,
-        "notes": checked.notes,
-        "state": checked.state,
-    }
 
 
 def diff(options: Options, console: Console, *_: object) -> None:

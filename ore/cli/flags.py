@@ -49,8 +49,8 @@ LAST = "\0last"
 """What ``--last`` is read as where a PATH is asked for; no argument of a process can be that."""
 
 MISPLACED = (
-    "stands for the PATH of an artifact: write it after --replay, --show, --verify, --diff, --after "
-    "or --artifact-in."
+    "stands for the PATH of an artifact: write it after --replay, --show, --verify, --diff, --why, "
+    "--after or --artifact-in."
 )
 """Why ``--last`` can't stand where it does."""
 
@@ -252,9 +252,14 @@ FLAGS = {
         Flag("--dry-run", "show what the model would read, in tokens, and send nothing"),
         Flag("--show PATH", "show an artifact as a page; with --json its data"),
         Flag("--verify PATH ...", "check artifacts and their chain"),
+        Flag(
+            "--with-model", "with --verify: whether the model could have said this, and where not"
+        ),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
         Flag("--diff A B", "compare two artifacts"),
         Flag("--junit PATH", "write what --replay found as JUnit XML, for CI"),
+        Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
+        Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),
     ),
     "help": (
         Flag("-h, --help [TOPIC]", "show the flags of daily use, of a topic, or all"),

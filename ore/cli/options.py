@@ -15,7 +15,7 @@ from ore.cli.rules import (
     ARTIFACT_PATHS,
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
-    BESIDE_REPLAY,
+    BESIDE_MODEL_VERBS,
     BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
@@ -110,9 +110,12 @@ class Options:
     dry_run: bool = False
     show: str | None = None
     verify: tuple[str, ...] = ()
+    with_model: bool = False
     replay: tuple[str, ...] = ()
     junit: str | None = None
     diff: tuple[str, ...] = ()
+    why: str | None = None
+    by: str | None = None
     rows: str | None = None
     rows_format: str | None = None
     key: str | None = None
@@ -138,6 +141,13 @@ class Options:
             raise UsageError("--insecure needs --pull: it says how a registry may be asked.")
         if options.route_threshold is not None and not options.route:
             raise UsageError("--route-threshold needs --route: it says when to route.")
+        if options.with_model and not options.verify:
+            raise UsageError("--with-model needs --verify: name the artifacts to judge.")
+        if options.by and options.why is None:
+            raise UsageError("--by needs --why: name the artifact to look into.")
+        for flag in BESIDE_MODEL_VERBS["--verify"] if options.verify else ():
+            if flag in options.given and not options.with_model:
+                raise UsageError(f"--verify asks a model only with --with-model: leave {flag} out.")
         if options.min_confidence is not None and options.choose is None:
             raise UsageError("--min-confidence needs --choose: give the words to choose from.")
         if options.yes and options.delete_session is None and options.remove_model is None:
@@ -246,7 +256,7 @@ class Options:
     def check_pairs(self) -> None:
         """Raise ``UsageError`` where flags were given that don't go together."""
         verb, given = self.verb, self.given
-        beside = (verb, *BESIDE_VERBS, *(BESIDE_REPLAY if verb == "--replay" else ()))
+        beside = (verb, *BESIDE_VERBS, *BESIDE_MODEL_VERBS.get(str(verb), ()))
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
         beside += BESIDE_ROWS if verb == "--rows" else ()

@@ -82,6 +82,9 @@ class Parser(argparse.ArgumentParser):
         given = [_decode_argument(each) for each in (sys.argv[1:] if args is None else args)]
         end = given.index("--") if "--" in given else len(given)
         given[:end] = [LAST if each == "--last" else each for each in given[:end]]
+        for at in range(end - 1):
+            if given[at : at + 2] == ["--verify", "--with-model"]:  # read as it is said
+                given[at : at + 2] = ["--with-model", "--verify"]
         found, rest = argparse.Namespace(text=None), list[str]()
         long = self._option_string_actions
         names = [each.partition("=")[0] for each in given[:end] if each[:1] == "-"]

@@ -207,7 +207,12 @@ def _embedded(messages: Any) -> list[Sourced]:
         raise ArtifactError("its provenance.messages is not a list of messages")
     if not messages:
         raise ArtifactError("its provenance.messages is empty")
-    return [Sourced(each["role"], each["content"], "?") for each in messages]
+    return [Sourced(each["role"], each["content"], _source(each)) for each in messages]
+
+
+def _source(message: dict[str, Any]) -> str:
+    source = message.get("source")
+    return source if isinstance(source, str) and source else "?"
 
 
 def _recorded_system_prompt(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from ore.backends.joining import JoiningReasoner
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
 from ore.cli.recall import recorded_messages, recorded_settings, recorded_template
-from ore.cli.rerun import Rerun, find_model
+from ore.cli.rerun import Models, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
     ArtifactError,
@@ -34,9 +34,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
-from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced, facts
-from ore.reasoner import Reasoner
 from ore.rows.expectations import recorded_expectation, seen, verdict_of
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
 from ore.types import ExecutionArtifact, Message
@@ -110,7 +108,7 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
 
 
 class _Replay:
-    """The backends of one ``--replay``, and its last reasoner, which ``stack`` closes."""
+    """One ``--replay``; ``stack`` closes its last reasoner."""
 
     def __init__(
         self,
@@ -121,13 +119,10 @@ class _Replay:
     ) -> None:
         self._options = options
         self._console = console
-        self._connect = connect
-        self._stack = stack
+        self._models = Models(options, connect, stack)
         self._changed = parse_options(options.option)
         path = options.chat_template
         self._template = None if path is None else read_chat_template(path)
-        self._backends: dict[str | None, Backend] = {}
-        self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
 
     def _all(self) -> Iterator[ExecutionArtifact]:
         """Yield the artifacts in files; a pipe can be read once, and is not for this."""
@@ -153,7 +148,7 @@ class _Replay:
             expected = recorded_expectation(old)
         except OreError as exc:
             return Outcome(path, "not run", reason=str(exc))
-        backend = self._backend(rerun)
+        backend = self._models.backend(rerun)
         if backend.name != "ollama":
             settings = replace(settings, keep_alive=None)
         try:
@@ -180,12 +175,6 @@ class _Replay:
             return Outcome(path, "not run", reason=str(exc))
         return outcome
 
-    def _backend(self, rerun: Rerun) -> Backend:
-        """Return the backend that the user chose, else the one that the artifact was made with."""
-        if rerun.backend not in self._backends:
-            self._backends[rerun.backend] = rerun.connect(self._options, self._connect)
-        return self._backends[rerun.backend]
-
     def _answered(
         self,
         old: ExecutionArtifact,
@@ -195,7 +184,7 @@ class _Replay:
         messages: Sequence[Sourced],
     ) -> ExecutionArtifact:
         """Ask once, and return the artifact of it, as far as it is compared."""
-        reasoner = self._reasoner(backend, model, settings)
+        reasoner = self._models.reasoner(backend, model, settings)
         if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
             reasoner = JoiningReasoner(reasoner)
         self._console.begin_waiting(backend.phase)
@@ -209,16 +198,6 @@ class _Replay:
         name = old.input.model_id if is_same else backend.name_of(model)
         new = ExecutionArtifact.from_response(response, old.input.prompt, name)
         return replace(new, provenance=known | {"messages": [asdict(each) for each in messages]})
-
-    def _reasoner(self, backend: Backend, model: str, settings: Settings) -> Reasoner:
-        """Return the last reasoner where it fits, for loading a model may take long."""
-        key = (backend, model, settings)
-        if self._last is None or self._last[0] != key:
-            self._last = None
-            self._stack.close()
-            made = reasoner_of(backend, model, settings)
-            self._last = (key, self._stack.enter_context(closing(made)))
-        return self._last[1]
 
     def _compared(
         self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact

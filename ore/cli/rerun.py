@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from ore.artifact.sources import sources_of
-from ore.backends import Backend, local_models, split_pin
+from ore.backends import Backend, Settings, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, check_name
 from ore.cli.options import Options
 from ore.errors import ArtifactError, ModelNotFoundError, UsageError
 from ore.files.neutral import one_line
+from ore.glass.choosing import reasoner_of
+from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact
 
 _EMBEDDED = "embedded"
@@ -64,6 +67,33 @@ class Rerun:
                 f"The embedded engine has no model '{one_line(self.model)}': name one with --model.",
                 model=self.model,
             )
+
+
+class Models:
+    """The backends that recorded runs are asked of, and the last reasoner, which ``stack`` closes."""
+
+    def __init__(self, options: Options, connect: Callable[..., Backend], stack: ExitStack) -> None:
+        self._options = options
+        self._connect = connect
+        self._stack = stack
+        self._backends: dict[str | None, Backend] = {}
+        self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
+
+    def backend(self, rerun: Rerun) -> Backend:
+        """Return the backend that the user chose, else the one that the artifact was made with."""
+        if rerun.backend not in self._backends:
+            self._backends[rerun.backend] = rerun.connect(self._options, self._connect)
+        return self._backends[rerun.backend]
+
+    def reasoner(self, backend: Backend, model: str, settings: Settings) -> Reasoner:
+        """Return the last reasoner where it fits, for loading a model may take long."""
+        key = (backend, model, settings)
+        if self._last is None or self._last[0] != key:
+            self._last = None
+            self._stack.close()
+            made = reasoner_of(backend, model, settings)
+            self._last = (key, self._stack.enter_context(closing(made)))
+        return self._last[1]
 
 
 def find_model(

@@ -6,7 +6,7 @@ SESSION_VERBS = (
     *("--list-sessions", "--show-session", "--search-sessions", "--rename-session"),
     *("--delete-session", "--export-session", "--salvage-session"),
 )
-ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff")
+ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff", "--why")
 VERBS = (
     *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
     *("--show-license", "--verify-models", "--remove-model"),
@@ -19,11 +19,15 @@ VERBS = (
 OF_PULLS = ("--insecure",)
 """What ``--pull`` takes besides."""
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
-BESIDE_REPLAY = (
-    *("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context"),
-    "--chat-template",
-)
-"""What ``--replay`` takes besides: it calls a model."""
+BESIDE_MODEL_VERBS = {
+    "--replay": (
+        *("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context"),
+        "--chat-template",
+    ),
+    "--why": ("--by", "--model", "--timeout", "--deadline", "--chat-template"),
+    "--verify": ("--with-model", "--model", "--timeout", "--deadline", "--chat-template"),
+}
+"""What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_ROWS = ("--rows-format", "--key", "--csv", "--jobs", "--max-failures")
 """What is said of rows."""
@@ -41,7 +45,7 @@ MOST_JOBS = 256
 """Turns at once."""
 OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
 """What is said of an artifact that is written."""
-ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff")
+ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff", "why")
 """The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
 
 NAMES = {

@@ -23,11 +23,12 @@ DOES = {
     "--show-license": "lists:show_license",
     **dict.fromkeys(SESSION_VERBS, "sessions:do_session_verb"),
     "--show": "checks:show",
-    "--verify": "checks:verify",
+    "--verify": "judged:verify",
     "--diff": "checks:diff",
     "--replay": "replay:replay",
     "--run": "run_files:run_file",
     "--rows": "rowwise:over_rows",
+    "--why": "why:why",
 }
 """The function that does a verb, by its module in this room.
 

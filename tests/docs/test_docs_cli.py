@@ -18,7 +18,7 @@ from ore.cli.parser import build_parser
 from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
-    BESIDE_REPLAY,
+    BESIDE_MODEL_VERBS,
     BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
@@ -54,10 +54,11 @@ def rules() -> str:
     for first, second in CONFLICTS:
         partners.setdefault(first, []).append(second)
     rows = [f"| {_code(one)} | {_listed(others)} |" for one, others in partners.items()]
+    asks = "; ".join(f"`{verb}` with {_listed(each)}" for verb, each in BESIDE_MODEL_VERBS.items())
     verbs = (
         f"These do one thing and end: {_listed(VERBS)}. They go with {_listed(BESIDE_VERBS)} only; "
         f"{_listed(ARTIFACT_VERBS)} also with {_listed(BESIDE_ARTIFACT_VERBS)}, where `--last` stands "
-        f"for a PATH; and `--replay`, which calls a model, with {_listed(BESIDE_REPLAY)}. "
+        f"for a PATH; and those that ask a model: {asks}. "
         f"`--rows`, too, calls a model: it goes with {_listed(BESIDE_ROWS)}."
     )
     head = ["| | not with |", "| --- | --- |"]

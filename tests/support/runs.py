@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ore.artifact.seal import seal
 from tests.support.harness import run_ore
 
 
@@ -23,6 +24,16 @@ def rewrite(path: Path, change) -> dict[str, Any]:
     change(document)
     path.write_text(json.dumps(document, indent=2) + "\n")
     return document
+
+
+def forge(path: str | Path, word: str, other: str) -> None:
+    """Put another word into the answer of an artifact, and seal it as if it had been there."""
+
+    def change(document: dict[str, Any]) -> None:
+        document["output"]["content"] = document["output"]["content"].replace(word, other)
+        document["provenance"] = seal(document)["provenance"]
+
+    rewrite(Path(path), change)
 
 
 def sha256(data: str | bytes) -> str:

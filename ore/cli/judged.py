@@ -1,0 +1,150 @@
+"""``--verify``: artifacts checked, with ``--with-model`` by the models that are said to have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from ore.artifact import verify as artifacts
+from ore.artifact.verify import Checked
+from ore.backends import Backend
+from ore.cli.options import Options
+from ore.cli.reopen import Reopening
+from ore.cli.terminal.console import Console
+from ore.errors import (
+    ArtifactError,
+    CapabilityError,
+    CheckFailedError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    UsageError,
+)
+from ore.files.neutral import one_line
+from ore.glass.judging import (
+    ACCEPT,
+    REJECT,
+    Follower,
+    Judgement,
+    cannot_say,
+    check_sent,
+    judge,
+    why_not,
+)
+
+_SHOWN = 40
+"""How many characters a line shows of what is before a word, and of the word."""
+
+
+def verify(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Check the artifacts at ``options.verify`` and their chain, and write a line for each.
+
+    With ``options.with_model`` their models are asked as well whether the answers can be theirs.
+    """
+    found = artifacts.verify(options.verify, console.stdin)
+    judged: list[Judgement | None] = [None] * len(found)
+    if options.with_model:
+        judged = _judgements(found, options, console, connect)
+    both = list(zip(found, judged, strict=True))
+    if options.json:
+        console.json([_document(*each) for each in both])
+    else:
+        console.rows([(each.path, each.state, _details(each, said)) for each, said in both])
+    states = [each.state for each in found]
+    totals = artifacts.totals(found)
+    rejected = sum(said is not None and said.verdict == REJECT for said in judged)
+    if rejected:
+        totals += f"; {rejected} not said by {'its' if rejected == 1 else 'their'} model"
+    where = "Its line says why" if len(found) == 1 else "Their lines say why"
+    if rejected or {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
+        raise CheckFailedError(f"{totals}. {where}.")
+    if artifacts.NOT_READ in states:
+        raise ArtifactError(f"{totals}. {where}.")
+    console.notice(f"{totals}.")
+
+
+def _details(checked: Checked, judgement: Judgement | None) -> str:
+    said = []
+    if checked.artifact is not None and judgement is not None:
+        said = [_sentence(judgement, checked.artifact.output.content)]
+    return "; ".join([*said, *(checked.problems or checked.notes)])
+
+
+def _document(checked: Checked, judgement: Judgement | None) -> dict[str, Any]:
+    return {
+        "path": checked.path,
+        "holds": checked.state == artifacts.HOLDS,
+        "execution_id": checked.artifact.execution_id if checked.artifact else None,
+        "sha256": checked.sha256,
+        "problems": checked.problems,
+        "notes": checked.notes,
+        "state": checked.state,
+        **({} if judgement is None else {"model": asdict(judgement)}),
+    }
+
+
+def _judgements(
+    found: Sequence[Checked],
+    options: Options,
+    console: Console,
+    connect: Callable[..., Backend],
+) -> list[Judgement | None]:
+    """Return what the models say of each artifact, None for what is no artifact.
+
+    Raises:
+        OreError: A backend can't be used, whatever the artifact.
+    """
+    with ExitStack() as stack:
+        opening = Reopening(options, console, connect, stack, options.verify)
+        judged: list[Judgement | None] = []
+        for number, each in enumerate(found, 1):
+            if len(found) > 1:
+                console.notice(f"{number} of {len(found)}: {one_line(each.path)}")
+            judged.append(_judged(each, opening, console))
+        return judged
+
+
+def _judged(checked: Checked, opening: Reopening, console: Console) -> Judgement | None:
+    artifact = checked.artifact
+    if artifact is None:
+        return None
+    if reason := why_not(artifact):
+        return cannot_say(reason)
+    try:
+        opened = opening.open(artifact)
+        if reason := check_sent(artifact, opened.messages):
+            return cannot_say(reason)
+        if not isinstance(opened.reasoner, Follower):
+            return cannot_say(
+                f"the backend {opened.backend.name} can't follow an answer token by token: only the "
+                f"embedded engine can"
+            )
+        console.begin_waiting(opened.backend.phase)
+        try:
+            return judge(opened.reasoner, opened.messages, artifact, joins=opened.joins)
+        finally:
+            console.end_waiting()
+    except (
+        *(ArtifactError, CapabilityError, CheckFailedError),
+        *(ContextTruncatedError, ModelNotFoundError, UsageError),
+    ) as exc:
+        return cannot_say(str(exc).rstrip("."))
+
+
+def _sentence(judgement: Judgement, text: str) -> str:
+    """Return a judgement of an answer, ``text``, in words."""
+    if judgement.verdict == ACCEPT:
+        return "accept: the model says this, token by token"
+    if judgement.verdict != REJECT:
+        return f"{judgement.verdict}: {judgement.reason}"
+    before = " ".join(text[: judgement.at].split())[-_SHOWN:]
+    after = f"after {_quoted(before)} " if before else ""
+    there = f"it has {_quoted(judgement.said)}" if judgement.said else "it ends"
+    own = f"go on with {_quoted(judgement.instead)}" if judgement.instead else "end"
+    return f"reject: {after}{there}, where the model would {own} (likelier by {judgement.gap:.1f} nats)"
+
+
+def _quoted(text: str | None) -> str:
+    shown = one_line(text or "").strip()
+    return repr(f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown)

@@ -1,0 +1,113 @@
+"""``--why``: which of its sources a recorded answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+
+from ore.artifact import read_artifact
+from ore.backends import Backend
+from ore.cli.options import Options
+from ore.cli.reopen import Reopening
+from ore.cli.terminal.console import Console
+from ore.errors import ArtifactError, CapabilityError, CheckFailedError
+from ore.files.neutral import one_line
+from ore.glass.influence import Explained, Influence, explained, sources_in
+from ore.glass.judging import check_sent
+from ore.reasoner import Scorer
+
+_BAR = 20
+"""The characters of the longest bar."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def why(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
+    """Write how much less likely the answer at ``options.why`` is without each of its sources.
+
+    Raises:
+        ArtifactError: It can't be used, or does not hold enough of the run.
+        CheckFailedError: Its model is another one by now.
+        CapabilityError: The backend can't score a text.
+    """
+    path = one_line(str(options.why))
+    artifact = read_artifact(str(options.why), console.stdin)
+    if artifact.output.metadata.get("thinking"):
+        raise ArtifactError(f"{path}: the model thought first, which is no part of the answer.")
+    with ExitStack() as stack:
+        try:
+            opened = Reopening(options, console, connect, stack).open(artifact)
+        except (ArtifactError, CheckFailedError) as exc:
+            raise type(exc)(f"{path} can't be looked into: {str(exc).rstrip('.')}.") from exc
+        if reason := check_sent(artifact, opened.messages):
+            raise ArtifactError(f"{path} can't be looked into: {reason}.")
+        if not isinstance(opened.reasoner, Scorer):
+            raise CapabilityError(
+                f"{path} can't be looked into: the backend {opened.backend.name} does not say how "
+                f"likely a given text is. The embedded engine does."
+            )
+        doing = ["scoring"]
+        count = len(sources_in(opened.messages)) + 1
+        console.notice(f"Scoring the answer {count} times, once for each source and once with all.")
+        console.begin_waiting(lambda: doing[0])
+
+        def tell(number: int, of: int, source: str) -> None:
+            without = f" without {one_line(source)}" if source else ""
+            doing[0] = f"scoring {number} of {of}{without}"
+
+        try:
+            metadata = artifact.output.metadata
+            has_end = metadata.get("done_reason") != "length" and not metadata.get("choice")
+            whole, parts = explained(
+                opened.reasoner,
+                opened.messages,
+                artifact.output.content,
+                ended=has_end,
+                joins=opened.joins,
+                tell=tell,
+            )
+        finally:
+            console.end_waiting()
+    _write(whole, parts if options.by else [], console, options)
+
+
+def _write(
+    whole: Explained, parts: Sequence[Explained], console: Console, options: Options
+) -> None:
+    if options.json:
+        shown = asdict(whole)
+        console.json(shown | ({"sentences": [asdict(each) for each in parts]} if parts else {}))
+        return
+    if not parts:
+        console.rows(_rows(whole, console))
+    for number, part in enumerate(parts):
+        if console.stdout_is_terminal:
+            console.document(f"{chr(10) if number else ''}{part.text.strip()}\n")
+            console.rows(_rows(part, console))
+        else:
+            console.rows([(str(number + 1), *row) for row in _rows(part, console)])
+
+
+def _rows(part: Explained, console: Console) -> list[tuple[str, ...]]:
+    widest = max((abs(each.drop) for each in part.sources), default=0.0)
+    return [
+        (
+            each.source,
+            f"{each.drop:.2f} nats" if console.stdout_is_terminal else f"{each.drop:.4f}",
+            _share(each, console.stdout_is_terminal),
+            *((_bar(each.drop, widest),) if console.stdout_is_terminal else ()),
+        )
+        for each in part.sources
+    ]
+
+
+def _share(influence: Influence, is_for_a_person: bool) -> str:
+    if influence.share is None:
+        return ""
+    return f"{influence.share:.0%}" if is_for_a_person else f"{influence.share:.4f}"
+
+
+def _bar(drop: float, widest: float) -> str:
+    """Return a bar for a drop; without it the answer is likelier where that is below 0: no bar."""
+    eighths = round(8 * _BAR * drop / widest) if widest and drop > 0 else 0
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,0 +1,186 @@
+"""What an answer rests on: it is scored again with each of its sources left out in turn.
+
+It is influence and not truth. How much less likely an answer is without a text says that the model took
+it from there, not that the text is right, nor that the model understood it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from ore.artifact.sources import is_of_session
+from ore.backends.joining import joined
+from ore.errors import ArtifactError
+from ore.glass.provenance import Sourced
+from ore.reasoner import Scorer
+from ore.types import Message
+from ore.types.score import Score
+
+PIPED = "stdin"
+_PROMPT_AND_PIPED = "prompt+stdin"
+_SENTENCE = re.compile(r".+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n+|$)\s*", re.DOTALL)
+_BLANK_LINE = "\n\n"
+
+
+@dataclass(frozen=True)
+class Influence:
+    """What one source did for an answer, or a part of it.
+
+    Attributes:
+        source: As the artifact names it; of a turn of the session, its two messages.
+        drop: How much less likely the answer is without it, in nats; below 0 where it is likelier.
+        share: Its part of all drops above 0, from 0 to 1; None where there is no such drop.
+    """
+
+    source: str
+    drop: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A part of an answer, and the sources of it, the one it rests on most first.
+
+    Attributes:
+        text: The part, or the whole.
+        logprob: The logarithm of its probability with all sources, in nats.
+        sources: What each did.
+    """
+
+    text: str
+    logprob: float
+    sources: list[Influence]
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A source, and the messages without it."""
+
+    source: str
+    messages: list[Message]
+
+
+def sources_in(messages: Sequence[Sourced]) -> list[str]:
+    """Return what can be left out of ``messages``, in order: all but the prompt itself."""
+    return [each.source for each in _each_left_out(messages)]
+
+
+def explained(
+    scorer: Scorer,
+    messages: Sequence[Sourced],
+    answer: str,
+    *,
+    ended: bool = True,
+    joins: bool = False,
+    tell: Callable[[int, int, str], None] = lambda *_: None,
+) -> tuple[Explained, list[Explained]]:
+    """Return what an answer rests on, and what each of its sentences does.
+
+    The answer is scored once with all messages, and once for each source.
+
+    Args:
+        messages: What was sent, the prompt last.
+        ended: Whether the answer ended by itself, and was not cut off.
+        joins: Whether messages were joined, and are here.
+        tell: Called before each scoring with its number from 1, how many there are, and what is left
+            out: ``""`` at the first.
+
+    Raises:
+        ArtifactError: There is nothing to explain, or nothing to leave out.
+        OreError: What ``scorer.score`` raises.
+    """
+    left_out = _each_left_out(messages)
+    if not answer:
+        raise ArtifactError("The answer is empty: there is nothing that it could rest on.")
+    if not left_out:
+        raise ArtifactError(
+            "The turn was given nothing but its prompt: there is no file, skill or turn to leave out."
+        )
+    scores: list[Score] = []
+    whole = _Left("", [Message(each.role, each.content) for each in messages])
+    for number, each in enumerate((whole, *left_out), 1):
+        tell(number, len(left_out) + 1, each.source)
+        asked = joined(each.messages)[0] if joins else each.messages
+        scores.append(scorer.score(asked, answer, ended=ended))
+    names, first = [each.source for each in left_out], scores[0]
+    totals = [score.logprob for score in scores]
+    parts = sentences(answer)
+    by_part = [_by_part(score, answer, parts) for score in scores]
+    return _explained(answer, totals, names), [
+        _explained(text, [sums[number] for sums in by_part], names)
+        for number, text in enumerate(parts)
+        if first.tokens
+    ]
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, with the spaces after them: together they are the text."""
+    return [found[0] for found in _SENTENCE.finditer(text)]
+
+
+def _explained(text: str, logprobs: list[float], names: list[str]) -> Explained:
+    drops = [logprobs[0] - without for without in logprobs[1:]]
+    above = fsum(drop for drop in drops if drop > 0)
+    found = [
+        Influence(name, drop, max(drop, 0.0) / above if above else None)
+        for name, drop in zip(names, drops, strict=True)
+    ]
+    return Explained(text, logprobs[0], sorted(found, key=lambda each: -each.drop))
+
+
+def _by_part(score: Score, answer: str, parts: Sequence[str]) -> list[float]:
+    """Return the logarithm of each part's probability: a token belongs to where it begins."""
+    ends, end = list[int](), 0
+    for part in parts:
+        end += len(part)
+        ends.append(end)
+    sums: list[list[float]] = [[] for _ in parts]
+    at = part_number = 0
+    for token in score.tokens:
+        while part_number < len(parts) - 1 and _begin(answer, at) >= ends[part_number]:
+            part_number += 1
+        sums[part_number].append(token.logprob)
+        at = _after(answer, at, token.text)
+    return [fsum(each) for each in sums]
+
+
+def _begin(answer: str, at: int) -> int:
+    """Return where the first character is that is no space, from ``at`` on: " The" begins there."""
+    return at + len(answer[at:]) - len(answer[at:].lstrip())
+
+
+def _after(answer: str, at: int, token: str) -> int:
+    """Return where a token ends that begins at ``at``; a part of a character is found by the next."""
+    found = answer.find(token, at)
+    return at if found < 0 else found + len(token)
+
+
+def _each_left_out(messages: Sequence[Sourced]) -> list[_Left]:
+    """Return the messages without each source in turn, a turn of the session as one."""
+    groups: dict[str, set[int]] = {}
+    for number, each in enumerate(messages[:-1]):
+        groups.setdefault(_group(each, number, messages), set()).add(number)
+    found = [
+        _Left(
+            name,
+            [Message(m.role, m.content) for n, m in enumerate(messages) if n not in numbers],
+        )
+        for name, numbers in groups.items()
+    ]
+    typed, blank, _ = messages[-1].content.partition(_BLANK_LINE)
+    if messages[-1].source == _PROMPT_AND_PIPED and blank and typed.strip():
+        before = [Message(each.role, each.content) for each in messages[:-1]]
+        found.append(_Left(PIPED, [*before, Message(messages[-1].role, typed)]))
+    return found
+
+
+def _group(message: Sourced, number: int, messages: Sequence[Sourced]) -> str:
+    """Return the name that a message is left out by: an answer goes with what it answers."""
+    if not is_of_session(message.source):
+        return message.source if message.source != "?" else f"message {number + 1}"
+    before = messages[number - 1] if number else message
+    is_answer = message.role == "assistant" and is_of_session(before.source)
+    return before.source if is_answer else message.source
