@@ -214,6 +214,10 @@ FLAGS = {
             "how the table is written: csv, tsv, jsonl or text; default: what its name says",
             choices=("csv", "tsv", "jsonl", "text"),
         ),
+        Flag(
+            "--expect FILE",
+            "a table, row for row, whose column 'expected' is what each answer is to be",
+        ),
         Flag("--key COLUMN", "a column whose value stands beside each answer"),
         Flag("--csv", "write the table with the answer as one more column"),
         Flag(
@@ -257,7 +261,7 @@ FLAGS = {
         ),
         Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
         Flag("--diff A B", "compare two artifacts"),
-        Flag("--junit PATH", "write what --replay found as JUnit XML, for CI"),
+        Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),
         Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),
     ),

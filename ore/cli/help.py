@@ -80,6 +80,7 @@ EXAMPLES = {
     "--quiet": 'ore -q "Why is the sky blue?"',
     "--rows": 'ore --rows cities.csv "Where is {{city}}?" --artifact-out out/',
     "--rows-format": 'ore --rows words --rows-format text "Define {{line}}"',
+    "--expect": "ore --rows cities.csv --run city.ore --expect cities.csv",
     "--key": 'ore --rows cities.csv "Where is {{city}}?" --key id',
     "--csv": 'ore --rows cities.csv "Where is {{city}}?" --csv > answers.csv',
     "--jobs": 'ore --rows cities.csv "Where is {{city}}?" --jobs 8',

@@ -118,6 +118,7 @@ class Options:
     by: str | None = None
     rows: str | None = None
     rows_format: str | None = None
+    expect: str | None = None
     key: str | None = None
     csv: bool = False
     jobs: int | None = None
@@ -133,8 +134,8 @@ class Options:
         options.check_pairs()
         if options.tool_arg and options.tool is None:
             raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
-        if options.junit is not None and not options.replay:
-            raise UsageError("--junit needs --replay: it is the report of what that found.")
+        if options.junit is not None and not (options.replay or options.rows):
+            raise UsageError("--junit needs --replay or --rows: it is a report of what was found.")
         if options.values and options.run_file is None:
             raise UsageError("--set needs --run: name the file that has a place for it.")
         if options.insecure and options.pull is None:

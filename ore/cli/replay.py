@@ -35,7 +35,8 @@ from ore.errors import (
 )
 from ore.files.neutral import one_line
 from ore.glass.provenance import Sourced, facts
-from ore.rows.expectations import recorded_expectation, seen, verdict_of
+from ore.rows.expectations import recorded_expectation
+from ore.rows.judge import seen, verdict_of
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
 from ore.types import ExecutionArtifact, Message
 

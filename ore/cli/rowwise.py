@@ -16,17 +16,19 @@ from ore.cli.rowplan import show_rows
 from ore.cli.runs import Run, open_run
 from ore.cli.terminal.console import Console
 from ore.cli.turn import warnings_of
-from ore.errors import ArtifactError, OreError, Terminated, UsageError
+from ore.errors import ArtifactError, CheckFailedError, OreError, Terminated, UsageError
 from ore.files.neutral import one_line
 from ore.glass.provenance import known_of
 from ore.rows import answers
 from ore.rows.given import Given
 from ore.rows.in_order import in_order
+from ore.rows.junit import Report, junit_report
 from ore.rows.kept import RowFolder
 from ore.rows.looked_at import Looked, look_at
 from ore.rows.placeholders import quoted
+from ore.rows.row_checks import CheckedTable, case_of, not_expected
 from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
-from ore.rows.tables import Row, Table, open_table
+from ore.rows.tables import Row, Table, has_known_ending, open_table
 from ore.rows.tally import Tally
 from ore.types import Response
 
@@ -50,6 +52,10 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         table = stack.enter_context(
             open_table(str(options.rows), options.rows_format, console.stdin)
         )
+        if options.expect is not None:
+            format = None if has_known_ending(options.expect) else options.rows_format
+            wanted = stack.enter_context(open_table(options.expect, format))
+            table = CheckedTable(table, wanted, options.key)
         options, question, given = read_question(options, table)
         folder = None if options.artifact_out is None else RowFolder(options.artifact_out)
         looked = look_at(table, question, key=options.key, counts_formulas=options.csv)
@@ -68,8 +74,11 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         if options.dry_run:
             show_rows(run, table, looked, asking)
             return
-        with nullcontext() if folder is None else folder.held():
-            _Rows(run, options, table, looked, asking, folder).ask()
+        stack.enter_context(nullcontext() if folder is None else folder.held())
+        report = None
+        if options.junit is not None:
+            report = stack.enter_context(junit_report(options.junit, "ore --rows"))
+        _Rows(run, options, table, looked, asking, folder, report).ask()
 
 
 def _columns(table: Table, options: Options) -> list[str]:
@@ -155,7 +164,9 @@ class _Rows:
         looked: Looked,
         asking: Asking,
         folder: RowFolder | None,
+        report: Report | None,
     ) -> None:
+        self._report = report
         self._run, self._options, self._table = run, options, table
         self._asking, self._folder, self._console = asking, folder, run.console
         self._tally = Tally(looked.rows, options.max_failures)
@@ -223,6 +234,11 @@ class _Rows:
             console.warning(f"row {outcome.row.number} (line {outcome.row.line}): {text}")
         if outcome.error is not None:
             console.error(answers.reason_of(outcome))
+        elif why := not_expected(outcome):
+            where = f"row {outcome.row.number} (line {outcome.row.line})"
+            console.error(f"{where} is not what was expected: {why}")
+        if self._report is not None:
+            self._report.add(case_of(outcome, self._table.shown, self._options.key))
         self._tick()
 
     def _write(self, line: str) -> None:
@@ -253,6 +269,10 @@ class _Rows:
             raise type_of(tally.halt)(f"{tally.halt} {self._how_to_go_on()}")
         if tally.failed:
             raise OreError(f"{_rows(tally.failed)} failed, see above. {self._how_to_go_on()}")
+        if tally.unexpected:
+            raise CheckFailedError(
+                f"{tally.unexpected:,} of {_rows(tally.rows)} are not what was expected: see above."
+            )
 
     def _how_to_go_on(self) -> str:
         if self._folder is not None:

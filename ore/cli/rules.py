@@ -29,14 +29,14 @@ BESIDE_MODEL_VERBS = {
 }
 """What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
-OF_ROWS = ("--rows-format", "--key", "--csv", "--jobs", "--max-failures")
+OF_ROWS = ("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures")
 """What is said of rows."""
 BESIDE_ROWS = (
     *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),
     *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
     *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
     *("--runs", "--artifact-out", "--artifact-full", "--artifact-text"),
-    *("--artifact-hashes-only", "--dry-run", *OF_ROWS),
+    *("--choose", "--artifact-hashes-only", "--dry-run", "--junit", *OF_ROWS),
 )
 """What ``--rows`` takes besides: what every row is asked alike."""
 WITH_ROWS = (("--dry-run", "--artifact-out"),)

@@ -20,8 +20,9 @@ from ore.cli.turn import answer_once
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
-from ore.rows.expectations import Expectation, parse_expectation, require
+from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.given import Given, fill
+from ore.rows.judge import require
 from ore.rows.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
 

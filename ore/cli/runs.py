@@ -229,6 +229,4 @@ def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -
         reasoner = JoiningReasoner(reasoner)
     if asked.settings.format is not None:
         reasoner = SchemaReasoner(reasoner, asked.settings.format)
-    if asked.given is not None and asked.given.expectation is not None:
-        reasoner = asked.given.expectation.around(reasoner)
-    return reasoner
+    return reasoner if asked.given is None else asked.given.around(reasoner)

@@ -9,7 +9,9 @@ from typing import Any
 
 from ore.artifact.canonical import text_digest
 from ore.errors import UsageError
+from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation
+from ore.rows.judge import JudgingReasoner
 from ore.rows.placeholders import quoted
 from ore.rows.planned import Planned
 from ore.rows.run_file import STDIN, RunFile
@@ -45,6 +47,12 @@ class Given:
         if self.planned is not None:
             return self.planned.source
         return "prompt+stdin" if STDIN in self.values else "prompt"
+
+    def around(self, reasoner: Reasoner) -> Reasoner:
+        """Return a reasoner that judges the answers of another, where something is expected of them."""
+        if self.expectation is None:
+            return reasoner
+        return JudgingReasoner(reasoner, self.expectation)
 
     def kept(self, *, is_full: bool) -> dict[str, Any]:
         """Return what an artifact says of the file and its values; with ``is_full`` the values, too."""

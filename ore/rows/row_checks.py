@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
 
 from ore.errors import CheckFailedError, UsageError
 from ore.files.neutral import one_line
-from ore.rows.expectations import VERDICT, Expectation, Judging, seen
+from ore.rows.expectations import VERDICT
+from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case
 from ore.rows.row_turns import Outcome
 from ore.rows.tables import Row, Table
-from ore.types import Response
 
 EXPECTED = "expected"
 """The column of a table that says what each answer is to be."""
@@ -22,15 +21,7 @@ EXPECTED = "expected"
 _DURATIONS = ("load_duration", "prompt_eval_duration", "eval_duration")
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A row, and the text that its answer is to be; None where the row can't be used."""
-
-    row: Row
-    expected: str | None
-
-
-def with_expected(rows: Iterable[Row], table: Table, key: str | None = None) -> Iterator[Pair]:
+def with_expected(rows: Iterable[Row], table: Table, key: str | None = None) -> Iterator[Row]:
     """Yield each row with what is expected of it: row for row, as both tables are written.
 
     A row without its like in the other table is one with a problem, and so is one whose key is another
@@ -56,9 +47,9 @@ def with_expected(rows: Iterable[Row], table: Table, key: str | None = None) -> 
         )
 
 
-def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Pair:
+def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
     if row.problem is not None:
-        return Pair(row, None)
+        return row
     if there is None:
         return _unfit(row, f"{table.shown} has no row {row.number:,}")
     if there.problem is not None:
@@ -73,33 +64,39 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Pair:
     if key is not None and key in there.values and there.values[key] != row.values.get(key):
         found = one_line(there.values[key][:40])
         return _unfit(row, f"line {there.line} of {table.shown} is of another row, '{found}'")
-    return Pair(row, there.values[EXPECTED])
+    return replace(row, expected=there.values[EXPECTED])
 
 
-def _unfit(row: Row, problem: str) -> Pair:
-    return Pair(replace(row, problem=problem), None)
+def _unfit(row: Row, problem: str) -> Row:
+    return replace(row, problem=problem)
 
 
-def judged(response: Response, expected: str) -> Response:
-    """Return a response with the verdict on it: that its text is the one that is expected.
+class CheckedTable(Table):
+    """A table whose rows say what is expected of them, as another table has it.
 
-    What was judged of it before stays a part of the verdict.
+    Args:
+        table: The table; it stays open as long as this one.
+        wanted: What is expected of its rows: see ``with_expected``.
+        key: A column that both have, or None.
     """
-    with closing(Judging(Expectation({"equals": expected}))) as judging:
-        verdict = judging.verdict(response)
-    before = response.metadata.get(VERDICT) or {"wanted": {}, "failed": []}
-    failed = [each for each in before["failed"] if each["kind"] != "equals"] + verdict["failed"]
-    both = {
-        "wanted": before["wanted"] | verdict["wanted"],
-        "holds": not failed,
-        "failed": failed,
-    }
-    return replace(response, metadata={**response.metadata, VERDICT: both})
+
+    def __init__(self, table: Table, wanted: Table, key: str | None) -> None:
+        self.shown, self.format = table.shown, table.format
+        self._table, self._wanted, self._key = table, wanted, key
+
+    @property
+    def columns(self) -> dict[str, None]:  # type: ignore[override]  # known while it is read
+        """The names of its columns: see ``Table``."""
+        return self._table.columns
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row, from the first: see ``Table``."""
+        yield from with_expected(self._table.rows(), self._wanted, self._key)
 
 
 def not_expected(outcome: Outcome) -> str:
     """Return what was seen of an answer that is not what was expected; ``""`` where it holds."""
-    verdict = _verdict(outcome)
+    verdict = verdict_on(outcome)
     return seen(verdict) if verdict is not None and not verdict["holds"] else ""
 
 
@@ -127,8 +124,8 @@ def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:
     return Case(name, table, seconds, result, why, at + why, outcome.content or "")
 
 
-def _verdict(outcome: Outcome) -> dict[str, Any] | None:
-    """Return the verdict on an answer; one that an earlier run has kept is somebody's file."""
+def verdict_on(outcome: Outcome) -> dict[str, Any] | None:
+    """Return the verdict on an answer, None where there is none; an earlier run may have kept it."""
     found = outcome.metadata.get(VERDICT)
     is_one = isinstance(found, dict) and isinstance(found.get("failed"), list)
     if not is_one or not isinstance(found, dict):

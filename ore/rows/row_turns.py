@@ -22,6 +22,7 @@ from ore.glass.provenance import (
     artifact_of,
     messages_digest,
 )
+from ore.rows.judge import judged
 from ore.rows.kept import RowFolder, asked_digest
 from ore.rows.placeholders import Template
 from ore.rows.tables import Row
@@ -185,7 +186,11 @@ class Asking:
         if artifact is None:
             return None
         output = artifact.output
-        return Outcome(row, output.content, path, None, output.metadata, is_new=False)
+        metadata: Mapping[str, Any] = output.metadata
+        if row.expected is not None:  # which may be another text by now
+            there = Response(output.content, output.model_id, metadata=dict(metadata))
+            metadata = judged(there, row.expected).metadata
+        return Outcome(row, output.content, path, None, metadata, is_new=False)
 
     def outcome_of(self, row: Row) -> Outcome:
         """Ask a row, unless an earlier run has; what goes wrong is a part of what is returned."""
@@ -209,6 +214,8 @@ class Asking:
             )
             self._keeping.begin()
         try:
+            if row.expected is not None:
+                response = judged(response, row.expected)
             warnings += self._judge(response)
             outcome = Outcome(
                 row, response.content, None, None, response.metadata, warnings=tuple(warnings)

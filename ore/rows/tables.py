@@ -50,12 +50,14 @@ class Row:
         line: The number of the line that it begins in.
         values: The text in each column.
         problem: Why it can't be used, as the end of a sentence; None where it can.
+        expected: The text that its answer is to be, where that was said.
     """
 
     number: int
     line: int
     values: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
+    expected: str | None = None
 
 
 class Table:
@@ -152,6 +154,11 @@ class Table:
                 problem = f"it has {cells}, and the header {of:,}"
             values = {} if problem else dict(zip(names, record.cells, strict=True))
             yield Row(number, record.line, values, problem)
+
+
+def has_known_ending(path: str) -> bool:
+    """Return whether the name of a file says how it is written."""
+    return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 @contextmanager

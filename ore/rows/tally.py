@@ -13,6 +13,7 @@ from ore.errors import (
     OreError,
     ServerUnreachableError,
 )
+from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
 
 UNREACHABLE_IN_A_ROW = 10
@@ -33,12 +34,13 @@ class Tally:
 
     Attributes:
         done, there, failed: Rows that are done; of these, that an earlier run asked, and that failed.
+        unexpected: Rows whose answer is not what was expected.
         halt: Why nothing more is to be asked, or None.
     """
 
     def __init__(self, rows: int, most_failures: int | None = None) -> None:
         self.rows, self._most_failures = rows, most_failures
-        self.done = self.there = self.failed = self.tokens = 0
+        self.done = self.there = self.failed = self.unexpected = self.tokens = 0
         self.halt: OreError | None = None
         self._began = time.monotonic()
         self._unreachable = 0
@@ -54,6 +56,7 @@ class Tally:
         with self._lock:
             self.done += 1
             self.there += not outcome.is_new
+            self.unexpected += bool(not_expected(outcome))
             count = outcome.metadata.get("eval_count") if outcome.is_new else 0
             self.tokens += count if isinstance(count, int) else 0
             is_unreachable = isinstance(outcome.error, ServerUnreachableError)
@@ -74,6 +77,7 @@ class Tally:
         parts = [f"{self.done:,} of {self.rows:,} rows"]
         parts += [f"{self.there:,} were there"] if self.there else []
         parts += [f"{self.failed:,} failed"] if self.failed else []
+        parts += [f"{self.unexpected:,} not as expected"] if self.unexpected else []
         parts += [f"{self.tokens / seconds:.1f} tokens/s"] if self.tokens else []
         left = self.seconds_left()
         if self.done < self.rows:

@@ -198,4 +198,7 @@ def test_a_report_that_can_not_be_written_asks_nothing(ore, run, folder):
     assert (result.code, result.calls) == (1, []) and "no report of ORE's" in result.err
     assert (folder / "mine.xml").read_text() == "<a/>"
     result = ore("hi", "--junit", "out.xml")
-    assert (result.code, result.calls) == (2, []) and "--junit needs --replay" in result.err
+    assert (result.code, result.calls) == (
+        2,
+        [],
+    ) and "--junit needs --replay or --rows" in result.err

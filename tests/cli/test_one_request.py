@@ -134,6 +134,8 @@ TABLE = [
     Row("--rows cities.csv {{city}}", 2),
     Row("--rows cities.csv {{city}} --jobs 2 --key city --max-failures 1 --artifact-out out", 2),
     Row("--rows cities.csv {{city}} --csv", 2),
+    Row("--rows cities.csv {{city}} --junit out.xml", 2),
+    Row("--rows cities.csv {{city}} --expect cities.csv", 0),
     Row("--rows - {{line}} --rows-format text", 3, stdin="a\nb\n\nc\n"),
     Row("--rows cities.csv {{city}} --dry-run", 0),
     Row("--rows cities.csv {{town}}", 0),

@@ -10,15 +10,8 @@ import pytest
 from ore.artifact.canonical import canonical
 from ore.errors import CheckFailedError, UsageError
 from ore.rows import expectations
-from ore.rows.expectations import (
-    VERDICT,
-    Expectation,
-    Judging,
-    JudgingReasoner,
-    parse_expectation,
-    require,
-    seen,
-)
+from ore.rows.expectations import VERDICT, Expectation, parse_expectation
+from ore.rows.judge import Judging, JudgingReasoner, require, seen
 from ore.types import Message, Response
 from tests.support.harness import ScriptedReasoner
 

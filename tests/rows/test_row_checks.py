@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ore.errors import BackendError, SchemaMismatchError, UsageError
-from ore.rows.expectations import VERDICT, Expectation, JudgingReasoner
+from ore.rows.expectations import VERDICT, Expectation
+from ore.rows.judge import JudgingReasoner, judged
 from ore.rows.junit import ERROR, FAILURE, PASSED
-from ore.rows.row_checks import case_of, judged, not_expected, with_expected
+from ore.rows.row_checks import case_of, not_expected, with_expected
 from ore.rows.row_turns import Outcome
 from ore.rows.tables import Row, open_table
 from ore.types import Message, Response
@@ -24,7 +25,7 @@ def pairs(folder: Path, table: str, expected: str, key=None, ending="csv"):
     with open_table(str(folder / "t.csv"), None) as asked:
         with open_table(str(folder / f"e.{ending}"), None) as wanted:
             found = list(with_expected(asked.rows(), wanted, key))
-    return [(each.expected, (each.row.problem or "").replace(f"{folder}/", "")) for each in found]
+    return [(each.expected, (each.problem or "").replace(f"{folder}/", "")) for each in found]
 
 
 def test_row_for_row(tmp_path):

@@ -1,0 +1,187 @@
+"""Answers judged by what is expected of them; the verdict goes into the metadata of the response."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+from ore.artifact.canonical import canonical
+from ore.backends.http import REPLY_LIMIT, shorten
+from ore.backends.schema import judge_of
+from ore.errors import CheckFailedError
+from ore.files.neutral import one_line
+from ore.reasoner import Reasoner
+from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
+from ore.types import ExecutionArtifact, Message, Response, strictjson
+
+_MOST_SHOWN = 300  # characters of an answer, or of what was expected
+
+
+def require(response: Response) -> None:
+    """Raise where an answer was judged and does not hold.
+
+    Raises:
+        CheckFailedError: It says what was seen.
+    """
+    verdict = response.metadata.get(VERDICT)
+    if isinstance(verdict, dict) and not verdict.get("holds"):
+        raise CheckFailedError(f"The answer is not what was expected: {seen(verdict)}.")
+
+
+def seen(verdict: Mapping[str, Any]) -> str:
+    """Return what was seen of an answer that does not hold, on one line."""
+    return "; ".join(f"{each['kind']}: {each['seen']}" for each in verdict["failed"])
+
+
+def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[str, Any]:
+    """Return what holds of the answer in an artifact."""
+    output = artifact.output
+    with closing(Judging(expectation)) as judging:
+        return judging.verdict(
+            Response(output.content, output.model_id, metadata=dict(output.metadata))
+        )
+
+
+def judged(response: Response, expected: str) -> Response:
+    """Return a response with the verdict on it: that its text is the one that is expected.
+
+    What was judged of it before stays a part of the verdict.
+    """
+    with closing(Judging(Expectation({"equals": expected}))) as judging:
+        verdict = judging.verdict(response)
+    before = response.metadata.get(VERDICT) or {"wanted": {}, "failed": []}
+    failed = [each for each in before["failed"] if each["kind"] != "equals"] + verdict["failed"]
+    both = {
+        "wanted": before["wanted"] | verdict["wanted"],
+        "holds": not failed,
+        "failed": failed,
+    }
+    return replace(response, metadata={**response.metadata, VERDICT: both})
+
+
+class Judging:
+    """Judges answers by one expectation; what it needs a process of its own for is made once.
+
+    Several threads may ask it at once.
+    """
+
+    def __init__(self, expectation: Expectation) -> None:
+        self._wanted = expectation.wanted
+        self._held, self._lock = ExitStack(), threading.Lock()
+        if "matches" in self._wanted:
+            self._pattern = pattern_finder()
+            self._held.callback(self._pattern.close)
+        if "schema" in self._wanted:
+            self._judge = self._held.enter_context(judge_of(self._wanted["schema"]))
+
+    def close(self) -> None:
+        """End the processes, if there are any."""
+        self._held.close()
+
+    def verdict(self, response: Response) -> dict[str, Any]:
+        """Return what holds of an answer, and what was seen where it does not."""
+        kinds = [kind for kind in KINDS if kind in self._wanted]
+        with self._lock:
+            found = [(kind, self._problem(kind, response)) for kind in kinds]
+        failed = [{"kind": kind, "seen": problem} for kind, problem in found if problem]
+        return {"wanted": dict(self._wanted), "holds": not failed, "failed": failed}
+
+    def _problem(self, kind: str, response: Response) -> str:
+        text, wanted = response.content, self._wanted[kind]
+        if kind == "equals":
+            is_same = text.strip() == wanted.strip()
+            return "" if is_same else f"{_shown(wanted)} was expected, and {_shown(text)} was seen"
+        if kind == "contains":
+            missing = [each for each in wanted if each not in text]
+            named = " and ".join(map(_shown, missing))
+            return f"{named} is not in {_shown(text)}" if missing else ""
+        if kind == "choice":
+            return _choice_problem(response, wanted, self._wanted.get(AT_LEAST))
+        judge: Callable[[str], str] = {
+            "matches": self._not_found,
+            "json": self._not_same,
+            "schema": self._not_fitting,
+        }[kind]
+        try:
+            return judge(text)
+        except ValueError as exc:
+            return f"{exc}, in {_shown(text)}"
+
+    def _not_found(self, text: str) -> str:
+        pattern = self._wanted["matches"]
+        try:
+            is_found = self._pattern(text, pattern)
+        except TimeoutError:
+            return (
+                f"looking for {_shown(pattern)} takes longer than {self._pattern.seconds:g} seconds"
+            )
+        except OSError as exc:
+            return f"{_shown(pattern)} can't be looked for: {shorten(str(exc))}"
+        return "" if is_found else f"{_shown(pattern)} is not found in {_shown(text)}"
+
+    def _not_same(self, text: str) -> str:
+        value = strictjson.parse(text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT)
+        wanted = canonical(self._wanted["json"])
+        if canonical(value) == wanted:
+            return ""
+        return f"{_shown(wanted.decode('utf-8'))} was expected, and {_shown(text)} was seen"
+
+    def _not_fitting(self, text: str) -> str:
+        value = strictjson.parse(text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT)
+        problem = self._judge.violation(value)
+        return f"{problem}, in {_shown(text)}" if problem else ""
+
+
+class JudgingReasoner(Reasoner):
+    """Asks another reasoner, and adds to each answer whether it is what was expected.
+
+    Args:
+        inner: The reasoner that answers; it is closed with this one.
+        expectation: What is expected.
+    """
+
+    def __init__(self, inner: Reasoner, expectation: Expectation) -> None:
+        self.inner = inner
+        self._judging = Judging(expectation)
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one call of the inner reasoner."""
+        return self._judged(self.inner.reason(messages))
+
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Pass a stream of the inner reasoner on; what it returns is judged."""
+        response = yield from self.inner.stream_reason(messages)
+        return self._judged(response)
+
+    def close(self) -> None:
+        """Close the inner reasoner, and what judges."""
+        self._judging.close()
+        self.inner.close()
+
+    def _judged(self, response: Response) -> Response:
+        if not isinstance(response, Response):  # the core says so
+            return response
+        metadata = {**response.metadata, VERDICT: self._judging.verdict(response)}
+        return replace(response, metadata=metadata)
+
+
+def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:
+    chosen, found = response.content.strip(), response.metadata.get("choice")
+    probability = found.get("probability") if isinstance(found, dict) else None
+    if chosen != wanted.strip():
+        return f"{_shown(wanted)} was expected, and {_shown(chosen)} was chosen"
+    if at_least is None:
+        return ""
+    if not isinstance(probability, (int, float)):
+        return "nothing says how likely it is: nothing was chosen"
+    if probability >= at_least:
+        return ""
+    return f"{_shown(chosen)} has the probability {probability:.4f}, and {at_least:g} was expected"
+
+
+def _shown(text: str) -> str:
+    cut = text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+    return f"'{one_line(cut)}'"
