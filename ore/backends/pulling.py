@@ -16,7 +16,7 @@ from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
 from ore.backends.freeing import free, named
-from ore.backends.local_models import LocalModel, OnShelf, check_unmended
+from ore.backends.local_models import LocalModel, OnShelf, check_unmended, own_shelves
 from ore.backends.manifest import Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, parse_name
 from ore.backends.parts import Parts
@@ -62,11 +62,15 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             raise failures.protocol_error(
                 name.host, f"the manifest of {name} is none: {exc}"
             ) from exc
+        if (other := _on_another_shelf(name, manifest)) is not None:
+            progress(f"already there, in {other.root}, which the engine reads", 0, 0)
+            return
         with Folder(shelf.root / BLOBS, make=True) as blobs, ExitStack() as held:
             _sweep(blobs)
-            small = [layer for layer in manifest.needed() if layer.kind != "model"]
+            large = {layer.digest for layer in manifest.of_kind("model")}
+            small = [layer for layer in manifest.needed() if layer.digest not in large]
             for layer in small:
-                _fetch_small(registry, shelf, layer, blobs)
+                _fetch_small(registry, shelf, layer, blobs, progress)
             if why := shelf.refusal(name, manifest):
                 raise CapabilityError(
                     f"{name} was not fetched, for the engine can't run it: {why}."
@@ -76,8 +80,19 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 on_shelf = OnShelf(shelf, name, manifest)
                 _fetch_weights(registry, on_shelf, layer, blobs, progress)
             for layer in small:  # they are there, unless somebody made room meanwhile
-                _fetch_small(registry, shelf, layer, blobs)
+                _fetch_small(registry, shelf, layer, blobs, progress)
             _place(shelf, name, data)
+
+
+def _on_another_shelf(name: ModelName, manifest: Manifest) -> Shelf | None:
+    """Return the shelf of Ollama's that has the model as its registry has it now."""
+    for shelf in own_shelves()[1:]:
+        with suppress(FileAccessError):
+            found = shelf.find(str(name))
+            if found is not None and shelf.manifest(found).needed() == manifest.needed():
+                if shelf.is_whole(manifest):
+                    return shelf
+    return None
 
 
 def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
@@ -104,21 +119,23 @@ def _patiently(ask: Callable[[], bytes]) -> bytes:
             time.sleep(tries.wait_after(trouble))
 
 
-def _fetch_small(registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder) -> None:
+def _fetch_small(
+    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
+) -> None:
     """Fetch a layer in one piece, unless it is there already."""
-    path = shelf.blob_path(layer)
+    name = shelf.blob_path(layer).name
     if layer.size > _SMALL_BYTES:
         raise failures.protocol_error(
             registry.name.host, f"its {one_line(layer.kind)} layer has {layer.size:,} bytes"
         )
-    with suppress(FileNotFoundError, UnfitFileError):
-        if _is(blobs.read(path.name, _SMALL_BYTES)[0], layer):
-            return
-    data = _patiently(lambda: registry.small(layer))
-    if not _is(data, layer):
-        raise failures.wrong_bytes_error(registry.name.host, layer.digest)
-    _check_place(blobs, path.name, shelf)
-    blobs.replace(path.name, f".{path.name}.tmp", [data], 0o600)
+    with _alone(shelf, layer, blobs, progress):
+        with suppress(FileNotFoundError, UnfitFileError):
+            if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
+                return
+        data = _patiently(lambda: registry.small(layer))
+        if not _is(data, layer):
+            raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+        blobs.replace(name, f".{name}.tmp", [data], 0o600)
 
 
 def _is(data: bytes, layer: Layer) -> bool:

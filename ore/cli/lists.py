@@ -92,10 +92,9 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     finally:
         console.end_progress()
     with suppress(OreError):  # the model is there, whatever becomes of this
-        if lines := "\n".join(backend.licenses(name)).split("\n"):
-            first = next((line.strip() for line in lines if line.strip()), "")
-            if first:
-                console.notice(f"Licence: {brief(first)} (all of it: --show-license {name})")
+        lines = "\n".join(backend.licenses(name)).splitlines()
+        if first := next((line.strip() for line in lines if line.strip()), ""):
+            console.notice(f"Licence: {brief(first)} (all of it: --show-license {name})")
     console.notice(f"{name} is ready.")
     if options.json:
         console.json({"pulled": name})

@@ -304,7 +304,11 @@ def layer(**changes: object) -> dict:
             {
                 "layers": [
                     layer(),
-                    layer(mediaType=layer()["mediaType"][:-5] + "license", size=1 << 30),
+                    layer(
+                        mediaType="application/vnd.ollama.image.license",
+                        digest="sha256:" + "b" * 64,
+                        size=1 << 30,
+                    ),
                 ]
             },
             "its license layer has",
@@ -412,6 +416,22 @@ def test_what_the_engine_would_read_wrongly_is_refused_by_its_head(root, registr
     assert [file for file in in_blobs(root) if file.endswith((".part", ".notes"))] == []
 
 
+def test_what_ollama_has_on_this_disk_is_not_fetched_once_more(
+    root, registry, tmp_path, monkeypatch
+):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("ORE_MODEL_DIR", str(tmp_path / "ollama"))
+        pull(name, nothing)
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
+    seen = []
+    pull(name, lambda *step: seen.append(step[0]))
+    assert "already there, in " in seen[-1] and not (root / "blobs").exists()
+    registry.add("team/tiny:q4", WEIGHTS, template="newer")
+    pull(name, nothing)
+    check_whole(root, name)
+
+
 def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name(root, registry):
     pull(registry.add("team/other:q4", WEIGHTS, params={"num_ctx": 1}), nothing)
     name = registry.add("team/tiny:q4", WEIGHTS, params={"num_ctx": 2}, template="old")
@@ -462,6 +482,34 @@ def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
     ranges = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
     assert len(ranges) == len(set(ranges)) == 11
     check_whole(root, name)
+
+
+def test_many_pulls_of_models_that_share_layers_are_all_whole(root, registry):
+    names = [registry.add(f"team/tiny{n}:q4", WEIGHTS[: PART + n]) for n in range(4)] * 2
+    failed = []
+
+    def one(name: str) -> None:
+        try:
+            pull(name, nothing)
+        except OreError as exc:
+            failed.append(str(exc))
+
+    threads = [threading.Thread(target=one, args=(name,)) for name in names]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    shelf = shelf_of(root)
+    assert failed == [] and sorted(listed(root)) == sorted(set(names))
+    assert all(shelf.is_whole(shelf.manifest(name)) for name in shelf.names())
+    assert [file for file in in_blobs(root) if file.startswith(".")] == []
+
+
+def test_a_layer_that_is_the_weights_themselves_is_fetched_once(root, registry):
+    """A hostile manifest must not make a pull wait for itself."""
+    tiny = b"GGUF"
+    pull(registry.add("team/tiny:q4", tiny, license=tiny, template=tiny), nothing)
+    assert len(listed(root)) == 1
 
 
 def test_what_was_begun_and_left_for_a_week_is_removed(root, registry):
