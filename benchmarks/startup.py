@@ -7,13 +7,17 @@ from functools import partial
 from benchmarks.measure import Comparison, warmed
 from benchmarks.place import Place, Topic
 from benchmarks.processes import seconds
+from tests.support.gguf import tiny_model
+from tests.support.shelves import put_model
 
 ARGPARSE = "import argparse"
 CONTRACTS = "import dataclasses, json, uuid"
+MODELS = 100
+LIST = f"--list-models, {MODELS} models"
 TEXT = """\
 Whole processes, beside a `.env` file, which `--version` and `--help` do not read. A command line can't
 start without `argparse`, nor data contracts exist without the three modules that `import ore` stands
-beside."""
+beside. The list is of a shelf in Ollama's layout, each of its models described from its own file."""
 
 
 def measure(place: Place) -> list[Comparison]:
@@ -27,7 +31,12 @@ def measure(place: Place) -> list[Comparison]:
         for flag in ("--version", "--help"):
             peers[f"llm {flag}"] = peers[f"llm {flag} again"] = (place.peer, flag)
     commands = {**floors, **again, **ours, **peers}
-    environ = place.for_peer()
+    shelf = place.folder / "shelf"
+    for number in range(MODELS):
+        put_model(shelf, f"model{number}", tiny_model(general__name=f"model {number}"))
+    ours[LIST] = place.ore("--list-models", "--backend", "embedded")
+    ours["--version again"] = ours["--version"]
+    environ = {**place.for_peer(), "OLLAMA_MODELS": str(shelf)}
     cases = {name: partial(seconds, command, environ) for name, command in commands.items()}
     found = warmed(cases, place.runs)
     wanted = [
@@ -35,6 +44,7 @@ def measure(place: Place) -> list[Comparison]:
         ("--help", ARGPARSE, 2.0),
         ("--list-tools", ARGPARSE, None),
         ("import ore", CONTRACTS, 1.0),
+        (LIST, "--version", None),
         ("--version", "llm --version", 0.1),
         ("--help", "llm --help", None),
     ]

@@ -1,0 +1,101 @@
+"""One blob, two engines: what a real Ollama answers, and what ORE does with the server's own file.
+
+Start Ollama with a folder of its own, and make a model of a GGUF file::
+
+    OLLAMA_HOST=127.0.0.1:11500 OLLAMA_MODELS=/tmp/shelf ollama serve
+    ollama create small -f Modelfile
+    OLLAMA_MODELS=/tmp/shelf python -m tests.by_hand.same_blob http://127.0.0.1:11500 small
+
+Each prompt is asked at temperature 0: of Ollama as it is, of ORE's engine as it is, and of Ollama once
+more with the very prompt and the parameters that ORE's engine had. Where that one is ORE's answer, the
+template or the parameters are why the first differs; else the engines compute differently.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import urllib.request
+from contextlib import closing
+from typing import Any
+
+from ore.backends import Settings
+from ore.backends.embedded import EmbeddedBackend
+from ore.types import Message
+
+PROMPTS = (
+    "What is the capital of France?",
+    "Name three colours.",
+    "Reverse a string in Python, in one line.",
+)
+SECONDS = 1200
+
+
+def ollama(url: str, path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any], float]:
+    """Return the text, the whole answer, and how long it took, in seconds."""
+    data = json.dumps({**body, "stream": False}).encode()
+    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
+    started = time.monotonic()
+    with urllib.request.urlopen(request, timeout=SECONDS) as response:
+        said = json.load(response)
+    text = said["message"]["content"] if "message" in said else said["response"]
+    return text, said, time.monotonic() - started
+
+
+def rate(count: int | None, nanoseconds: int | None) -> str:
+    return f"{count / (nanoseconds / 1e9):.1f}/s" if count and nanoseconds else "-"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("model")
+    parser.add_argument("--tokens", type=int, default=24)
+    options = parser.parse_args()
+    asked = {"temperature": 0, "num_predict": options.tokens}
+    backend = EmbeddedBackend()
+    print(f"{options.model}: sha256 {backend.provenance(options.model)['model_digest']}")
+    settings = Settings(options=asked, rendered=True)
+    with closing(backend.reasoner(options.model, settings)) as reasoner:
+        for prompt in PROMPTS:
+            body = {"model": options.model, "options": asked}
+            chat = {**body, "messages": [{"role": "user", "content": prompt}]}
+            theirs, said, took = ollama(options.url, "/api/chat", chat)
+            started = time.monotonic()
+            answer = reasoner.reason([Message("user", prompt)])
+            ours, meta, our_time = answer.content, answer.metadata, time.monotonic() - started
+            had = backend.in_force(options.model, settings)
+            same = {**had["server"], **had["model"], **had["ore"], **had["user"]}
+            same = {k: v for k, v in same.items() if v is not None and k != "cache_prompt"}
+            raw = {**body, "options": {**same, "seed": 1}, "raw": True, "prompt": meta["rendered"]}
+            again, repeated, _ = ollama(options.url, "/api/generate", raw)
+            print(f"\n{prompt}")
+            for name, text, read, written, seconds in (
+                (
+                    "Ollama",
+                    theirs,
+                    said.get("prompt_eval_count"),
+                    rate(said["eval_count"], said["eval_duration"]),
+                    took,
+                ),
+                (
+                    "ORE",
+                    ours,
+                    meta["prompt_eval_count"],
+                    rate(meta["eval_count"], meta["eval_duration"]),
+                    our_time,
+                ),
+                ("Ollama, ORE's prompt", again, repeated.get("prompt_eval_count"), "", 0),
+            ):
+                print(
+                    f"  {name:21} {read} tokens read, {written or '-'}, {seconds:.1f} s: {text!r}"
+                )
+            why = "the same"
+            if theirs != ours:
+                why = "the template or the parameters" if again == ours else "the engines"
+            print(f"  where they differ: {why}")
+
+
+if __name__ == "__main__":
+    main()
