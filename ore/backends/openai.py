@@ -19,6 +19,7 @@ from ore.backends.http import Deadline, TooLarge
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_parts import Parts
 from ore.backends.openai_request import check_settings, request_of
+from ore.backends.openai_template import arriving
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.types import Message, Response
 
@@ -99,6 +100,15 @@ class OpenAIBackend(Backend):
             host=self.host,
         )
 
+    def prompt_facts(
+        self, model_id: str, messages: list[Message], settings: Settings
+    ) -> dict[str, Any]:
+        facts = super().prompt_facts(model_id, messages, settings)
+        if settings.joins:
+            deadline = Deadline(settings.deadline)
+            facts["groups"] = arriving(messages, self.address, self._key, deadline)[1]
+        return facts
+
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
         """Return a reasoner; only the server knows whether it has the model."""
         made = OpenAIReasoner(model_id, self.address, self._key, settings)
@@ -151,6 +161,9 @@ class OpenAIReasoner(StreamingReasoner):
         """
         started, settings = time.monotonic(), self._settings
         deadline = Deadline(settings.deadline)  # of all that is asked for the turn
+        groups = None
+        if settings.joins:
+            messages, groups = arriving(messages, self.host, self._key, deadline)
         texts = encoded(messages)
         request = request_of(self.model_id, messages, settings)
         if any(message.images for message in messages):  # of an image a server may say nothing
@@ -173,19 +186,16 @@ class OpenAIReasoner(StreamingReasoner):
             if text := answer.end():
                 yield text
         except (BackendError, TooLarge) as exc:
+            where, names = (self.host, self.model_id, OPENAI), lambda: self._names(deadline)
             raise failures.explained(
-                exc,
-                self.host,
-                self.model_id,
-                OPENAI,
-                names=lambda: self._names(deadline),
-                partial=answer.text,
+                exc, *where, names=names, partial=answer.text
             ) from exc.__cause__
         finally:
             call.close()
             self._doing = "waiting"
         metadata = last.metadata(int((time.monotonic() - started) * 1e9))
         metadata |= last.logprobs.as_metadata() if settings.logprobs else {}
+        metadata |= {} if groups is None else {"joined": groups}
         return self._response(answer, metadata, texts, messages, deadline)
 
     def _take(self, part: Any, answer: Answer, last: Parts) -> str:

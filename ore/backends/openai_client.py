@@ -20,6 +20,7 @@ from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
     LINE_LIMIT,
+    REPLY_LIMIT,
     Deadline,
     TooLarge,
     first_bytes,
@@ -31,6 +32,7 @@ from ore.backends.http import (
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
+from ore.types import strictjson
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
     import httpx2
@@ -93,6 +95,21 @@ class Call:
             if not all(isinstance(entry.id, str) for entry in found):
                 raise ValueError("a model has no name")
         return found
+
+    def applied(self, messages: list[dict[str, str]]) -> str:
+        """Return the prompt that llama.cpp's server makes of messages; others do not know the question."""
+        url = self._host.url.rstrip("/").removesuffix("/v1") + "/apply-template"
+        with self._errors():
+            self._client.post(url, body={"messages": messages}, cast_to=object)
+            found = strictjson.parse(self._body, limit=REPLY_LIMIT)
+            if not isinstance(found, dict) or not isinstance(found.get("prompt"), str):
+                raise ValueError("it gives no prompt")
+        return str(found["prompt"])
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer; 0 before there is one."""
+        return self._status
 
     def close(self) -> None:
         """Close the connection. May be called twice."""

@@ -42,6 +42,8 @@ class FakeOpenAI:
     Attributes:
         play: What every chat is answered with, instead of the scenario.
         listing: What ``/v1/models`` is answered with, instead of its list.
+        template: Makes a prompt of the texts of messages, as llama.cpp's server does; None refuses
+            them. Without it nobody knows the question.
         requests: Every request, in order.
     """
 
@@ -59,6 +61,7 @@ class FakeOpenAI:
         self.about, self.serves_any = about or {}, serves_any
         self.play: list[Step] | None = None
         self.listing: list[Step] | None = None
+        self.template: Callable[[list[str]], Any] | None = None
         self.reply, self.models, self.key, self.thinking = reply, models, key, thinking
         self.scenario = scenario
         self.requests: list[Recorded] = []
@@ -98,6 +101,13 @@ class FakeOpenAI:
             row = {"object": "model", "max_model_len": 4096} | self.about
             rows = [{"id": name} | row for name in self.models]
             return played(self.listing or [whole({"object": "list", "data": rows})]), None, False
+        if seen.path == "/apply-template" and self.template is not None:
+            made = self.template([each["content"] for each in seen.json["messages"]])
+            return (
+                played([refusal(400, "No.") if made is None else whole({"prompt": made})]),
+                None,
+                False,
+            )
         if seen.path != CHAT:
             return played([Whole(404, "text/plain", b"404 page not found")]), None, False
         if seen.json.get("model") not in self.models and not self.serves_any:
