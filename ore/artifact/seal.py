@@ -5,6 +5,8 @@ They show accident, not forgery: whoever changes an artifact on purpose can comp
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,9 @@ SELF = "self_sha256"
 VALUES = "values_sha256"
 
 _SECTIONS = ("input", "output", "continuation", "provenance")
+_quick = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+).encode
 _VALUE_DIGITS = 16
 """Enough of a SHA-256 to tell which value was changed; ``self_sha256`` tells whether one was."""
 
@@ -45,6 +50,8 @@ def breaks(document: dict[str, Any]) -> list[str]:
     provenance = document["provenance"]
     if SELF not in provenance:
         return [f"provenance.{SELF} is missing"]
+    if provenance[SELF] == _quick_digest(_without_self(document)):
+        return []
     try:
         found = digest(_without_self(document))
         values = dict(_values(document))
@@ -74,6 +81,18 @@ def _values(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name, part in value.items():
             if (key, name) not in (("provenance", SELF), ("provenance", VALUES)):
                 yield f"{key}.{name}", digest(part)[:_VALUE_DIGITS]
+
+
+def _quick_digest(document: dict[str, Any]) -> str:
+    """Return what ``digest`` returns of most documents, in a quarter of its time, else anything else.
+
+    The standard encoder sorts keys by other rules, and writes some numbers otherwise: where its text is
+    not the canonical one, the hash can't be the one that was made of that.
+    """
+    try:
+        return hashlib.sha256(_quick(document).encode("utf-8")).hexdigest()
+    except ValueError:  # what has no canonical JSON either, or half a surrogate pair
+        return ""
 
 
 def _without_self(document: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest, text_digest
-from ore.artifact.seal import breaks, is_sealed
+from ore.artifact.seal import SELF, breaks, is_sealed
 from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_system_prompt
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
@@ -35,12 +36,16 @@ class Checked:
     """What was found of one artifact.
 
     Attributes:
-        path: What was named on the command line.
-        artifact: None where nothing could be read, or what was read is not an artifact.
+        path: What was named on the command line, or found in a folder that was.
+        artifact: None where nothing could be read, or what was read is not an artifact; and where
+            ``execution_id`` and ``parent`` alone were kept of it.
         sha256: Of the bytes that were read; None where nothing could be read.
         is_sealed: Whether it has hashes of itself.
         problems: What does not hold, or why nothing could be read; empty where all holds.
         notes: What could not be checked, and which artifact is its parent.
+        execution_id: The artifact's.
+        parent: What its provenance says of the artifact that it was made from, if anything.
+        content: A hash of all that it says.
     """
 
     path: str
@@ -49,6 +54,9 @@ class Checked:
     is_sealed: bool = False
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    execution_id: str | None = None
+    parent: dict[str, Any] | None = None
+    content: str = ""
 
     @property
     def state(self) -> str:
@@ -58,9 +66,6 @@ class Checked:
         if self.problems:
             return BROKEN
         return HOLDS if self.is_sealed else UNSEALED
-
-
-Pair = tuple[Checked, ExecutionArtifact]
 
 
 def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list[Checked]:
@@ -73,10 +78,14 @@ def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list
 
 def in_chain(found: list[Checked]) -> list[Checked]:
     """Add to what was found of artifacts by themselves what they show of each other; return it."""
-    artifacts = [(each, each.artifact) for each in found if each.artifact is not None]
-    _check_ids([pair for pair in artifacts if not pair[0].problems])
-    for child, artifact in artifacts:
-        _check_parent(child, artifact, artifacts)
+    read = [each for each in found if each.execution_id is not None]
+    _check_ids(each for each in read if not each.problems)
+    by_id: dict[str | None, list[Checked]] = {}
+    for each in read:
+        by_id.setdefault(each.execution_id, []).append(each)
+    for child in read:
+        if child.parent is not None:
+            _check_parent(child, child.parent, by_id.get(child.parent.get("execution_id"), []))
     return found
 
 
@@ -90,12 +99,12 @@ def totals(found: Sequence[Checked]) -> str:
     return f"{len(found)} artifact{'s' * (len(found) > 1)}: {', '.join(parts)}"
 
 
-def _check_ids(whole: Sequence[Pair]) -> None:
+def _check_ids(whole: Iterable[Checked]) -> None:
     """Find different runs with the same id; a copy of a run, however it is laid out, is allowed."""
-    by_id: dict[str, Pair] = {}
-    for checked, artifact in whole:
-        first, original = by_id.setdefault(artifact.execution_id, (checked, artifact))
-        if original != artifact:
+    by_id: dict[str | None, Checked] = {}
+    for checked in whole:
+        first = by_id.setdefault(checked.execution_id, checked)
+        if first.content != checked.content:
             checked.problems.append(f"it has the execution_id of {first.path}, but other content")
 
 
@@ -111,7 +120,7 @@ def check(data: bytes, path: str) -> Checked:
     """Return what the bytes of one artifact show by themselves; ``path`` is what they are called."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
+        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, shortens=True)
         artifact = ExecutionArtifact.from_dict(document)
     except ValueError as exc:
         problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"
@@ -122,6 +131,9 @@ def check(data: bytes, path: str) -> Checked:
     else:
         checked.notes.append("it has no seal: nothing shows whether it was changed")
     provenance = artifact.provenance or {}
+    checked.execution_id, checked.content = artifact.execution_id, _content(document)
+    if isinstance(provenance.get("parent"), dict):
+        checked.parent = provenance["parent"]
     checked.problems += _message_problems(artifact.input.prompt, provenance)
     checked.problems += _system_problems(artifact)
     checked.problems += _text_problems(provenance)
@@ -172,24 +184,35 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
         yield "it names itself as its parent"
 
 
-def _check_parent(child: Checked, artifact: ExecutionArtifact, found: Sequence[Pair]) -> None:
-    parent = (artifact.provenance or {}).get("parent")
-    if not isinstance(parent, dict):
-        return
-    name, sha256 = parent.get("execution_id"), parent.get("sha256")
-    by_id = [pair for pair in found if pair[1].execution_id == name]
-    same = next((pair for pair in by_id if pair[0].sha256 == sha256), None)
+def _content(document: dict[str, Any]) -> str:
+    """Return a hash of what an artifact says, however it is laid out."""
+    known = (document.get("provenance") or {}).get(SELF)
+    return known if isinstance(known, str) else text_digest(json.dumps(document, sort_keys=True))
+
+
+def _check_parent(child: Checked, parent: dict[str, Any], by_id: Sequence[Checked]) -> None:
+    same = next((each for each in by_id if each.sha256 == parent.get("sha256")), None)
     if same is not None:
-        path, original = same[0].path, same[1]
-        if problem := _link_problem(artifact, parent.get("relation"), original):
-            child.problems.append(f"{problem} of its parent {path}")
+        artifact, original = read_again(child), read_again(same)
+        if artifact is None or original is None:
+            child.problems.append("it, or its parent, was changed meanwhile")
+        elif problem := _link_problem(artifact, parent.get("relation"), original):
+            child.problems.append(f"{problem} of its parent {same.path}")
         else:
-            child.notes.append(f"child of {path}")
+            child.notes.append(f"child of {same.path}")
     elif by_id:
-        path = by_id[0][0].path
+        path = by_id[0].path
         child.problems.append(f"its parent {path} is not the artifact it was made from")
     else:
-        child.notes.append(f"its parent {name} is not among these")
+        child.notes.append(f"its parent {parent.get('execution_id')} is not among these")
+
+
+def read_again(checked: Checked) -> ExecutionArtifact | None:
+    """Return the artifact, read once more where it was not kept; None where it is another one now."""
+    if checked.artifact is not None or checked.execution_id is None:
+        return checked.artifact
+    again = look_at(checked.path)
+    return again.artifact if again.sha256 == checked.sha256 else None
 
 
 def _link_problem(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from typing import Any
 
-from ore.artifact import parse_artifact, read_bytes
+from ore.artifact import many, parse_artifact, read_artifact, read_bytes
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
@@ -32,8 +34,12 @@ def show(options: Options, console: Console, *_: object) -> None:
 def diff(options: Options, console: Console, *_: object) -> None:
     """Compare the two runs at ``options.diff`` and write what differs, which is an error.
 
-    In the place of an artifact there may be a plan: of a run that was not taken.
+    In the place of an artifact there may be a plan: of a run that was not taken. Of two folders, the
+    artifacts of one name are compared.
     """
+    if all(map(os.path.isdir, options.diff)):
+        _diff_folders(options, console)
+        return
     paths, as_json = options.diff, options.json
     compared = comparing.diff(*(_run_or_plan(path, console) for path in paths))
     found, unknown = compared.differences, compared.not_known
@@ -52,6 +58,41 @@ def diff(options: Options, console: Console, *_: object) -> None:
         console.notice("Nothing differs of what was compared.")
     else:
         console.notice("Nothing differs: input and answer are the same.")
+
+
+def _diff_folders(options: Options, console: Console) -> None:
+    """Write of each artifact of two folders what differs from the other folder's of its name."""
+    names = [
+        {os.path.relpath(path, folder) for path in many.files_of([folder])}
+        for folder in options.diff
+    ]
+    rows, differ = [], 0
+    for name in sorted(names[0] | names[1]):
+        where = [folder for folder, known in zip(options.diff, names, strict=True) if name in known]
+        row: dict[str, Any] = {"path": name, "same": None, "differences": [], "only_in": None}
+        if len(where) == 1:
+            row["only_in"] = where[0]
+        else:
+            found = comparing.diff(*(read_artifact(os.path.join(each, name)) for each in where))
+            row["same"], row["differences"] = found.same, [each.name for each in found.differences]
+        differ += row["same"] is False or row["only_in"] is not None
+        rows.append(row)
+    if options.json:
+        console.json_list(rows)
+    else:
+        console.rows([_diff_row(row) for row in rows if row["same"] is not True])
+    total = f"{len(rows):,} run{'s' * (len(rows) != 1)} compared"
+    if differ:
+        raise CheckFailedError(f"{total}: {differ:,} not the same. Their lines say why.")
+    console.notice(f"{total}: nothing differs.")
+
+
+def _diff_row(row: dict[str, Any]) -> tuple[str, str, str]:
+    if row["only_in"] is not None:
+        return row["path"], "missing", f"it is in {row['only_in']} only"
+    if row["same"] is None:
+        return row["path"], "not known", "nothing differs of what is known of both"
+    return row["path"], "different", f"in {', '.join(row['differences'])}"
 
 
 def _run_or_plan(path: str, console: Console) -> ExecutionArtifact:

@@ -255,12 +255,12 @@ FLAGS = {
         Flag("--last", "the newest run of the log, in the place of any PATH of an artifact"),
         Flag("--dry-run", "show what the model would read, in tokens, and send nothing"),
         Flag("--show PATH", "show an artifact as a page; with --json its data"),
-        Flag("--verify PATH ...", "check artifacts and their chain"),
+        Flag("--verify PATH ...", "check artifacts, or folders of them, and their chain"),
         Flag(
             "--with-model", "with --verify: whether the model could have said this, and where not"
         ),
-        Flag("--replay PATH ...", "run artifacts again and compare", daily=True),
-        Flag("--diff A B", "compare two artifacts"),
+        Flag("--replay PATH ...", "run artifacts again and compare; also folders", daily=True),
+        Flag("--diff A B", "compare two artifacts, or two folders of them"),
         Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),
         Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
+from ore.artifact import many
 from ore.artifact import verify as artifacts
 from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.reopen import Reopening
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import in_words
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -35,22 +38,30 @@ from ore.glass.judging import (
 
 _SHOWN = 40
 """How many characters a line shows of what is before a word, and of the word."""
+_TOLD_EVERY = 200  # files of a folder, after which the bar is drawn anew
 
 
 def verify(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Check the artifacts at ``options.verify`` and their chain, and write a line for each.
 
-    With ``options.with_model`` their models are asked as well whether the answers can be theirs.
+    Of a folder's, those that hold have a line with ``--verbose`` only. With ``options.with_model``
+    their models are asked as well whether the answers can be theirs.
     """
-    found = artifacts.verify(options.verify, console.stdin)
+    has_folder = many.has_folder(options.verify)
+    if has_folder:
+        found = _of_folders(options.verify, console)
+    else:
+        found = artifacts.verify(options.verify, console.stdin)
     judged: list[Judgement | None] = [None] * len(found)
     if options.with_model:
         judged = _judgements(found, options, console, connect)
     both = list(zip(found, judged, strict=True))
     if options.json:
-        console.json([_document(*each) for each in both])
+        console.json_list(_document(*each) for each in both)
     else:
-        console.rows([(each.path, each.state, _details(each, said)) for each, said in both])
+        lists_all = options.verbose or options.with_model or not has_folder
+        shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
+        console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
     states = [each.state for each in found]
     totals = artifacts.totals(found)
     rejected = sum(said is not None and said.verdict == REJECT for said in judged)
@@ -64,10 +75,28 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     console.notice(f"{totals}.")
 
 
+def _of_folders(named: Sequence[str], console: Console) -> list[Checked]:
+    paths = list(many.files_of(named))
+    if "-" in paths:
+        raise UsageError("A folder can't be checked together with stdin: leave - out.")
+    begun = time.monotonic()
+
+    def told(done: int) -> None:
+        if done % _TOLD_EVERY == 0:
+            left = (time.monotonic() - begun) / done * (len(paths) - done)
+            console.bar(f"{done:,} of {len(paths):,} checked, {in_words(left)} left")
+
+    try:
+        return many.verify_many(paths, told)
+    finally:
+        console.end_progress()
+
+
 def _details(checked: Checked, judgement: Judgement | None) -> str:
     said = []
-    if checked.artifact is not None and judgement is not None:
-        said = [_sentence(judgement, checked.artifact.output.content)]
+    artifact = artifacts.read_again(checked) if judgement is not None else None
+    if artifact is not None and judgement is not None:
+        said = [_sentence(judgement, artifact.output.content)]
     return "; ".join([*said, *(checked.problems or checked.notes)])
 
 
@@ -75,7 +104,7 @@ def _document(checked: Checked, judgement: Judgement | None) -> dict[str, Any]:
     return {
         "path": checked.path,
         "holds": checked.state == artifacts.HOLDS,
-        "execution_id": checked.artifact.execution_id if checked.artifact else None,
+        "execution_id": checked.execution_id,
         "sha256": checked.sha256,
         "problems": checked.problems,
         "notes": checked.notes,
@@ -106,7 +135,7 @@ def _judgements(
 
 
 def _judged(checked: Checked, opening: Reopening, console: Console) -> Judgement | None:
-    artifact = checked.artifact
+    artifact = artifacts.read_again(checked) if checked.execution_id is not None else None
     if artifact is None:
         return None
     if reason := why_not(artifact):

@@ -16,6 +16,7 @@ from typing import Any
 from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one, unified
+from ore.artifact.many import files_of
 from ore.backends import Backend, Settings
 from ore.backends.chat_template import read_chat_template
 from ore.backends.joining import JoiningReasoner
@@ -81,10 +82,11 @@ class Outcome:
 
 
 def replay(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
-    """Run the artifacts that ``options.replay`` names again, and write what differs.
+    """Run the artifacts that ``options.replay`` names, or whose folders, and write what differs.
 
     Where the backend fails, what was done until then is written.
     """
+    paths = list(files_of(options.replay))
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         report = None
@@ -92,9 +94,9 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
             report = stack.enter_context(junit_report(options.junit, "ore --replay"))
         again = _Replay(options, console, connect, stack.enter_context(ExitStack()))
         try:
-            for number, path in enumerate(options.replay, 1):
-                if len(options.replay) > 1:
-                    console.notice(f"{number} of {len(options.replay)}: {one_line(path)}")
+            for number, path in enumerate(paths, 1):
+                if len(paths) > 1:
+                    console.notice(f"{number} of {len(paths)}: {one_line(path)}")
                 began = time.monotonic()
                 outcomes.append(again.once(path))
                 if report is not None:

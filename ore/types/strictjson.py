@@ -19,15 +19,17 @@ MAX_DEPTH = 64
 MAX_DIGITS = 308
 """The most digits of an integer: every number that is accepted fits a float, too."""
 
+_EXACT = 2**53  # from here on a float skips integers
 _MANY_DIGITS = re.compile(r"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
-def parse(data: bytes, *, limit: int) -> Any:
+def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
     """Return the value of one JSON document (RFC 8259).
 
     Args:
         data: The document: UTF-8, a byte order mark is allowed.
         limit: The most bytes to accept.
+        shortens: Whether a number such as ``1.0`` is returned as ``1``, which is the same number.
 
     Raises:
         ValueError: The reason, as the end of a sentence ("it is not UTF-8 at byte 12").
@@ -45,6 +47,7 @@ def parse(data: bytes, *, limit: int) -> Any:
             text,
             object_pairs_hook=_object,
             parse_constant=refuse_constant,
+            parse_float=_shortest if shortens else None,
             parse_int=_integer if _MANY_DIGITS.search(text) else None,
         )
     except json.JSONDecodeError as exc:
@@ -97,6 +100,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def refuse_constant(name: str) -> Any:
     """Raise ``ValueError``: the standard parser's ``parse_constant`` for NaN and the infinities."""
     raise ValueError(f"it holds {name}, which is not JSON")
+
+
+def _shortest(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def _integer(digits: str) -> int:

@@ -166,7 +166,6 @@ def test_what_is_not_an_artifact_is_one_line_and_3(ore, chain, data):
     [
         ("missing.json", "no such file"),
         ("no/such/folder.json", "no such file"),
-        (".", "not a regular file"),
         ("/dev/null", "not a regular file"),
         ("-", "no artifact on stdin"),
     ],

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +141,16 @@ class Console(Asking):
             self.document(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as exc:
             raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
+
+    def json_list(self, values: Iterable[object]) -> None:
+        """Write one JSON document, a list, value by value, so that it is never whole in memory."""
+        import json
+
+        encode, separator = json.JSONEncoder(indent=2, allow_nan=False).encode, "[\n  "
+        for value in values:
+            self._write(separator + encode(value).replace("\n", "\n  "))
+            separator = ",\n  "
+        self._write("[]\n" if separator[0] == "[" else "\n]\n", flush=True)
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""

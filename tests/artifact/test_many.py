@@ -1,0 +1,135 @@
+"""Folders of artifacts: found, checked by several processes, compared and run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from ore.artifact import encode_artifact, many
+from ore.artifact.verify import verify
+from ore.core import ORE
+from tests.glass.test_recording import Echo
+from tests.support.runs import record, rewrite
+
+
+def rows(out):
+    """What stands behind each path of a table."""
+    return {line.split("\t")[0]: line.split("\t")[1:] for line in out.splitlines()}
+
+
+@pytest.fixture
+def runs(folder):
+    """Runs in folders, with files that are none of them."""
+    for name in ("b/two", "a/one", "b/c/three"):
+        path = folder / "runs" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record(path, name, replies=[f"Answer {name}."])
+    (folder / "runs/notes.txt").write_text("none of them")
+    (folder / "runs/.half.json").write_text("{")
+    os.symlink(folder / "runs/a", folder / "runs/z")
+    os.symlink(folder / "runs/a/one.json", folder / "runs/link.json")
+    return folder / "runs"
+
+
+FOUND = ["runs/a/one.json", "runs/b/c/three.json", "runs/b/two.json"]
+
+
+def test_the_files_of_a_folder_are_found_in_order_and_nothing_else(runs):
+    assert list(many.files_of(["runs"])) == FOUND
+    assert list(many.files_of(["runs/b/two.json", "runs/a"])) == [FOUND[2], FOUND[0]]
+
+
+def test_of_a_folder_what_holds_is_counted_and_what_does_not_has_a_line(ore, runs):
+    result = ore("--verify", "runs")
+    assert (result.code, result.out, result.err) == (0, "", "3 artifacts: 3 hold.\n")
+    assert list(rows(ore("--verify", "runs", "-v").out)) == FOUND
+    rewrite(runs / "b/two.json", lambda d: d["output"].update(content="No."))
+    (runs / "b/other.json").write_text("[]")
+    result = ore("--verify", "runs")
+    assert result.code == 3 and "2 hold, 2 are broken" in result.err
+    assert list(rows(result.out)) == ["runs/b/other.json", "runs/b/two.json"]
+    found = json.loads(ore("--verify", "runs", "--json").out)
+    assert [each["holds"] for each in found] == [True, True, False, False]
+    assert found[0]["execution_id"] and found[2]["execution_id"] is None
+
+
+def test_a_list_is_written_as_json_writes_it(ore, runs):
+    for paths in (["runs"], ["runs/a"]):
+        out = ore("--verify", *paths, "--json").out
+        assert out == json.dumps(json.loads(out), indent=2) + "\n"
+
+
+def test_the_chain_of_a_folder_is_checked(ore, runs, folder):
+    record(runs / "a/child.json", "--artifact-in", "runs/a/one.json")
+    assert ore("--verify", "runs").code == 0
+    assert "child of runs/a/one.json" in ore("--verify", "runs", "-v").out
+    rewrite(runs / "a/one.json", lambda d: d["output"].update(content="No."))
+    result = ore("--verify", "runs")
+    assert "its parent runs/a/one.json is not the artifact" in result.out
+
+
+@pytest.mark.parametrize("text", ["empty", "runs"])
+def test_a_folder_without_artifacts_or_that_can_t_be_read_is_said(ore, runs, folder, text):
+    (folder / "empty").mkdir()
+    result = ore("--verify", "runs/a", "empty")
+    assert result.code == 1 and "empty has no file that ends in .json" in result.err
+    assert ore("--verify", "-", "runs", stdin=b"{}").code == 2
+
+
+def test_several_processes_find_what_one_finds(folder, monkeypatch):
+    monkeypatch.setattr(many, "ALONE", 3)
+    engine = ORE(Echo(), "")
+    for number in range(150):
+        artifact = engine.record(engine.execute(f"prompt {number}"))
+        (folder / f"{number:03d}.json").write_text(encode_artifact(artifact))
+    shutil.copy(folder / "000.json", folder / "copy.json")
+    rewrite(folder / "007.json", lambda d: d["output"].update(content="No."))
+    paths, told = list(many.files_of(["."])), []
+    found = many.verify_many(paths, told.append)
+    assert told == list(range(1, 152))
+    alone = verify(paths)
+    assert [(c.path, c.state, c.problems, c.notes, c.sha256) for c in found] == [
+        (c.path, c.state, c.problems, c.notes, c.sha256) for c in alone
+    ]
+    assert [c.path for c in found if c.state != "holds"] == ["./007.json"]
+    assert all(c.artifact is None for c in found)
+
+
+def test_a_chain_of_thousands_takes_no_longer_for_each(folder):
+    engine, parent = ORE(Echo(), ""), None
+    looked = []
+    real = many.look_at
+    for number in range(40):
+        artifact = engine.record(engine.execute("go on", after=parent))
+        (folder / f"{number}.json").write_text(encode_artifact(artifact))
+        parent = artifact
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many, "look_at", lambda path: looked.append(path) or real(path))
+        many.verify_many(list(many.files_of(["."])), lambda done: None)
+    assert len(looked) == 40
+
+
+def test_two_folders_are_compared_by_the_names_of_their_files(ore, runs, folder):
+    shutil.copytree(runs, folder / "again", symlinks=True)
+    result = ore("--diff", "runs", "again")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "3 runs compared: nothing differs.\n"
+    (folder / "again/b/two.json").unlink()
+    record(folder / "again/a/one.json", "a/one", replies=["Another answer."])
+    result = ore("--diff", "runs", "again")
+    assert result.code == 3 and "3 runs compared: 2 not the same" in result.err
+    assert rows(result.out) == {
+        "a/one.json": ["different", "in answer"],
+        "b/two.json": ["missing", "it is in runs only"],
+    }
+    found = json.loads(ore("--diff", "runs", "again", "--json").out)
+    assert [each["same"] for each in found] == [False, True, None]
+
+
+def test_a_folder_is_run_again(ore, runs):
+    result = ore("--replay", "runs", replies=["Answer a/one.", "Answer b/c/three.", "Other."])
+    assert result.code == 3 and "1 of 3 runs" in result.err
+    assert all(path in result.err for path in FOUND)
