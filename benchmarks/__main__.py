@@ -18,6 +18,7 @@ from benchmarks import (
     memory,
     pulls,
     repl,
+    rows,
     scoring,
     sessions,
     skills,
@@ -45,6 +46,8 @@ TOPICS = {
         embedded.TOPIC,
         scoring.TOPIC,
         pulls.TOPIC,
+        rows.TOPIC,
+        rows.ENGINE_TOPIC,
     )
 }
 PAGE = ROOT / "docs/performance.md"

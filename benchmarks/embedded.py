@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import Any
 
 from benchmarks.measure import Comparison, interleaved, warmed
 from benchmarks.place import PYTHON, ROOT, NotHere, Place, Topic
@@ -128,12 +129,11 @@ def ask_ore() -> dict[str, float]:
     return figures(load, started + load, arrivals)
 
 
-def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
-    from ore.backends import weights  # for the model's file
-
-    os.environ["OMP_WAIT_POLICY"] = wait
-    started = time.perf_counter()
+def loaded_engine(threads: int, reading: int) -> Any:
+    """Return a server of the engine's package, in this process, with the model loaded."""
     import xllamacpp
+
+    from ore.backends import weights  # for the model's file
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(weights.find(MODEL))
@@ -142,9 +142,15 @@ def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
     parameters.verbosity, parameters.warmup, parameters.ui = -1, False, False
     parameters.api_keys = ["key"]
     parameters.fit_params = False
-    parameters.cpuparams.n_threads = int(threads)
-    parameters.cpuparams_batch.n_threads = int(reading)
-    server = xllamacpp.Server(parameters)
+    parameters.cpuparams.n_threads = threads
+    parameters.cpuparams_batch.n_threads = reading
+    return xllamacpp.Server(parameters)
+
+
+def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
+    os.environ["OMP_WAIT_POLICY"] = wait
+    started = time.perf_counter()
+    server = loaded_engine(int(threads), int(reading))
     loaded = time.perf_counter()
     body = {
         "messages": [

@@ -45,6 +45,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
 
     Raises:
         UsageError: A row can't be asked, or the prompt has no place for one; nothing was sent.
+        CheckFailedError: Every row has an answer, and one is not what was expected.
         OreError: A row has no answer.
         KeyboardInterrupt: It was interrupted; the text says how to go on.
     """
@@ -169,7 +170,7 @@ class _Rows:
         self._report = report
         self._run, self._options, self._table = run, options, table
         self._asking, self._folder, self._console = asking, folder, run.console
-        self._tally = Tally(looked.rows, options.max_failures)
+        self._tally = Tally(looked.rows, options.max_failures, options.min_confidence)
         self._formulas = looked.formulas
         self._parsed = run.asked.settings.format is not None
         self._told_at = time.monotonic()
@@ -234,7 +235,7 @@ class _Rows:
             console.warning(f"row {outcome.row.number} (line {outcome.row.line}): {text}")
         if outcome.error is not None:
             console.error(answers.reason_of(outcome))
-        elif why := not_expected(outcome):
+        elif why := not_expected(outcome, self._options.min_confidence):
             where = f"row {outcome.row.number} (line {outcome.row.line})"
             console.error(f"{where} is not what was expected: {why}")
         if self._report is not None:

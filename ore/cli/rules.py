@@ -36,7 +36,7 @@ BESIDE_ROWS = (
     *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
     *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
     *("--runs", "--artifact-out", "--artifact-full", "--artifact-text"),
-    *("--choose", "--artifact-hashes-only", "--dry-run", "--junit", *OF_ROWS),
+    *("--choose", "--min-confidence", "--artifact-hashes-only", "--dry-run", "--junit", *OF_ROWS),
 )
 """What ``--rows`` takes besides: what every row is asked alike."""
 WITH_ROWS = (("--dry-run", "--artifact-out"),)

@@ -94,10 +94,20 @@ class CheckedTable(Table):
         yield from with_expected(self._table.rows(), self._wanted, self._key)
 
 
-def not_expected(outcome: Outcome) -> str:
-    """Return what was seen of an answer that is not what was expected; ``""`` where it holds."""
+def not_expected(outcome: Outcome, least: float | None = None) -> str:
+    """Return what was seen of an answer that is not what was expected; ``""`` where it holds.
+
+    Args:
+        outcome: What became of the row.
+        least: The least probability of a word that was chosen, or None.
+    """
     verdict = verdict_on(outcome)
-    return seen(verdict) if verdict is not None and not verdict["holds"] else ""
+    if verdict is not None and not verdict["holds"]:
+        return seen(verdict)
+    probability = (outcome.metadata.get("choice") or {}).get("probability")
+    if least is not None and probability is not None and probability < least:
+        return f"'{outcome.content}' has a probability of {probability:.4f}, less than {least:g}"
+    return ""
 
 
 def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:

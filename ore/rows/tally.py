@@ -31,6 +31,7 @@ class Tally:
     Args:
         rows: How many there are.
         most_failures: After how many the run stops; None is never.
+        least: The least probability of a word that is chosen, or None.
 
     Attributes:
         done, there, failed: Rows that are done; of these, that an earlier run asked, and that failed.
@@ -38,8 +39,10 @@ class Tally:
         halt: Why nothing more is to be asked, or None.
     """
 
-    def __init__(self, rows: int, most_failures: int | None = None) -> None:
-        self.rows, self._most_failures = rows, most_failures
+    def __init__(
+        self, rows: int, most_failures: int | None = None, least: float | None = None
+    ) -> None:
+        self.rows, self._most_failures, self._least = rows, most_failures, least
         self.done = self.there = self.failed = self.unexpected = self.tokens = 0
         self.halt: OreError | None = None
         self._began = time.monotonic()
@@ -56,7 +59,7 @@ class Tally:
         with self._lock:
             self.done += 1
             self.there += not outcome.is_new
-            self.unexpected += bool(not_expected(outcome))
+            self.unexpected += bool(not_expected(outcome, self._least))
             count = outcome.metadata.get("eval_count") if outcome.is_new else 0
             self.tokens += count if isinstance(count, int) else 0
             is_unreachable = isinstance(outcome.error, ServerUnreachableError)

@@ -387,3 +387,19 @@ def test_a_run_file_is_asked_of_every_row(rows, server, folder):
     twice = rows(*flags, "--set", "city=b", prompt=None)
     assert "has no place for a row" in twice.err
     assert "has no column 'kind'" in rows("--run", "in.md", prompt=None).err
+
+
+@pytest.mark.embedded
+def test_the_embedded_engine_is_loaded_once_and_words_are_chosen(folder, model_dir):
+    (folder / "table.csv").write_text(TABLE, encoding="utf-8")
+    args = ("--rows", "table.csv", "Is {{city}} a city?", "--backend", "embedded", "--no-system")
+    result = run_ore(
+        *args, "--choose", "yes,no", "--artifact-out", "out", open_backend=open_backend
+    )
+    assert result.code == 0, result.err
+    found = lines(result)
+    assert [line["row"] for line in found] == [1, 2, 3]
+    assert all(
+        line["content"] in ("yes", "no") and 0.5 <= line["probability"] <= 1 for line in found
+    )
+    assert json.loads(artifacts()[0].read_text())["provenance"]["row"]["number"] == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,6 @@ ROOT = Path(__file__).parents[2]
 COUNT = 12
 
 
-def test_xargs_loses_nothing_when_a_worker_is_killed(tmp_path):
-    there = examples.run_xargs(tmp_path, COUNT)
-    assert [artifact["input"]["prompt"] for artifact in there] == examples.expected(tmp_path)
-
-
-def test_xargs_does_not_take_prompts_that_are_missing_for_none(tmp_path):
-    command = ["sh", str(ROOT / "examples/xargs/map.sh"), "prompts.txt", "out"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "map.sh: prompts.txt is no file that can be read\n"
-
-
 @pytest.mark.skipif(not examples.has_dask(), reason="distributed is not installed")
 def test_dask_loses_nothing_when_a_worker_is_killed(tmp_path):
     there = examples.run_dask(tmp_path, COUNT)
@@ -35,5 +22,5 @@ def test_dask_loses_nothing_when_a_worker_is_killed(tmp_path):
 
 def test_every_example_has_requirements_of_its_own():
     folders = [path for path in (ROOT / "examples").iterdir() if path.is_dir()]
-    assert sorted(path.name for path in folders) == ["dask", "xargs"]
+    assert sorted(path.name for path in folders) == ["dask"]
     assert all((path / "requirements.txt").is_file() for path in folders)

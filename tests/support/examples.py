@@ -23,20 +23,6 @@ from tests.support.process import ROOT, environment, until
 PATIENCE = 3600.0
 WORKERS = 2
 
-# Stands in front of ORE: the first process says who it is and asks a server that never answers.
-VICTIM = """
-import os, runpy, sys
-try:
-    with open(os.environ["MARK"], "x") as mark:
-        mark.write(f"{os.getppid()} {os.getpid()}")
-    os.environ["OLLAMA_HOST"] = os.environ["SILENT"]
-except FileExistsError:
-    pass
-sys.argv[0] = os.environ["MAIN"]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
 
 def write_prompts(folder: Path, count: int) -> Path:
     """Write so many prompts, one a line; some look like flags, blanks, quotes or paths."""
@@ -45,26 +31,6 @@ def write_prompts(folder: Path, count: int) -> Path:
     path = folder / "prompts.txt"
     path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     return path
-
-
-def run_xargs(folder: Path, count: int) -> list[dict]:
-    """Run the example for xargs with one worker killed; return the artifacts that there are."""
-    script = folder / "victim.py"
-    script.write_text(VICTIM)
-    with FakeOllama() as fake, FakeOllama(scenario="silent") as silent:
-        more = {"OLLAMA_HOST": fake.url, "SILENT": silent.url, "MARK": str(folder / "mark")}
-        more |= {"ORE": f"{sys.executable} {script}", "MAIN": str(ROOT / "main.py")}
-        command = ["sh", str(ROOT / "examples/xargs/map.sh"), str(write_prompts(folder, count))]
-        command += [str(folder / "out"), str(WORKERS)]
-        mapping = subprocess.Popen(command, env=environment(**more), stdin=subprocess.DEVNULL)
-        wait_for(lambda: silent.chats)
-        for worker in (folder / "mark").read_text().split():  # its shell, then its ORE
-            os.kill(int(worker), signal.SIGKILL)
-        assert mapping.wait(PATIENCE) == 0
-        asked = len(fake.chats)
-        again = subprocess.run(command, env=environment(**more), timeout=PATIENCE)
-        assert again.returncode == 0 and len(fake.chats) == asked
-    return artifacts(folder / "out")
 
 
 def has_dask() -> bool:
@@ -126,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.support.examples", allow_abbrev=False)
     parser.add_argument("--prompts", type=int, default=200)
     count = parser.parse_args().prompts
-    for run in (run_xargs, run_dask) if has_dask() else (run_xargs,):
+    for run in (run_dask,):
         with tempfile.TemporaryDirectory() as name:
             began = time.monotonic()
             there = [artifact["input"]["prompt"] for artifact in run(Path(name), count)]
