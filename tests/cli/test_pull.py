@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ore.backends.choice import open_backend
 from ore.backends.engine_package import engine_version
+from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_registry import FakeRegistry, digest_of, paced
 from tests.support.process import MAIN, end, environment, run, running, until
 from tests.support.terminal import OnTerminal
@@ -190,3 +192,22 @@ def test_two_commands_at_once_fetch_it_once(models, registry, name):
     ranges = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
     assert len(ranges) == len(set(ranges)) and left(models) == []
     assert os.path.getsize(models / "blobs" / BLOB) == len(WEIGHTS)
+
+
+def test_a_server_is_told_that_http_will_do(ore, monkeypatch):
+    with FakeOllama() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        for flags in ((), ("--insecure",)):
+            assert ore("--pull", "tiny", *flags, open_backend=open_backend).code == 0
+        pulls = [seen.json for seen in server.requests if seen.path == "/api/pull"]
+    assert [asked.get("insecure") for asked in pulls] == [None, True]
+
+
+def test_the_licence_that_a_server_knows_is_printed(ore, monkeypatch):
+    with FakeOllama() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        shown = ore("--show-license", "llama3.2", open_backend=open_backend)
+        assert (shown.code, "No licence came with llama3.2" in shown.err) == (1, True)
+        server.ollama.shown = {"license": "L 1.0\nAll of it.\n"}
+        shown = ore("--show-license", "llama3.2", open_backend=open_backend)
+    assert (shown.code, shown.out) == (0, "L 1.0\nAll of it.\n")
