@@ -12,7 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from ore.backends.engine_prompt import tokens_of
 from ore.backends.engine_score import ONE_LETTER, Asking
+from ore.errors import CapabilityError
+from ore.files.neutral import one_line
 
 _NOT_SENT = ("max_tokens", "stop", "response_format", "chat_template_kwargs", "reasoning_format")
 """What is asked of a turn and not here: where it ends is the text's business."""
@@ -90,6 +93,7 @@ def retraced(
         most: The first place with a larger gap, in nats, is the last one that is looked for.
 
     Raises:
+        CapabilityError: The engine does not say by which tokens the model went on.
         BackendError: The engine failed; see ``Engine.events``.
     """
     longest, room = request["max_tokens"], asking.engine.window - len(asking.prompt)
@@ -122,21 +126,38 @@ def _follow(
         if left <= 0:
             return followed, done, done == len(whole)
         count, size = min(size, left), size * 2
-        pending, begun, how, is_the_text = list[int](), len(followed), "", True
+        written, how, is_the_text = 0, "", True
         for event in retracing.events(followed, n_predict=count, cache_prompt=bool(followed)):
+            fresh, written = event["tokens_predicted"] - written, event["tokens_predicted"]
             if event["stop"]:
                 how = event["stop_type"]
-            elif is_the_text:
-                pending += event["tokens"]
+            elif is_the_text and event["content"]:  # else it is the end
                 said = event["content"].encode()
                 is_the_text = whole.startswith(said, done)
-                if said and is_the_text:  # else it is a part of a character, or the end
-                    followed, done, pending = [*followed, *pending], done + len(said), []
+                if is_the_text:
+                    followed = [*followed, *_numbers(retracing.asking, event, fresh)]
+                    done += len(said)
         if not is_the_text:
             return followed, done, False
-        is_part = how == "limit" and len(followed) - begun + len(pending) == count < left
-        if not is_part:
+        if how != "limit" or not written == count < left:
             return followed, done, done == len(whole) and (how != "limit" or limit is not None)
+
+
+def _numbers(asking: Asking, event: dict[str, Any], fresh: int) -> list[int]:
+    """Return the tokens of what was said since the last event: the engine leaves parts of characters out."""
+    found: list[int] = event["tokens"]
+    if len(found) == fresh:
+        return found
+    found = [
+        each
+        for each, _ in tokens_of(asking.engine, event["content"], asking.deadline, is_prompt=False)
+    ]
+    if len(found) != fresh:
+        raise CapabilityError(
+            f"The engine does not say of which tokens {one_line(event['content'])!r} is made, so the "
+            f"answer can't be followed any further."
+        )
+    return found
 
 
 def _departure(

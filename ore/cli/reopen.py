@@ -101,6 +101,6 @@ def _check_model(artifact: ExecutionArtifact, here: str | None, model: str) -> N
         raise ArtifactError(f"the digest of {one_line(model)} is not known here")
     if here != recorded:
         raise CheckFailedError(
-            f"the model is another one: {one_line(model)} has the SHA-256 {one_line(here)[:_DIGITS]}… "
-            f"here, and the run was made with {one_line(recorded)[:_DIGITS]}…"
+            f"the model is another one: the SHA-256 of {one_line(model)} begins with "
+            f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
         )

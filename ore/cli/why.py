@@ -11,9 +11,15 @@ from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.reopen import Reopening
 from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, CapabilityError, CheckFailedError
+from ore.errors import (
+    ArtifactError,
+    CapabilityError,
+    CheckFailedError,
+    ContextTruncatedError,
+    UsageError,
+)
 from ore.files.neutral import one_line
-from ore.glass.influence import Explained, Influence, explained, sources_in
+from ore.glass.influence import Explained, Influence, explained
 from ore.glass.judging import check_sent
 from ore.reasoner import Scorer
 
@@ -47,13 +53,15 @@ def why(options: Options, console: Console, connect: Callable[..., Backend]) -> 
                 f"likely a given text is. The embedded engine does."
             )
         doing = ["scoring"]
-        count = len(sources_in(opened.messages)) + 1
-        console.notice(f"Scoring the answer {count} times, once for each source and once with all.")
         console.begin_waiting(lambda: doing[0])
 
         def tell(number: int, of: int, source: str) -> None:
             without = f" without {one_line(source)}" if source else ""
             doing[0] = f"scoring {number} of {of}{without}"
+            if number == 1:
+                console.notice(
+                    f"Scoring the answer {of} times, once for each source and once with all."
+                )
 
         try:
             metadata = artifact.output.metadata
@@ -66,6 +74,8 @@ def why(options: Options, console: Console, connect: Callable[..., Backend]) -> 
                 joins=opened.joins,
                 tell=tell,
             )
+        except (ContextTruncatedError, UsageError) as exc:
+            raise ArtifactError(f"{path} can't be looked into: {exc}") from exc
         finally:
             console.end_waiting()
     _write(whole, parts if options.by else [], console, options)

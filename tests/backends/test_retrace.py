@@ -11,6 +11,7 @@ import pytest
 from ore.backends.engine_retrace import Departure, retraced
 from ore.backends.engine_score import Asking
 from ore.backends.http import Deadline
+from ore.errors import CapabilityError
 
 VOCABULARY = [b"", b"The", b" boat", b" ship", b".", b"\xf0\x9f", b"\x9b\xb6", b" It"]
 REQUEST = {"max_tokens": 50, "repeat_penalty": 1.1, "stop": ["x"], "reasoning_format": "auto"}
@@ -32,20 +33,30 @@ class Engine:
         at = len(request["prompt"]) - 1
         if "n_probs" in request:
             yield from self._probable(request, at)
-            yield {"stop": True, "content": "", "stop_type": "limit"}
+            yield {"stop": True, "content": "", "stop_type": "limit", "tokens_predicted": 1}
             return
-        pending = b""
+        pending, count = b"", -1
         for count, number in enumerate(self.says[at:]):
             if count == request["n_predict"]:
-                yield {"stop": True, "content": "", "stop_type": "limit"}
+                yield {"stop": True, "content": "", "stop_type": "limit", "tokens_predicted": count}
                 return
             pending += VOCABULARY[number]
             try:
                 said, pending = pending.decode(), b""
             except UnicodeDecodeError:
-                said = ""
-            yield {"stop": False, "content": said, "tokens": [number]}
-        yield {"stop": True, "content": "", "stop_type": "eos"}
+                continue
+            yield {
+                "stop": False,
+                "content": said,
+                "tokens": [number],
+                "tokens_predicted": count + 1,
+            }
+        yield {"stop": True, "content": "", "stop_type": "eos", "tokens_predicted": count + 2}
+
+    def posted(self, path, request, longest, deadline):
+        assert (path, request["parse_special"]) == ("/tokenize", False)
+        pieces = [5, 6] if request["content"] == "\U0001f6f6" else []
+        return {"tokens": [{"id": each, "piece": list(VOCABULARY[each])} for each in pieces]}
 
     def _probable(self, request, at):
         own = self.says[at] if at < len(self.says) else 0
@@ -114,6 +125,27 @@ def test_an_answer_that_was_cut_has_as_many_tokens_as_the_limit(text, count):
 
 def test_characters_of_several_tokens():
     assert places(Engine([1, 5, 6, 4]), "The\U0001f6f6.") == []
+
+
+def test_what_is_asked_in_parts_goes_on_after_a_character_of_several_tokens():
+    canoe = "\U0001f6f6"
+    engine = Engine([5, 6] * 20 + [4])
+    assert places(engine, canoe * 20 + ".") == []
+    sizes = [(len(each["prompt"]) - 1, each["n_predict"]) for each in engine.requests]
+    assert sizes == [(0, 16), (16, 32)]
+    engine = Engine([1, 5, 6, *[2] * 30])
+    assert places(engine, f"The{canoe}{' boat' * 30}") == []
+    assert engine.requests[1]["prompt"][:4] == [99, 1, 5, 6]
+    odd = Engine([1] * 15 + [5, 6, 4])
+    assert places(odd, "The" * 15 + canoe + ".") == []
+    assert [len(each["prompt"]) - 1 for each in odd.requests] == [0, 15]
+
+
+def test_tokens_that_the_engine_does_not_name_are_an_error():
+    engine = Engine([5, 6, 4])
+    engine.posted = lambda *_: {"tokens": []}
+    with pytest.raises(CapabilityError):
+        places(engine, "\U0001f6f6.")
 
 
 def test_where_the_engine_is_silent_of_a_part_of_a_character_another_is_forced():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ore.errors import ContextTruncatedError, UsageError
 from tests.cli.test_judged import DIGEST, Model
 from tests.support.harness import run_ore
 from tests.support.runs import record
@@ -39,6 +40,15 @@ def recorded(folder):
         return record(folder / "a.json", "Where?", *flags, open_backend=lambda *_: model)
 
     return make
+
+
+def raising(error: Exception):
+    """A method that raises it."""
+
+    def score(*_, **__):
+        raise error
+
+    return score
 
 
 def looked_into(*flags: str, model=None, terminal="", path="a.json"):
@@ -109,7 +119,7 @@ def test_rebuilt_messages_will_do(folder):
         (
             Known(digest="b" * 64),
             3,
-            "the model is another one: scripted has the SHA-256 bbbbbbbbbbbb…",
+            "the model is another one: the SHA-256 of scripted begins with bbbbbbbbbbbb here",
         ),
         (Known(digest=None), 1, "the digest of scripted is not known here"),
         (Model(), 1, "the backend scripted does not say how likely a given text is"),
@@ -148,7 +158,19 @@ def test_an_empty_answer_and_a_prompt_alone(folder, recorded):
     assert result.code == 1 and "The answer is empty" in result.err
     recorded("--no-system")
     result, _ = looked_into()
-    assert result.code == 1 and "nothing but its prompt" in result.err
+    assert (
+        result.code == 1 and "nothing but its prompt" in result.err and "Scoring" not in result.err
+    )
+
+
+def test_an_answer_that_does_not_fit_or_is_no_text_is_an_error_of_the_artifact(recorded):
+    recorded()
+    for error in (ContextTruncatedError("It has 8001 tokens."), UsageError("Half a character.")):
+        model = Known()
+        model.engine.score = raising(error)
+        result, _ = looked_into(model=model)
+        assert (result.code, result.out) == (1, "")
+        assert f"a.json can't be looked into: {error}" in result.err
 
 
 def test_a_model_that_thought_first(recorded):
