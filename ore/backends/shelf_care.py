@@ -9,14 +9,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from ore.backends import local_models, weights
 from ore.backends.freeing import free, named
-from ore.backends.local_models import LocalModel
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, OreError
 from ore.files import reason
+from ore.files.neutral import one_line
 
 Told = Callable[[str, int, int], None]
 
@@ -50,36 +51,43 @@ def check_models(told: Told) -> Iterator[Checked]:
             yield Checked(
                 name, pinned.file_sha256 if is_right else None, None if is_right else said, True
             )
-    for name in local_models.names():
-        if name in weights.installed() and name in weights.PINNED:
-            continue
-        try:
-            model = local_models.find(name)
-            told(f"checking {name}", 0, model.path.stat().st_size)
-            digest = local_models.check_bytes(model, anew=True)
-            _check_others(model)
-        except (OreError, OSError) as exc:
-            problem = str(exc) if isinstance(exc, OreError) else f"{name}: {reason(exc)}."
-            yield Checked(name, None, problem, True)
-        else:
-            yield Checked(name, digest, None, model.on_shelf is not None)
+    for name, path in weights.installed().items():
+        if name not in weights.PINNED:
+            told(f"checking {name}", 0, 0)
+            yield _checked(name, partial(weights.file_digest, path, anew=True), False)
+    for shelf in local_models.own_shelves():
+        for named in shelf.names():
+            told(f"checking {named}", 0, 0)
+            yield _checked(str(named), partial(_check_layers, shelf, named), True)
 
 
-def _check_others(model: LocalModel) -> None:
-    """Compare what stands beside a model's weights with its hashes, too."""
-    if model.on_shelf is None:
-        return
-    shelf, name = model.on_shelf.shelf, model.on_shelf.name
-    for layer in model.on_shelf.manifest.needed():
-        if layer.kind == "model":
-            continue
+def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Checked:
+    try:
+        return Checked(name, check(), None, is_known)
+    except OreError as exc:
+        return Checked(name, None, str(exc), is_known)
+    except OSError as exc:
+        return Checked(name, None, f"{name} can't be read: {reason(exc)}.", is_known)
+
+
+def _check_layers(shelf: Shelf, name: ModelName) -> str | None:
+    """Compare each blob of a model with its hash, whether it can be run or not; return its weights'."""
+    digest = None
+    manifest = shelf.manifest(name)
+    for layer in manifest.needed() if shelf.is_own else manifest.all_layers():
         path = shelf.check_blob(name, layer)
-        if weights.sha256_of(path) != layer.hexadecimal:
+        is_model = layer.kind == "model"
+        found = weights.file_digest(path, anew=True) if is_model else weights.sha256_of(path)
+        if found != layer.hexadecimal:
+            what = "weights" if is_model else f"{one_line(layer.kind)} layer"
             raise FileAccessError(
-                f"The {layer.kind} layer of {name}, {path}, does not have the SHA-256 that its name "
-                f"says: {shelf.again(name)}.",
+                f"The {what} of {name}, {path}, do not have the SHA-256 that the name says: remove "
+                f"the file, then {shelf.again(name)}.",
                 path,
             )
+        if is_model:
+            digest = found
+    return digest
 
 
 def removable(name: str) -> str:

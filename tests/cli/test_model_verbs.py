@@ -54,18 +54,22 @@ def test_both_shelves_are_listed_with_where_they_are(own, ollama):
 def test_every_model_is_compared_with_its_hash(own, ollama):
     put_model(own, "mine", TINY, params={"top_k": 1})
     put_model(ollama, "theirs", TINY)
+    put_model(ollama, "not-for-the-engine", tiny_model(general__name="lora"), adapter=b"GGUF")
     own.mkdir(exist_ok=True)
     write_model(own / "file.gguf")
     result = verb("--verify-models")
     assert result.code == 0
     rows = {line.split("\t")[0]: line.split("\t")[1] for line in result.out.splitlines()}
-    assert rows == {"file": "nothing to compare it with", "mine": "holds", "theirs": "holds"}
+    assert rows == {
+        **dict.fromkeys(("mine", "theirs", "not-for-the-engine"), "holds"),
+        "file": "nothing to compare it with",
+    }
     blob = ollama / f"blobs/sha256-{hashlib.sha256(TINY).hexdigest()}"
     status = blob.stat()
     blob.write_bytes(TINY[:-1] + b"!")
     os.utime(blob, ns=(status.st_atime_ns, status.st_mtime_ns))
     result = verb("--verify-models", "--json")
-    assert result.code == 3 and "1 of 3 model is not as they must be: theirs" in result.err
+    assert result.code == 3 and "1 of 4 model is not as they must be: theirs" in result.err
     assert [row["name"] for row in json.loads(result.out) if row["problem"]] == ["theirs"]
 
 
