@@ -114,3 +114,65 @@ def test_the_sum_of_an_answer_is_its_score():
     assert found["mean"] == pytest.approx(score.mean, abs=0.01)
     texts = [each["token"] for each in answer.metadata["logprobs"]]
     assert "".join(texts) == answer.content
+
+
+def part(text, *logprobs, finish=None):
+    """An event of a stream, whose tokens have log-probabilities."""
+    from tests.support.fake_openai import event
+
+    content = [
+        {"token": text, "logprob": each, "bytes": None, "top_logprobs": []} for each in logprobs
+    ]
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    return event(choices=[choice | ({"logprobs": {"content": content}} if logprobs else {})])
+
+
+@pytest.mark.parametrize("logprobs, total", [((-0.5, -0.25), -0.75), ((), None)])
+def test_an_openai_server_is_asked_and_what_it_says_is_kept(logprobs, total):
+    pytest.importorskip("openai")
+    from ore.backends.address import Host
+    from ore.backends.openai import OpenAIReasoner
+    from tests.support.fake_openai import DONE, FakeOpenAI
+
+    with FakeOpenAI() as fake:
+        fake.play = [part("Paris", *logprobs[:1]), part(".", *logprobs[1:], finish="stop"), DONE]
+        settings = Settings(logprobs=True)
+        response = OpenAIReasoner("small", Host(fake.url), None, settings).reason(
+            [Message("user", "hi")]
+        )
+        assert fake.chats[0].json["logprobs"] is True
+    assert response.content == "Paris."
+    found = response.metadata
+    assert (found["logprob"]["sum"] if "logprob" in found else None) == total
+    assert [each["logprob"] for each in found["logprobs"]] == list(logprobs)
+
+
+def test_what_ollama_says_of_each_token_is_kept():
+    import httpx
+
+    from ore.backends.ollama import OllamaBackend
+    from ore.backends.ollama_client import OllamaClient
+
+    told = [{"token": "Pa", "logprob": -0.5}, {"token": "ris", "logprob": -0.25}]
+    lines = [
+        {"model": "m", "message": {"role": "assistant", "content": "Pa"}, "done": False},
+        {"model": "m", "message": {"role": "assistant", "content": "ris"}, "done": False},
+        {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True},
+    ]
+    for line, each in zip(lines, told):
+        line["logprobs"] = [each]
+    lines[-1] |= {"done_reason": "stop", "eval_count": 2, "prompt_eval_count": 3}
+    body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+    def answer(request):
+        is_chat = request.url.path == "/api/chat"
+        kind = {"content-type": "application/x-ndjson"}
+        return httpx.Response(200 if is_chat else 404, headers=kind, content=body)
+
+    reasoner = OllamaBackend("127.0.0.1:9").reasoner("llama3.2", Settings(logprobs=True))
+    transport = httpx.MockTransport(answer)
+    reasoner._client = OllamaClient(reasoner.host, transport=transport)
+    response = reasoner.reason([Message("user", "hi")])
+    assert response.content == "Paris"
+    assert response.metadata["logprob"] == {"sum": -0.75, "mean": -0.375, "tokens": 2}
+    assert response.metadata["logprobs"] == told

@@ -263,6 +263,11 @@ def test_texts_that_part_in_too_many_places_are_refused():
     assert engine.requests == []
 
 
+@pytest.mark.parametrize("written, same", [(2, True), (5, False), (None, None)])
+def test_a_text_is_compared_with_what_was_written_by_the_number_of_its_tokens(written, same):
+    assert scored(MadeUpEngine(), "Paris").is_tokenised_as(written) is same
+
+
 # The real engine
 
 QUESTION = [
