@@ -185,7 +185,7 @@ def _alone(
         _check_place(blobs, each, shelf)
     while (lock := try_lock(blobs, lock_name)) is None:
         who = holder(blobs, lock_name)
-        step = f"waiting for process {who}, which fetches it" if who else "waiting for another pull"
+        step = f"waiting for process {who}" if who else "waiting for another pull"
         progress(step, _on_disk(blobs, f".{name}.part"), layer.size)
         time.sleep(_LOOK_SECONDS)
     try:

@@ -19,7 +19,8 @@ def amount(done: int, total: int, pace: str = "", room: int = 60) -> str:
     said = f"{part:4.0%} of {size(total)}{pace}"
     width = min(room - len(said) - 3, 30)
     if width < 5:
-        return said.lstrip()[: max(room, 1)]
+        said = said.lstrip()
+        return said if len(said) <= room else said.removesuffix(pace)[: max(room, 1)]
     return f"[{('#' * round(part * width)).ljust(width, '.')}] {said}"
 
 
