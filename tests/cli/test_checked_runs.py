@@ -103,6 +103,17 @@ def test_flags_win_over_the_words_of_a_file(choosing):
     assert choosing("{choice: 'no'}", "--choose", "no,never").out.startswith("no\t")
 
 
+def test_a_shape_that_a_flag_asks_for_takes_the_place_of_the_other_one(choosing, folder, ore):
+    pytest.importorskip("jsonschema")
+    result = choosing("{equals: 'x'}", "--schema", '{"type": "string"}', "--dry-run")
+    assert (result.code, result.json["options"]) == (0, {"format": {"type": "string"}})
+    (folder / "s.ore").write_text("---\nschema: {type: string}\n---\nIs it?")
+    backend = ScriptedBackend()
+    backend.engine = ScoringReasoner()
+    flags = ["--run", "s.ore", "--choose", "yes,no"]
+    assert ore(*flags, open_backend=lambda *_: backend).out == "yes\t0.80\n"
+
+
 def test_a_plan_of_a_choice_can_be_run(choosing, folder, ore):
     result = choosing("{choice: 'no'}", "--dry-run")
     (folder / "plan.json").write_text(result.out)
