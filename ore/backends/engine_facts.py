@@ -29,12 +29,13 @@ _IN_FILE = {
 
 
 def in_force(
-    engine: Engine, settings: Settings, longest: int, own: Mapping[str, Any]
+    engine: Engine, settings: Settings, longest: int, own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return what ``effective`` takes of the last turn.
 
     ``longest`` is an answer's, in tokens; ``own`` are the options that the model sets for itself.
     """
+    own = own or {}
     generation = engine.properties["default_generation_settings"]
     params = generation.get("params")
     params = params if isinstance(params, dict) else {}
