@@ -92,7 +92,7 @@ def test_a_load_that_goes_round_in_circles_is_found_out_before_its_time_is_over(
 ):
     monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
     with pytest.raises(BackendError, match="template may go round in circles: give it another"):
-        ask(template(tmp_path, LOOP))
+        ask(template(tmp_path, LOOP), deadline=20.0)
 
 
 def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_path, monkeypatch):
