@@ -38,7 +38,14 @@ def show_rows(run: Run, table: Table, looked: Looked, asking: Asking) -> None:
             "tokens of their prompts",
             f"about {tokens['likely']:,}, between {tokens['least']:,} and {tokens['most']:,}",
         ),
-        ("time", "" if seconds is None else f"about {duration(seconds)}, as long as those there"),
+        (
+            "time",
+            (
+                ""
+                if seconds is None
+                else f"about {duration(seconds)}, if each takes as long as those there"
+            ),
+        ),
     ]
     if seconds is None:
         rows[-1] = ("time", f"not known before {FIRST_GUESS} rows are there")
