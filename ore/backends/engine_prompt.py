@@ -12,7 +12,7 @@ from ore.backends.engine import Engine
 from ore.backends.engine_failures import TurnRefusedError, system_refused_error
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
-from ore.backends.reading import Part, Reading, counted, found_in, missing_from
+from ore.backends.reading import Part, Reading, counted, missing_from, parts_of, pieces_of
 from ore.backends.window import Estimate
 from ore.errors import ContextTruncatedError
 from ore.types import Message
@@ -121,17 +121,13 @@ def _made(
 ) -> Prompt:
     sent = [{"role": message.role, "content": message.content} for message in messages]
     texts = [message.content for message in messages]
-    rendered = _rendered(engine, {**request, "messages": sent}, deadline)
-    salt = "0"
-    while any(f"[{salt}:" in text for text in (*texts, rendered)):
-        salt += "0"
-    marks = [f"[{salt}:{number}]" for number in range(len(texts))]
-    as_marks = [{**each, "content": mark} for each, mark in zip(sent, marks, strict=True)]
-    try:
-        marked = _rendered(engine, {**request, "messages": as_marks}, deadline)
-    except TurnRefusedError:  # it wants other texts than these
-        marked = ""
-    parts = found_in(rendered, texts, marked, marks)
+
+    def render(texts: Sequence[str]) -> str:
+        pairs = zip(sent, texts, strict=True)
+        asked = [{**each, "content": text} for each, text in pairs]
+        return _rendered(engine, {**request, "messages": asked}, deadline)
+
+    parts = parts_of(texts, render, TurnRefusedError)
     if lost := missing_from(parts, texts):
         raise TurnRefusedError(left_out(messages[lost[0]]))
     folds = not engine.takes_system and any(message.role == "system" for message in messages)
@@ -224,7 +220,4 @@ def tokens_of(
     }
     longest = REPLY_LIMIT + 64 * len(text.encode())
     found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
-    return [
-        (each["id"], piece.encode() if isinstance(piece := each["piece"], str) else bytes(piece))
-        for each in found
-    ]
+    return list(zip((each["id"] for each in found), pieces_of(found), strict=True))

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, failures, window
@@ -18,8 +19,10 @@ from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.openai_client import Call, check_installed
 from ore.backends.openai_parts import Parts
+from ore.backends.openai_reading import read
 from ore.backends.openai_request import check_settings, request_of
 from ore.backends.openai_template import arriving
+from ore.backends.reading import Reading
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.types import Message, Response
 
@@ -108,6 +111,23 @@ class OpenAIBackend(Backend):
             deadline = Deadline(settings.deadline)
             facts["groups"] = arriving(messages, self.address, self._key, deadline)[1]
         return facts
+
+    def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading | None:
+        """Return what the model reads, where the server counts it (llama.cpp's, vLLM's)."""
+        check_settings(settings)
+        deadline, groups = Deadline(settings.deadline), None
+        try:
+            listed = _listed(self.address, self._key, deadline.within(_WINDOW_SECONDS))
+        except OreError:
+            return None
+        entry = _entry_of(listed, (model_id,))
+        if settings.joins:
+            messages, groups = arriving(messages, self.address, self._key, deadline)
+        request, window = request_of(model_id, messages, settings), _window_of(entry)
+        call = Call(self.address, self._key, deadline=deadline.within(_LOOK_UP_SECONDS))
+        with closing(call):
+            found = read(call, getattr(entry, "owned_by", None), window, request, messages)
+        return found and replace(found, groups=groups)
 
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
         """Return a reasoner; only the server knows whether it has the model."""
@@ -244,9 +264,7 @@ class OpenAIReasoner(StreamingReasoner):
             listed = _listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
         except OreError:
             return None
-        names = (self.model_id, answered)
-        only = listed[0] if len(listed) == 1 else None
-        return next((entry for entry in listed if entry.id in names), only)
+        return _entry_of(listed, (self.model_id, answered))
 
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
@@ -268,6 +286,12 @@ def _listed(host: Host, key: str | None, deadline: Deadline) -> list[Any]:
     """Return what the server says of each of its models, before the deadline."""
     with closing(Call(host, key, deadline=deadline)) as call:
         return call.models()
+
+
+def _entry_of(listed: list[Any], names: tuple[str | None, ...]) -> Any:
+    """Return what a list says of the model with one of the names; of its only one, else None."""
+    only = listed[0] if len(listed) == 1 else None
+    return next((entry for entry in listed if entry.id in names), only)
 
 
 def _window_of(entry: Any) -> int | None:

@@ -98,13 +98,21 @@ class Call:
 
     def applied(self, messages: list[dict[str, str]]) -> str:
         """Return the prompt that llama.cpp's server makes of messages; others do not know the question."""
-        url = self._host.url.rstrip("/").removesuffix("/v1") + "/apply-template"
+        found = self.ask("/apply-template", {"messages": messages})
         with self._errors():
-            self._client.post(url, body={"messages": messages}, cast_to=object)
-            found = strictjson.parse(self._body, limit=REPLY_LIMIT)
-            if not isinstance(found, dict) or not isinstance(found.get("prompt"), str):
+            if not isinstance(found.get("prompt"), str):
                 raise ValueError("it gives no prompt")
         return str(found["prompt"])
+
+    def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return what the server answers to a question beside the protocol, at its root, as JSON."""
+        url = self._host.url.rstrip("/").removesuffix("/v1") + path
+        with self._errors():
+            self._client.post(url, body=body, cast_to=object)
+            found = strictjson.parse(self._body, limit=REPLY_LIMIT)
+            if not isinstance(found, dict):
+                raise ValueError("it is no object")
+        return found
 
     @property
     def status(self) -> int:

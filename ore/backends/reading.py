@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from ore.backends.window import Estimate
 
@@ -73,6 +74,24 @@ class Reading:
     def left(self) -> int | None:
         """How many tokens of the window the answer has, at least; None is not known."""
         return None if self.window is None else max(self.window - self.size.most, 0)
+
+
+def parts_of(
+    texts: Sequence[str], render: Callable[[Sequence[str]], str], refusal: type[Exception]
+) -> list[Part]:
+    """Return the parts of the prompt that ``render`` makes of messages with these texts.
+
+    ``refusal`` is what it raises where it does not take the texts; for these it is passed on.
+    """
+    rendered, salt = render(texts), "0"
+    while any(f"[{salt}:" in text for text in (*texts, rendered)):
+        salt += "0"
+    marks = [f"[{salt}:{number}]" for number in range(len(texts))]
+    try:
+        marked = render(marks)
+    except refusal:  # it wants other texts than these
+        marked = ""
+    return found_in(rendered, texts, marked, marks)
 
 
 def found_in(rendered: str, texts: Sequence[str], marked: str, marks: Sequence[str]) -> list[Part]:
@@ -150,6 +169,12 @@ def counted(parts: Sequence[Part], pieces: Sequence[bytes]) -> tuple[Part, ...]:
         return tuple(parts)
     first = [Part(TEMPLATE, before.decode("utf-8", "replace"), 1)] if before else []
     return (*first, *(Part(p.message, p.text, n) for p, n in zip(parts, counts, strict=True)))
+
+
+def pieces_of(tokens: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Return the text of each token that llama.cpp's server lists: a text, or the bytes of none."""
+    pieces = (token["piece"] for token in tokens)
+    return [each.encode() if isinstance(each, str) else bytes(each) for each in pieces]
 
 
 def _length_of(piece: bytes, whole: bytes, at: int) -> int | None:

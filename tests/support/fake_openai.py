@@ -41,6 +41,7 @@ class FakeOpenAI:
 
     Attributes:
         play: What every chat is answered with, instead of the scenario.
+        asked: What is answered beside the protocol: a path, and what makes a value of a request.
         listing: What ``/v1/models`` is answered with, instead of its list.
         template: Makes a prompt of the texts of messages, as llama.cpp's server does; None refuses
             them. Without it nobody knows the question.
@@ -62,6 +63,7 @@ class FakeOpenAI:
         self.play: list[Step] | None = None
         self.listing: list[Step] | None = None
         self.template: Callable[[list[str]], Any] | None = None
+        self.asked: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self.reply, self.models, self.key, self.thinking = reply, models, key, thinking
         self.scenario = scenario
         self.requests: list[Recorded] = []
@@ -108,6 +110,8 @@ class FakeOpenAI:
                 None,
                 False,
             )
+        if seen.path in self.asked:
+            return played([whole(self.asked[seen.path](seen.json))]), None, False
         if seen.path != CHAT:
             return played([Whole(404, "text/plain", b"404 page not found")]), None, False
         if seen.json.get("model") not in self.models and not self.serves_any:
