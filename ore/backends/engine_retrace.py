@@ -23,9 +23,10 @@ _NOT_SENT = ("max_tokens", "stop", "response_format", "chat_template_kwargs", "r
 _ALTERNATIVES = 1000
 """How many of the model's likeliest tokens the text's is looked for among."""
 _DRAWS = 4
+"""How often another token is drawn where the engine is silent of one."""
 _FIRST_PART = 16
-"""How many tokens are asked for at first, then twice as many: an engine that is stopped in the middle may
-take long on a busy machine."""
+"""How many tokens are asked for at first, then twice as many: to stop the engine in the middle may take
+long on a busy machine."""
 _UNSHAPED = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0, "typical_p": 1}
 """With these a token is as likely as the model and the penalties make it."""
 

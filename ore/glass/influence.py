@@ -63,11 +63,6 @@ class _Left:
     messages: list[Message]
 
 
-def sources_in(messages: Sequence[Sourced]) -> list[str]:
-    """Return what can be left out of ``messages``, in order: all but the prompt itself."""
-    return [each.source for each in _each_left_out(messages)]
-
-
 def explained(
     scorer: Scorer,
     messages: Sequence[Sourced],
@@ -105,14 +100,13 @@ def explained(
         tell(number, len(left_out) + 1, each.source)
         asked = joined(each.messages)[0] if joins else each.messages
         scores.append(scorer.score(asked, answer, ended=ended))
-    names, first = [each.source for each in left_out], scores[0]
+    names = [each.source for each in left_out]
     totals = [score.logprob for score in scores]
     parts = sentences(answer)
     by_part = [_by_part(score, answer, parts) for score in scores]
     return _explained(answer, totals, names), [
         _explained(text, [sums[number] for sums in by_part], names)
         for number, text in enumerate(parts)
-        if first.tokens
     ]
 
 
