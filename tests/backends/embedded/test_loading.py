@@ -88,7 +88,8 @@ def test_an_engine_that_can_t_start_says_why(tmp_path, package, said):
 
 
 def test_the_server_is_closed_to_others_and_silent():
-    asked = dict.fromkeys(("path", "socket", "key", "window", "batch", "threads", "batch_threads"))
+    names = "path socket key window batch threads batch_threads layers"
+    asked = dict.fromkeys(names.split())
     asked |= {"socket": "engine.sock", "key": "secret", "window": 512, "slots": 1, "template": ""}
     parts = {name: SimpleNamespace() for name in ("model", "cpuparams", "cpuparams_batch")}
     package = SimpleNamespace(CommonParams=lambda: SimpleNamespace(**parts))
