@@ -6,16 +6,13 @@ The system lets go of it when the process ends, however it ends.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
-import sys
 from contextlib import suppress
 
 from ore.files import close_quietly
 from ore.files.folder import Folder
-
-if sys.platform != "win32":
-    import fcntl
 
 _SIGNATURE_BYTES = 20
 

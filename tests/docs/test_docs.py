@@ -116,7 +116,6 @@ def runnable(page: Page) -> list[Block]:
     return [block for block in page.blocks if block.language in RUN and not block.mark]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the commands of the pages are for sh")
 @pytest.mark.parametrize(
     "name",
     [

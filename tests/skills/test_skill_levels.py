@@ -223,7 +223,6 @@ def empty(folder: Path) -> None:
     (folder / "SKILL.md").touch()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="FIFOs and links need a POSIX system")
 @pytest.mark.parametrize("load", LEVELS)
 @pytest.mark.parametrize(
     ("make", "problem"),

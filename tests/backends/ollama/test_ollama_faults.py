@@ -114,7 +114,6 @@ sys.stdout.write(f"{ended} {peak() - before}")
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no getrusage")
 @pytest.mark.parametrize("way", ["streamed", "whole"])
 @pytest.mark.parametrize("scenario", ["endless-line", "endless-head"])
 def test_what_has_no_end_costs_less_than_32_mib(scenario, way):

@@ -75,7 +75,6 @@ def ask_in_each(url: str, environments: list[dict[str, str]]) -> list[str]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 def test_no_environment_breaks_a_turn_to_this_machine():
     with FakeOllama(reply="Paris.") as server:
         answers = ask_in_each(server.url, BAD_ENVIRONMENTS)
@@ -83,7 +82,6 @@ def test_no_environment_breaks_a_turn_to_this_machine():
     assert told == {str(bad): "Paris." for bad in BAD_ENVIRONMENTS}
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
 def test_what_breaks_a_turn_to_another_machine_is_one_sentence():
     environments = [
         {"ALL_PROXY": "socks5://127.0.0.1:9"},

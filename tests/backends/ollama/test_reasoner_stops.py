@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -106,7 +105,6 @@ for way in ("streamed", "whole") * 6:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="signals are sent")
 def test_ctrl_c_in_a_blocked_read_stops_the_server_within_100_ms():
     scenarios = [name for name in ("silent", "stall", "drip") for _ in ("streamed", "whole")] * 2
     taken = []
