@@ -70,7 +70,8 @@ def open_run(
         given: What a file gives to the turn, or None.
         change: Returns what is asked of the model, given what the flags say; None changes nothing.
     """
-    on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
+    if options.is_repl:
+        on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
     streams = _streams(options, console)
     log = None
     if options.runs is not None or options.names_last or os.environ.get("ORE_RUNS"):

@@ -173,13 +173,27 @@ def test_a_switch_is_on_off_or_not_set(value, means):
     assert on_or_off("ORE_HISTORY", value) is means
 
 
-@pytest.mark.parametrize("args", [["-i"], ["Hello"], ["--session", "trip"]])
-@pytest.mark.parametrize("variable", ["ORE_HISTORY", "ORE_STREAM"])
+@pytest.mark.parametrize(
+    "variable, args",
+    [
+        ("ORE_HISTORY", ["-i"]),
+        ("ORE_HISTORY", ["--session", "trip"]),
+        ("ORE_STREAM", ["-i"]),
+        ("ORE_STREAM", ["Hello"]),
+        ("ORE_STREAM", ["--session", "trip"]),
+    ],
+)
 def test_a_switch_of_another_value_is_wrong_usage(ore, monkeypatch, variable, args):
     monkeypatch.setenv(variable, "maybe")
     result = ore(*args, stdin="Hello\n")
     assert result.code == 2 and not result.calls
     assert f"{variable} is 'maybe': set it to on or off." in result.err
+
+
+def test_a_turn_that_has_no_history_asks_nothing_of_its_switch(ore, monkeypatch):
+    monkeypatch.setenv("ORE_HISTORY", "maybe")
+    result = ore("Hello")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_every_verb_has_the_function_that_does_it():
