@@ -70,8 +70,7 @@ def open_run(
         given: What a file gives to the turn, or None.
         change: Returns what is asked of the model, given what the flags say; None changes nothing.
     """
-    if options.is_repl:
-        on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
+    _check_history(options)
     streams = _streams(options, console)
     log = None
     if options.runs is not None or options.names_last or os.environ.get("ORE_RUNS"):
@@ -193,6 +192,12 @@ def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) ->
     backend = rerun.connect(options, connect)
     rerun.check(backend)
     return backend
+
+
+def _check_history(options: Options) -> None:
+    """Raise ``UsageError`` for a wrong switch of what a REPL keeps, before anything is asked."""
+    if options.is_repl:
+        on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
 
 
 def _streams(options: Options, console: Console) -> bool:
