@@ -262,11 +262,11 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
 
 
 def _is_same_model(asked: str, answered: str) -> bool:
-    """Whether two names are one model's: a file and its path, a name and its dated release."""
+    """Whether two names are one model's: a file and its path, a name and its release or revision."""
     asked, answered = (
         os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
     )
-    return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d)?", answered) is not None
+    return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d|@main)?", answered) is not None
 
 
 def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:

@@ -218,6 +218,8 @@ def test_an_interrupt_waits_for_the_import_of_the_package(module):
         ("small", "other", True),
         ("small", "small-2026-01-31", False),
         ("small", "small-mini", True),
+        ("small", "small@main", False),
+        ("small", "small@other", True),
         ("Small.gguf", "/models/small.gguf", False),
         ("small", "small:latest", False),
         ("small", "o\x1b[31mther", False),
