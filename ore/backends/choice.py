@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ore.backends import Backend, split_pin
@@ -43,6 +44,7 @@ class Choice:
         seconds: How long the choice of a model may take; None is as long as any question.
         pulls: Whether a model is to be fetched, not asked.
         is_name: Whether ``model`` is a name whatever it looks like: it is never taken for a file.
+        scheduler: The cluster's address, where its workers take the turns.
         answers: Whether a model is asked; a list of models or a plan asks none.
     """
 
@@ -53,6 +55,7 @@ class Choice:
     pulls: bool = False
     is_name: bool = False
     answers: bool = True
+    scheduler: str | None = None
 
 
 def open_backend(
@@ -87,6 +90,8 @@ def open_backend(
         return replace(host, source=f"{host.source} in {file}")
 
     wanted = _without_pin(wanted)
+    if wanted.scheduler is not None:
+        return _cluster(wanted, wanted.model or _model(environ), notice)
     name = wanted.backend or environ.get("ORE_BACKEND") or "auto"
     if name not in BACKENDS:
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(BACKENDS)}.")
@@ -108,13 +113,19 @@ def open_backend(
             )
         name = "embedded"
     if name == "embedded":
-        if wanted.host is not None:
-            raise UsageError("--host can't be used with the embedded backend: it has no server.")
-        return _embedded(named)
+        return _embedded(named, wanted.host)
     host = with_file(resolve_ollama(wanted.host, environ))
     if name == "auto" and host.source == "default":
         return _auto(host, named, wanted, notice, warning)
     return _ollama(host, named, wanted)
+
+
+def _cluster(wanted: Choice, model: str | None, notice: Callable[[str], None]) -> Backend:
+    room = import_module("ore.backends.cluster")
+    made: Backend = room.ClusterBackend(
+        wanted.scheduler, (wanted.backend, wanted.host), model, notice
+    )
+    return made
 
 
 def _without_pin(wanted: Choice) -> Choice:
@@ -146,7 +157,9 @@ def _model(environ: Mapping[str, str]) -> str | None:
     return split_pin(environ.get("ORE_MODEL", "").strip())[0] or None
 
 
-def _embedded(model: str | None) -> EmbeddedBackend:
+def _embedded(model: str | None, host: str | None = None) -> EmbeddedBackend:
+    if host is not None:
+        raise UsageError("--host can't be used with the embedded backend: it has no server.")
     from ore.backends.embedded import EmbeddedBackend
 
     return EmbeddedBackend(model)

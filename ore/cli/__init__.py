@@ -118,6 +118,7 @@ def _dispatch(
             seconds=min(bounds, default=None),
             pulls=chosen.pull is not None,
             is_name=is_name,
+            scheduler=chosen.scheduler,
             answers=not (chosen.list_models or chosen.dry_run or chosen.show_license),
         )
         make = open_backend or choice.open_backend

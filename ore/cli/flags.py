@@ -232,6 +232,7 @@ FLAGS = {
             kind=int,
             allowed=WHOLE,
         ),
+        Flag("--scheduler URL", "send the rows to the workers of a Dask cluster"),
     ),
     "runs": (
         Flag(

@@ -85,6 +85,7 @@ EXAMPLES = {
     "--csv": 'ore --rows cities.csv "Where is {{city}}?" --csv > answers.csv',
     "--jobs": 'ore --rows cities.csv "Where is {{city}}?" --jobs 8',
     "--max-failures": 'ore --rows cities.csv "Where is {{city}}?" --max-failures 10',
+    "--scheduler": 'ore --rows cities.csv "Where is {{city}}?" --scheduler tcp://HOST:8786',
     "--artifact-out": 'ore --artifact-out run.json "Draft a title"',
     "--artifact-in": "ore --artifact-in run.json --json",
     "--after": 'ore --after run.json "Shorten it" --artifact-out short.json',

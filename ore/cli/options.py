@@ -123,6 +123,7 @@ class Options:
     csv: bool = False
     jobs: int | None = None
     max_failures: int | None = None
+    scheduler: str | None = None
 
     @classmethod
     def from_args(cls, args: object) -> Options:

@@ -29,7 +29,10 @@ BESIDE_MODEL_VERBS = {
 }
 """What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
-OF_ROWS = ("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures")
+OF_ROWS = (
+    *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
+    "--scheduler",
+)
 """What is said of rows."""
 BESIDE_ROWS = (
     *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),

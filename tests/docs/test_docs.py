@@ -42,7 +42,7 @@ WHY_NOT = {
     "docs/models.md": ["it installs packages and fetches a model over the network"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
-        "it needs a cluster; tests/docs/test_examples.py runs the example on one of its own",
+        "it needs a cluster; tests/cli/test_rows_cluster.py has one of its own",
     ],
     "docs/tutorial.md": ["it installs packages; .ci/run does so from nothing"] * 2,
 }

@@ -1,0 +1,99 @@
+"""What a worker of a cluster does for a run: says what it is, and takes turns with its own server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from typing import Any
+
+from ore import __version__
+from ore.backends import Backend, Settings
+from ore.backends.choice import Choice, open_backend
+from ore.errors import OreError
+from ore.reasoner import Reasoner
+from ore.types import Message
+
+Where = tuple[str | None, str | None]
+"""The backend and the host that were named; a worker's own environment says what was not."""
+
+
+def about(where: Where, model: str | None) -> dict[str, Any]:
+    """Return what this worker is: its versions, its models, and the digest of the one that is asked."""
+    found: dict[str, Any] = {
+        "ore": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "problem": None,
+    }
+    try:
+        backend = _backend(where, model)
+        model = model or backend.default_model()
+        names = backend.models()
+        found |= {"backend": backend.name, "models": names, "model": model}
+        if model is not None:
+            found |= backend.provenance(model)
+            if not {model, f"{model}:latest"} & set(names):
+                found["problem"] = f"it has no model '{model}'"
+    except OreError as exc:
+        found["problem"] = str(exc)
+    return found
+
+
+def in_force(where: Where, model: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``Backend.in_force`` says here."""
+    return _backend(where, model).in_force(model, Settings(**settings))
+
+
+def take(
+    where: Where, model: str, settings: dict[str, Any], messages: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Take one turn; return the response, or the error, and what was warned of."""
+    warned: list[str] = []
+    try:
+        reasoner = _reasoner(where, model, _frozen(settings))
+        sent = [Message(each["role"], each["content"], images=each["images"]) for each in messages]
+        response = reasoner.reason(sent)
+    except OreError as exc:
+        return {"error": type(exc).__name__, "said": str(exc), "warned": warned}
+    return {
+        "content": response.content,
+        "model_id": response.model_id,
+        "id": response.id,
+        "timestamp": response.timestamp,
+        "metadata": response.metadata,
+        "warned": warned,
+    }
+
+
+@lru_cache(maxsize=8)
+def _backend(where: Where, model: str | None) -> Backend:
+    kind, host = where
+    choice = Choice(backend=kind or "ollama", model=model, host=host)
+    return open_backend(choice, os.environ, {}, _nobody, _nobody)
+
+
+@lru_cache(maxsize=8)
+def _reasoner(where: Where, model: str, settings: tuple[tuple[str, Any], ...]) -> Reasoner:
+    """Return a reasoner that is kept: its connection stays open, its model loaded."""
+    return _backend(where, model).reasoner(model, Settings(**{k: v.value for k, v in settings}))
+
+
+class _Value:
+    """A setting, by which reasoners are told apart."""
+
+    def __init__(self, value: Any) -> None:
+        self.value, self._text = value, repr(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Value) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+def _frozen(settings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, _Value(value)) for name, value in sorted(settings.items()))
+
+
+def _nobody(told: str) -> None:
+    """Tell nobody: a worker has no user."""

@@ -1,0 +1,137 @@
+"""``--rows`` on a real Dask scheduler with two workers: in order, alike, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.fake_ollama import FakeOllama
+from tests.support.process import MAIN, ROOT, environment, until
+
+pytest.importorskip("distributed", reason="distributed is not installed (requirements-dask.txt)")
+pytestmark = pytest.mark.slow
+
+COUNT = 24
+
+
+@contextmanager
+def cluster(folder, *hosts, python_path=ROOT):
+    """A scheduler and a worker for each host; yields its address and the workers."""
+    started = []
+
+    def start(*args, **variables):
+        env = environment(PYTHONPATH=str(variables.pop("path", ROOT)), **variables)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        started.append(
+            subprocess.Popen([sys.executable, "-m", "dask", *args], env=env, cwd=folder, **quiet)
+        )
+        return started[-1]
+
+    about = folder / "scheduler.json"
+    try:
+        start(
+            *("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"),
+            *("--scheduler-file", str(about)),
+        )
+        until(lambda: about.exists() and about.read_text().strip())
+        address = json.loads(about.read_text())["address"]
+        worker = ("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        paths = python_path if isinstance(python_path, list) else [python_path] * len(hosts)
+        yield address, [
+            start(*worker, OLLAMA_HOST=host, path=path)
+            for host, path in zip(hosts, paths, strict=True)
+        ]
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+
+
+def rows(folder, address, *more, **options):
+    """Start ORE over a table of so many rows."""
+    (folder / "t.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(COUNT)))
+    command = [sys.executable, MAIN, "--rows", "t.csv", "Say {{n}}", "-m", "llama3.2"]
+    command += ["--scheduler", address, "--artifact-out", "out/", *more]
+    env = environment(HOME=str(folder), ORE_HOME=str(folder / "ore"))
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=pipe, **options)
+
+
+def wait_for_workers(address, count):
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=60)
+
+
+def prompts(folder):
+    return sorted(
+        json.loads(path.read_text())["input"]["prompt"] for path in folder.glob("out/**/*.json")
+    )
+
+
+ALL = sorted(f"Say {n}" for n in range(COUNT))
+
+
+def test_rows_come_back_in_order_though_a_worker_and_the_caller_are_killed(tmp_path):
+    with (
+        FakeOllama(delay=0.05) as fake,
+        cluster(tmp_path, fake.url, fake.url) as (address, workers),
+    ):
+        wait_for_workers(address, 2)
+        first = rows(tmp_path, address)
+        until(lambda: len(prompts(tmp_path)) >= 4)
+        workers[0].send_signal(signal.SIGKILL)
+        until(lambda: len(prompts(tmp_path)) >= 8)
+        first.kill()
+        first.communicate()
+        again = rows(tmp_path, address)
+        out, err = again.communicate(timeout=120)
+        assert again.returncode == 0, err.decode()
+        found = [json.loads(line) for line in out.decode().splitlines()]
+        assert [each["row"] for each in found] == list(range(1, COUNT + 1))
+        assert prompts(tmp_path) == ALL
+        [artifact] = [p for p in (tmp_path / "out").glob("**/*.json") if "000003" in p.name]
+        known = json.loads(artifact.read_text())["provenance"]
+        assert known["backend"] == "ollama" and known["model_digest"] and known["server_version"]
+
+
+def test_a_worker_that_differs_is_named_and_not_used(tmp_path):
+    other = tmp_path / "other"
+    (other / "ore").mkdir(parents=True)
+    for each in (ROOT / "ore").iterdir():
+        if each.name != "__init__.py":
+            os.symlink(each, other / "ore" / each.name)
+    text = (ROOT / "ore/__init__.py").read_text()
+    (other / "ore/__init__.py").write_text(text.replace('__version__ = "', '__version__ = "0.'))
+    with FakeOllama() as fake, FakeOllama(models=("mistral",)) as lacking:
+        hosts = (fake.url, lacking.url, fake.url)
+        with cluster(tmp_path, *hosts, python_path=[ROOT, ROOT, other]) as (address, _):
+            wait_for_workers(address, 3)
+            out, err = rows(tmp_path, address).communicate(timeout=120)
+    said = err.decode()
+    assert prompts(tmp_path) == ALL, said
+    assert "it has ORE 0." in said and "it has no model 'llama3.2'" in said
+    assert len(fake.chats) == COUNT and not lacking.chats
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "http://[::1"])
+def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address):
+    done = rows(tmp_path, address)
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 1 and not out
+    assert "does not answer" in err.decode() and "Traceback" not in err.decode()
+
+
+def test_a_row_that_fails_on_a_worker_is_named_with_its_reason(tmp_path):
+    with FakeOllama(scenario="cut") as fake, cluster(tmp_path, fake.url) as (address, _):
+        wait_for_workers(address, 1)
+        done = rows(tmp_path, address, "--max-failures", "2")
+        _, err = done.communicate(timeout=120)
+    assert done.returncode == 1 and "broke off" in err.decode() or "breaks" in err.decode()
