@@ -18,7 +18,7 @@ from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
-from ore.backends.ollama_running import find_model
+from ore.backends.window import find_model
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import Message, Response

@@ -17,8 +17,8 @@ from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.ollama_models import default_of, described, trained_window, weights_of
-from ore.backends.ollama_running import find_model, window_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
+from ore.backends.window import find_model, window_of
 from ore.errors import BackendError
 from ore.types import strictjson
 

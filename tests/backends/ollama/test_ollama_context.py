@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ore.backends.ollama_models import trained_window, weights_of
-from ore.backends.ollama_running import find_model, window_of
+from ore.backends.window import find_model, window_of
 
 RUNNING = [
     {"name": "Llama3.2:latest", "model": "llama3.2:latest", "context_length": 4096},
