@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from ore.types import ToolResult as ToolResult
     from ore.types.score import Score as Score
     from ore.types.score import ScoredToken as ScoredToken
+    from ore.types.turn_plan import Plan as Plan
 
 
 def _modules() -> dict[str, str]:

@@ -20,6 +20,7 @@ from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 
 if TYPE_CHECKING:  # who has no event loop does without
     from ore.reasoner.awaiting import AsyncStream
+    from ore.types.turn_plan import Plan
 
 AYA_PROMPT_PATH = Path(__file__).parent / "prompts" / "aya.txt"
 
@@ -235,6 +236,25 @@ class ORE:
         made: ExecutionArtifact = import_module("ore.glass.recording").record(
             self, response, persona=persona, full=full
         )
+        return made
+
+    def plan(
+        self,
+        prompt: str,
+        session: Session | None = None,
+        tool_results: list[ToolResult] | None = None,
+        skill_context: list[str] | None = None,
+        *,
+        images: Sequence[bytes] | None = None,
+        after: ExecutionArtifact | None = None,
+    ) -> Plan:
+        """Return what ``execute`` would send, and what the model would read; nothing is generated.
+
+        ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
+        is raised are those of ``execute``.
+        """
+        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        made: Plan = import_module("ore.glass.planning").plan(self, sent)
         return made
 
     def close(self) -> None:

@@ -71,7 +71,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         self._model = local_models.find(model_id)
         self._modelfile = _modelfile(self._model)
         self.model_id = model_id
-        self._settings = settings
+        self.settings = settings
         self._engine: Engine | None = None
         self._loading = threading.Lock()
 
@@ -86,7 +86,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             BackendError: The model can't be loaded, the prompt does not fit, or the engine failed.
         """
         started = time.monotonic()
-        settings = self._settings
+        settings = self.settings
         check_messages(messages)
         deadline = Deadline(settings.deadline)
         answer, last = Answer(settings.on_thinking), dict[str, Any]()
@@ -136,9 +136,9 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             BackendError: The model can't be loaded, or a message would not arrive.
         """
         check_messages(messages)
-        deadline = Deadline(self._settings.deadline)
+        deadline = Deadline(self.settings.deadline)
         engine, _ = self._loaded(deadline)
-        request, joins = self._request(engine), self._settings.joins
+        request, joins = self._request(engine), self.settings.joins
         found = read(engine, messages, request, deadline, joins=joins)
         return replace(found, notes=(*self._notes(engine), *found.notes))
 
@@ -175,12 +175,12 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     ) -> Scored:
         check_messages(messages)
         encoded(Message("assistant", text) for text in texts)
-        deadline = Deadline(self._settings.deadline)
+        deadline = Deadline(self.settings.deadline)
         try:
             engine, _ = self._loaded(deadline)
             self._doing = "scoring"
             with asking(
-                engine, self.model_id, messages, self._request(engine), self._settings, deadline
+                engine, self.model_id, messages, self._request(engine), self.settings, deadline
             ) as asked:
                 return score(asked)
         finally:
@@ -188,9 +188,9 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
 
     def _request(self, engine: Engine) -> dict[str, Any]:
         """Return what is asked of the engine besides the messages."""
-        thinking = thinking_of(self._settings.think, engine.template)
+        thinking = thinking_of(self.settings.think, engine.template)
         own = self._modelfile.parameters
-        return request_of(self._settings, self._longest(), own) | thinking
+        return request_of(self.settings, self._longest(), own) | thinking
 
     def _notes(self, engine: Engine) -> tuple[str, ...]:
         """Return what of the model is not as Ollama runs it."""
@@ -202,7 +202,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         if self._engine is None:
             return {}
         own = self._modelfile.parameters
-        return in_force(self._engine, self._settings, self._longest(), own)
+        return in_force(self._engine, self.settings, self._longest(), own)
 
     def _longest(self) -> int:
         return PINNED_ANSWER_TOKENS if self._model.is_pinned else -1
@@ -228,7 +228,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             if model.on_shelf is not None:
                 self._doing = f"checking {model.name}, the first time only"
                 local_models.check_bytes(model)
-            settings, own = self._settings, self._modelfile.parameters
+            settings, own = self.settings, self._modelfile.parameters
             window = settings.options.get(LOADED_WITH, own.get(LOADED_WITH))
             slots = settings.at_once or 1
             check_fits(model, window or WINDOW, slots)
@@ -271,7 +271,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 f"The answer is larger than {error.limit:,} bytes and was stopped: nothing was "
                 f"kept of this turn; ask for less."
             )
-        if isinstance(error, ContextTruncatedError) and not self._settings.strict_context:
+        if isinstance(error, ContextTruncatedError) and not self.settings.strict_context:
             error = BackendError(str(error))
         error.partial = answer.text
         return error

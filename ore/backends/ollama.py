@@ -122,7 +122,7 @@ class OllamaBackend(Backend):
             on_thinking=settings.on_thinking,
             **settings.asked(),
         )
-        made._client, made._joins = self._client.asking_once(settings.at_once), settings.joins
+        made._client, made.settings = self._client.asking_once(settings.at_once), settings
         made._asked |= {"logprobs": True} if settings.logprobs else {}
         self._phase = made.phase
         return made
@@ -176,13 +176,13 @@ class AyaReasoner(StreamingReasoner):
         self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)
         self.strict_context, self.on_thinking = strict_context, on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
-        self._asked = {name: value for name, value in asked.items() if value is not None}
-        self._bounds = {"timeout": self.timeout, "deadline": self.deadline}
+        self._asked: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+        self._bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
         self._patience = min([QUESTION_SECONDS, *filter(None, self._bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
-        self._num_keep = natural(options, "num_keep") if options else None
         self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
-        self._client, self._joins = OllamaClient(self.host), True
+        self._client, self._num_keep = OllamaClient(self.host), natural(options or {}, "num_keep")
+        self.settings = Settings(strict_context=strict_context, **self._bounds, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.
@@ -264,7 +264,7 @@ class AyaReasoner(StreamingReasoner):
 
     def _arriving(self, messages: list[Message]) -> tuple[list[Message], list[list[int]] | None]:
         """Return what is to be sent; the server is asked only where two neighbours have one role."""
-        if not self._joins or all(a.role != b.role for a, b in pairwise(messages)):
+        if not self.settings.joins or all(a.role != b.role for a, b in pairwise(messages)):
             return messages, None
         shown = if_known(lambda seconds: self._client.show(self.model_id, seconds), self._patience)
         return arriving(shown or {}, messages)

@@ -169,8 +169,12 @@ class OpenAIReasoner(StreamingReasoner):
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
         self.host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
         self._key = key if key or is_resolved else openai_key(self.host.url, os.environ)
-        self._settings = settings or Settings()
-        check_settings(self._settings)
+        self.settings = settings or Settings()
+        check_settings(self.settings)
+
+    def backend(self) -> OpenAIBackend:
+        """Return the backend of its server; making it touches no network."""
+        return OpenAIBackend(self.host, self._key)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer's text as it arrives; closing the generator closes the connection.
@@ -179,7 +183,7 @@ class OpenAIReasoner(StreamingReasoner):
             UsageError: The messages can't be sent.
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
-        started, settings = time.monotonic(), self._settings
+        started, settings = time.monotonic(), self.settings
         deadline = Deadline(settings.deadline)  # of all that is asked for the turn
         groups = None
         if settings.joins:
@@ -253,8 +257,8 @@ class OpenAIReasoner(StreamingReasoner):
         metadata.update({name: value for name, value in also.items() if value})
         if images and read and read < expected.least + _LEAST_IMAGE_TOKENS * len(images):
             metadata["images_read"] = False
-        metadata.update(self._settings.asked())
-        if self._settings.strict_context:
+        metadata.update(self.settings.asked())
+        if self.settings.strict_context:
             failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 

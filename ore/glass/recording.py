@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
-from ore.backends import Backend, Progress, Settings
+from ore.backends import Backend, Settings
 from ore.backends.effective import effective
-from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_turn import EmbeddedReasoner
-from ore.backends.ollama import AyaReasoner, OllamaBackend
-from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.backends.ollama import AyaReasoner
+from ore.backends.openai import OpenAIReasoner
 from ore.core import ORE, Sent, load_aya_system_prompt, sent_with
-from ore.errors import CapabilityError, UsageError
+from ore.errors import UsageError
+from ore.glass.origin import around, backend_of
 from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, TurnFacts, artifact_of, sourced
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Response
@@ -84,36 +83,10 @@ def _origin(
     reasoner: Reasoner, response: Response, settings: Settings
 ) -> tuple[Backend, str, dict[str, Any]]:
     """Return the backend that a reasoner belongs to, its model, and what was in force there."""
-    while isinstance(inner := getattr(reasoner, "inner", None), Reasoner):
-        reasoner = inner
+    *_, reasoner = around(reasoner)
     if isinstance(reasoner, EmbeddedReasoner):
-        return EmbeddedBackend(), reasoner.model_id, reasoner.in_force()
-    if isinstance(reasoner, AyaReasoner):
-        backend: Backend = OllamaBackend(reasoner.host)
-    elif isinstance(reasoner, OpenAIReasoner):
-        backend = OpenAIBackend(reasoner.host)
-    else:
-        return _Own(), response.model_id, {}
+        return backend_of(reasoner), reasoner.model_id, reasoner.in_force()
+    backend = backend_of(reasoner)
+    if not isinstance(reasoner, (AyaReasoner, OpenAIReasoner)):
+        return backend, response.model_id, {}
     return backend, reasoner.model_id, backend.in_force(reasoner.model_id, settings)
-
-
-class _Own(Backend):
-    """Where a reasoner of the program's own runs: nothing is known of it."""
-
-    name = "python"
-
-    def models(self) -> list[str]:
-        """Return none."""
-        return []
-
-    def default_model(self) -> str | None:
-        """Return None."""
-        return None
-
-    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
-        """Refuse."""
-        raise CapabilityError("A reasoner of your own fetches no model.")
-
-    def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
-        """Refuse."""
-        raise CapabilityError("A reasoner of your own is made by you.")

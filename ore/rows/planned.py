@@ -25,8 +25,8 @@ from ore.types import (
     ToolResult,
     strictjson,
 )
+from ore.types.turn_plan import PLAN_VERSION
 
-PLAN_VERSION = "ore.plan.v1"
 MOST_BYTES = 64 << 20
 """The most bytes of a plan, which holds its prompt twice where it is rendered, or of a run file."""
 
