@@ -114,5 +114,5 @@ def test_a_program_s_plan_is_run_by_the_command_line(tmp_path, monkeypatch, caps
         plan = ORE(AyaReasoner("llama3.2"), "Be kind.").plan("Why?", skill_context=["Be brief."])
         path.write_text(json.dumps(plan.to_dict()))
         assert ore.main(["--run", str(path)]) == 0
-        sent = server.chats[-1].body["messages"]
+        sent = server.chats[-1].json["messages"]
     assert [each["content"] for each in sent] == [each.content for each in plan.messages]
