@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from ore.router import Router as Router
     from ore.router import RuleRouter as RuleRouter
     from ore.router import build_targets_from_registry as build_targets_from_registry
+    from ore.rows.replaying import Replay as Replay
+    from ore.rows.replaying import replay as replay
     from ore.skills import build_skill_registry as build_skill_registry
     from ore.skills import build_targets_from_skill_registry as build_targets_from_skill_registry
     from ore.skills import load_skill_instructions as load_skill_instructions

@@ -11,12 +11,12 @@ from ore.artifact import read_artifact
 from ore.backends import Backend
 from ore.backends.chat_template import read_chat_template
 from ore.cli.options import Options
-from ore.cli.recall import recorded_messages, recorded_settings, recorded_template
 from ore.cli.rerun import Models, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass.provenance import Sourced
+from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
-from ore.artifact.compare import ANSWER, Difference, differences, known_to_one, unified
+from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.chat_template import read_chat_template
-from ore.backends.joining import JoiningReasoner
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
-from ore.cli.recall import recorded_messages, recorded_settings, recorded_template
 from ore.cli.rerun import Models, find_model
 from ore.cli.terminal.console import Console
 from ore.errors import (
@@ -35,17 +34,15 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
-from ore.glass.provenance import Sourced, facts
+from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
 from ore.rows.expectations import recorded_expectation
-from ore.rows.judge import seen, verdict_of
+from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
-from ore.types import ExecutionArtifact, Message
+from ore.rows.replaying import DIGEST, WELL, answered, as_sent, compared
+from ore.types import ExecutionArtifact
 
-DIGEST, MODEL_CHANGED = "model_digest", "model changed"
-"""What differs where the model is another one than then, and how that is said, before all else."""
-
-COMPARED = ("model_id", DIGEST, "options", "messages", "answer")
-"""Of what ``ore.artifact.compare`` compares, what a replay does."""
+MODEL_CHANGED = "model changed"
+"""How it is said, before all else, that the model is another one than then."""
 
 _FAILED = {
     "different": "are not the same",
@@ -59,9 +56,7 @@ _FAILED = {
 class Outcome:
     """What became of one artifact.
 
-    ``state`` is ``"same"``, ``"different"``, ``"not run"``, or ``"not repeatable"``: asked twice,
-    the server gave two answers, so that nothing follows from another one than before. Where the run
-    had an expectation, it decides on another answer: ``"as expected"`` or ``"not as expected"``.
+    ``state`` is one of ``Replay``'s, or ``"not run"``.
 
     Attributes:
         messages: ``"embedded"`` or ``"rebuilt"``.
@@ -154,75 +149,47 @@ class _Replay:
         backend = self._models.backend(rerun)
         if backend.name != "ollama":
             settings = replace(settings, keep_alive=None)
+
+        def ask() -> ExecutionArtifact:
+            reasoner = self._models.reasoner(backend, rerun.model, settings)
+            self._console.begin_waiting(backend.phase)
+            try:
+                sources = [each.source for each in messages]
+                given = (rerun.model, settings, as_sent(messages), sources)
+                return answered(old, reasoner, backend, *given)
+            finally:
+                self._console.end_waiting()
+
         try:
             rerun.check(backend)
-            new = self._answered(old, backend, rerun.model, settings, messages)
-            outcome = self._compared(path, how, old, new)
-            is_answer = [each.name for each in outcome.differences] == [ANSWER]
-            if expected is not None:
-                verdict = verdict_of(expected, new)
-                outcome = replace(outcome, expectation=verdict)
-                if not verdict["holds"]:
-                    outcome = replace(outcome, state="not as expected")
-                elif is_answer:
-                    outcome = replace(outcome, state="as expected")
-            elif not outcome.on_purpose and is_answer:
-                again = self._answered(old, backend, rerun.model, settings, messages)
-                if again.output.content != new.output.content:
-                    outcome = replace(outcome, state="not repeatable")
+            found = compared(old, ask, how, expected, partial(self._changes, old), twice=True)
         except (CapabilityError, ModelNotFoundError) as exc:
             if self._options.model is not None:
                 raise
             return Outcome(path, "not run", reason=str(exc))
         except (ContextTruncatedError, UsageError) as exc:
             return Outcome(path, "not run", reason=str(exc))
-        return outcome
+        return Outcome(
+            path,
+            found.state,
+            messages=found.messages,
+            differences=list(found.differences),
+            on_purpose=[text for text in self._changes(old, found.artifact).values() if text],
+            unknown=list(found.unknown),
+            expectation=found.expectation,
+        )
 
-    def _answered(
-        self,
-        old: ExecutionArtifact,
-        backend: Backend,
-        model: str,
-        settings: Settings,
-        messages: Sequence[Sourced],
-    ) -> ExecutionArtifact:
-        """Ask once, and return the artifact of it, as far as it is compared."""
-        reasoner = self._models.reasoner(backend, model, settings)
-        if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
-            reasoner = JoiningReasoner(reasoner)
-        self._console.begin_waiting(backend.phase)
-        try:
-            response = reasoner.reason([Message(each.role, each.content) for each in messages])
-        finally:
-            self._console.end_waiting()
-        known = facts(backend, settings, model, messages)
-        digest = known["model_digest"]
-        is_same = digest is not None and digest == (old.provenance or {}).get("model_digest")
-        name = old.input.model_id if is_same else backend.name_of(model)
-        new = ExecutionArtifact.from_response(response, old.input.prompt, name)
-        return replace(new, provenance=known | {"messages": [asdict(each) for each in messages]})
-
-    def _compared(
-        self, path: str, how: str, old: ExecutionArtifact, new: ExecutionArtifact
-    ) -> Outcome:
+    def _changes(self, old: ExecutionArtifact, new: ExecutionArtifact) -> dict[str, str]:
+        """Return what the flags changed, each with a few words of it."""
         changed: dict[str, str] = {}
         if self._options.model is not None and new.input.model_id != old.input.model_id:
             model = f"model {old.input.model_id} -> {new.input.model_id}"
-            changed = {"model_id": model, "model_digest": ""}
+            changed = {"model_id": model, DIGEST: ""}
         if self._changed:
             changed["options"] = "options " + " ".join(self._options.option)
         if self._template is not None and text_digest(self._template) != _template_of(old):
             changed["chat_template"] = "chat template"
-        compared = [name for name in COMPARED if name not in changed]
-        found = [each for each in differences(old, new) if each.name in compared]
-        return Outcome(
-            path,
-            "different" if found else "same",
-            messages=how,
-            differences=found,
-            on_purpose=[text for text in changed.values() if text],
-            unknown=[name for name in known_to_one(old, new) if name in compared],
-        )
+        return changed
 
 
 def _template_of(artifact: ExecutionArtifact) -> object:
@@ -244,7 +211,7 @@ def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
 
 def _case(outcome: Outcome, seconds: float) -> Case:
     folder, name = os.path.split(outcome.path)
-    is_well = outcome.state in ("same", "as expected")
+    is_well = outcome.state in WELL
     result = PASSED if is_well else ERROR if outcome.state == "not run" else FAILURE
     why = "" if is_well else f"{outcome.state}: {_details(outcome)}"
     diff = unified(outcome.differences, outcome.path, "replay") if outcome.differences else why

@@ -1,0 +1,177 @@
+"""A recorded run asked again, and compared with before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
+from ore.backends import Backend, Settings
+from ore.backends.joining import JoiningReasoner
+from ore.glass.origin import around, backend_of, settings_of
+from ore.glass.provenance import Sourced, facts, sourced
+from ore.glass.recall import recorded_messages
+from ore.reasoner import Reasoner
+from ore.rows.expectations import Expectation, recorded_expectation
+from ore.rows.judge import verdict_of
+from ore.types import ExecutionArtifact, Message
+
+DIGEST = "model_digest"
+
+COMPARED = ("model_id", DIGEST, "options", "messages", ANSWER)
+"""Of what ``ore.artifact.compare`` compares, what a replay does."""
+
+WELL = ("same", "as expected")
+"""The states in which a run can be relied on as before."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of a run that was asked again.
+
+    Attributes:
+        state: ``"same"``, ``"different"``, or ``"not repeatable"``: asked twice, the model gave two
+            answers, so that nothing follows from another one than before. Where the run had an
+            expectation, it decides on another answer: ``"as expected"`` or ``"not as expected"``.
+        messages: ``"embedded"`` in the artifact, ``"rebuilt"`` from what it names, or ``"given"``.
+        artifact: The new run, as far as it is compared; it has no seal.
+        differences: What is known of both runs and not the same, as texts.
+        unknown: What could not be compared.
+        expectation: What holds of the new answer, where the run had an expectation.
+        notes: What is to be known of how the messages were rebuilt, in sentences.
+    """
+
+    state: str
+    messages: str
+    artifact: ExecutionArtifact
+    differences: tuple[Difference, ...] = ()
+    unknown: tuple[str, ...] = ()
+    expectation: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is the same, or as expected."""
+        return self.state in WELL
+
+    def __bool__(self) -> bool:
+        """Return whether it ``holds``."""
+        return self.holds
+
+
+def replay(
+    artifact: ExecutionArtifact,
+    reasoner: Reasoner,
+    messages: Sequence[Message] | None = None,
+    *,
+    others: Iterable[ExecutionArtifact] = (),
+    twice: bool = False,
+) -> Replay:
+    """Ask a recorded run of ``reasoner`` again, by one call, and compare it as ``--replay`` does.
+
+    Compared are the model and its digest, the options, the messages, and the answer. The reasoner is
+    asked as it is: give it the options of the run.
+
+    Args:
+        artifact: The run. Its messages are taken from it (``record(..., full=True)``), else rebuilt
+            from its prompt, and the persona, the skills and the session that it names, as they are.
+        reasoner: What answers; it is not closed.
+        messages: What is sent instead; None is what was sent then.
+        others: Where the answer is looked for that the run went on from.
+        twice: Whether a second call is made where only the answer is another one, to find out
+            whether the model gives the same answer twice.
+
+    Raises:
+        ArtifactError: Its messages can't be had.
+        OreError: Whatever the reasoner raises goes through.
+    """
+    notes: list[str] = []
+    expected = recorded_expectation(artifact)
+    if messages is None:
+        how, known = recorded_messages(artifact, notes.append, lambda: others)
+        sent, sources = as_sent(known), [each.source for each in known]
+    else:
+        how, sent, sources = "given", list(messages), ["given"] * len(messages)
+    *_, inner = around(reasoner)
+    backend, settings = backend_of(inner), settings_of(inner)
+    named = getattr(inner, "model_id", None)
+
+    def ask() -> ExecutionArtifact:
+        return answered(artifact, reasoner, backend, named, settings, sent, sources)
+
+    found = compared(artifact, ask, how, expected, twice=twice)
+    return replace(found, notes=tuple(notes))
+
+
+def as_sent(known: Iterable[Sourced]) -> list[Message]:
+    """Return the messages that are ``known`` of a run, to be sent again."""
+    return [Message(each.role, each.content) for each in known]
+
+
+def answered(
+    old: ExecutionArtifact,
+    reasoner: Reasoner,
+    backend: Backend,
+    model: str | None,
+    settings: Settings,
+    messages: Sequence[Message],
+    sources: Sequence[str],
+) -> ExecutionArtifact:
+    """Ask once, and return the artifact of it, as far as it is compared.
+
+    Args:
+        old: The run that is asked again; where its messages were joined, these are.
+        reasoner: What answers, with ``settings``.
+        backend: What is known of the model comes from it.
+        model: What the backend is asked for; None is what the response names.
+        messages: What is sent.
+        sources: Where each message came from.
+    """
+    if (old.provenance or {}).get("joined"):  # by hand, or as it has to be here too
+        reasoner = JoiningReasoner(reasoner)
+    response = reasoner.reason(list(messages))
+    model, known = model or response.model_id, sourced(messages, sources)
+    about = facts(backend, settings, model, known)
+    digest = about[DIGEST]
+    is_same = digest is not None and digest == (old.provenance or {}).get(DIGEST)
+    name = old.input.model_id if is_same else backend.name_of(model)
+    new = ExecutionArtifact.from_response(response, old.input.prompt, name)
+    return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
+
+
+def compared(
+    old: ExecutionArtifact,
+    ask: Callable[[], ExecutionArtifact],
+    how: str,
+    expected: Expectation | None,
+    changed: Callable[[ExecutionArtifact], Collection[str]] = lambda new: (),
+    *,
+    twice: bool = False,
+) -> Replay:
+    """Ask for a new run, and compare it with the ``old`` one.
+
+    Args:
+        ask: Asks once, and returns what ``answered`` does.
+        how: What ``Replay.messages`` is.
+        expected: What the old run had of an expectation, or None.
+        changed: Returns what is another one on purpose in the new run, and is not compared.
+        twice: Whether it is asked once more where only the answer is another one, and nothing was
+            changed or expected.
+    """
+    new = ask()
+    apart = changed(new)
+    names = [name for name in COMPARED if name not in apart]
+    found = [each for each in differences(old, new) if each.name in names]
+    is_answer = [each.name for each in found] == [ANSWER]
+    state, verdict = "different" if found else "same", None
+    if expected is not None:
+        verdict = verdict_of(expected, new)
+        if not verdict["holds"]:
+            state = "not as expected"
+        elif is_answer:
+            state = "as expected"
+    elif twice and is_answer and not apart and ask().output.content != new.output.content:
+        state = "not repeatable"
+    unknown = tuple(name for name in known_to_one(old, new) if name in names)
+    return Replay(state, how, new, tuple(found), unknown, verdict)
