@@ -47,6 +47,9 @@ class Engine:
         load_duration: How long loading took, in nanoseconds.
     """
 
+    name = "The embedded engine"
+    larger_window = "Raise the window with -o num_ctx=N."
+
     def __init__(
         self,
         path: Path,

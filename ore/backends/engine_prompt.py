@@ -12,6 +12,7 @@ from ore.backends.engine import Engine
 from ore.backends.engine_failures import TurnRefusedError, system_refused_error
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
+from ore.backends.llama_tokens import tokens_of
 from ore.backends.reading import Part, Reading, counted, missing_from, parts_of, pieces_of
 from ore.backends.window import Estimate
 from ore.errors import ContextTruncatedError
@@ -203,21 +204,3 @@ def _rendered(engine: Engine, request: dict[str, Any], deadline: Deadline) -> st
 def _pieces(engine: Engine, text: str, deadline: Deadline) -> list[bytes]:
     """Return the tokens that a prompt is read as, each as the text that it stands for."""
     return [piece for _, piece in tokens_of(engine, text, deadline)]
-
-
-def tokens_of(
-    engine: Engine, text: str, deadline: Deadline, *, is_prompt: bool = True
-) -> list[tuple[int, bytes]]:
-    """Return the tokens of a text: the number of each, and the bytes that it stands for.
-
-    In a prompt the marks of the template are tokens of their own; in any other text they are text.
-    """
-    request = {
-        "content": text,
-        "with_pieces": True,
-        "add_special": is_prompt,
-        "parse_special": is_prompt,
-    }
-    longest = REPLY_LIMIT + 64 * len(text.encode())
-    found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
-    return list(zip((each["id"] for each in found), pieces_of(found), strict=True))

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ore.backends.engine_prompt import tokens_of
-from ore.backends.engine_score import ONE_LETTER, Asking
+from ore.backends.llama_score import ONE_LETTER, Asking
+from ore.backends.llama_tokens import tokens_of
 from ore.errors import CapabilityError
 from ore.files.neutral import one_line
 

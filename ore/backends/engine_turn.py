@@ -25,9 +25,10 @@ from ore.backends.engine_request import (
     thinking_of,
 )
 from ore.backends.engine_retrace import Departure, retraced
-from ore.backends.engine_score import Asking, asking
+from ore.backends.engine_score import asking
 from ore.backends.fitting import check_fits
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.llama_score import Asking
 from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
@@ -144,11 +145,11 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
 
     def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
         """Return how likely ``text`` is as the answer; see ``Scorer``."""
-        return self._asking(messages, [text], lambda asking: asking.score(text, ended))
+        return self._asking(messages, [text], lambda asked, _: asked.score(text, ended))
 
     def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
         """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
-        return self._asking(messages, texts, lambda asking: asking.score_each(texts))
+        return self._asking(messages, texts, lambda asked, _: asked.score_each(texts))
 
     def departures(
         self, messages: list[Message], text: str, *, was_cut: bool = False, most: float = math.inf
@@ -167,11 +168,14 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         return self._asking(
             messages,
             [text],
-            lambda asking: retraced(asking, self._request(asking.engine), text, was_cut, most),
+            lambda asked, request: retraced(asked, request, text, was_cut, most),
         )
 
     def _asking(
-        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
+        self,
+        messages: list[Message],
+        texts: Sequence[str],
+        score: Callable[[Asking, dict[str, Any]], Scored],
     ) -> Scored:
         check_messages(messages)
         encoded(Message("assistant", text) for text in texts)
@@ -179,10 +183,9 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         try:
             engine, _ = self._loaded(deadline)
             self._doing = "scoring"
-            with asking(
-                engine, self.model_id, messages, self._request(engine), self.settings, deadline
-            ) as asked:
-                return score(asked)
+            request = self._request(engine)
+            with asking(engine, self.model_id, messages, request, self.settings, deadline) as asked:
+                return score(asked, request)
         finally:
             self._doing = "waiting"
 

@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ore.backends import Backend, Model, Progress, Settings, StreamingReasoner, failures, window
 from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes, known_count
 from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.llama_score import Asking
 from ore.backends.openai_client import Call, check_installed
+from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, meta_of, window_of
 from ore.backends.openai_parts import Parts
 from ore.backends.openai_reading import read
 from ore.backends.openai_request import check_settings, request_of
+from ore.backends.openai_score import asking
 from ore.backends.openai_template import arriving
 from ore.backends.reading import Reading
 from ore.errors import BackendError, CapabilityError, OreError
+from ore.reasoner import Scorer
 from ore.types import Message, Response
+from ore.types.score import Score
 
-_LOOK_UP_SECONDS, _WINDOW_SECONDS, _LEAST_IMAGE_TOKENS = 10.0, 1.0, 64
+_WINDOW_SECONDS, _LEAST_IMAGE_TOKENS = 1.0, 64
 _REFUSING = ("llamacpp", "sglang", "vllm")  # owners of models: servers that cut no prompt
+
+Scored = TypeVar("Scored")
 
 
 class OpenAIBackend(Backend):
@@ -66,13 +73,13 @@ class OpenAIBackend(Backend):
 
     def described(self, *, whole: bool = False) -> list[Model]:
         return [
-            Model(entry.id, _meta_of(entry).get("size"), None, None, _window_of(entry))
+            Model(entry.id, meta_of(entry).get("size"), None, None, window_of(entry))
             for entry in self._entries()
         ]
 
     def _entries(self) -> list[Any]:
-        seconds = min(self._seconds or _LOOK_UP_SECONDS, _LOOK_UP_SECONDS)
-        return _listed(self.address, self._key, Deadline(seconds))
+        seconds = min(self._seconds or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
+        return listed(self.address, self._key, Deadline(seconds))
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""
@@ -117,17 +124,17 @@ class OpenAIBackend(Backend):
         check_settings(settings)
         deadline, groups = Deadline(settings.deadline), None
         try:
-            listed = _listed(self.address, self._key, deadline.within(_WINDOW_SECONDS))
+            found = listed(self.address, self._key, deadline.within(_WINDOW_SECONDS))
         except OreError:
             return None
-        entry = _entry_of(listed, (model_id,))
+        entry = entry_of(found, (model_id,))
         if settings.joins:
             messages, groups = arriving(messages, self.address, self._key, deadline)
-        request, window = request_of(model_id, messages, settings), _window_of(entry)
-        call = Call(self.address, self._key, deadline=deadline.within(_LOOK_UP_SECONDS))
+        request, window = request_of(model_id, messages, settings), window_of(entry)
+        call = Call(self.address, self._key, deadline=deadline.within(LOOK_UP_SECONDS))
         with closing(call):
-            found = read(call, getattr(entry, "owned_by", None), window, request, messages)
-        return found and replace(found, groups=groups)
+            reading = read(call, getattr(entry, "owned_by", None), window, request, messages)
+        return reading and replace(reading, groups=groups)
 
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
         """Return a reasoner; only the server knows whether it has the model."""
@@ -136,7 +143,7 @@ class OpenAIBackend(Backend):
         return made
 
 
-class OpenAIReasoner(StreamingReasoner):
+class OpenAIReasoner(StreamingReasoner, Scorer):
     """Asks a model on a server: one turn is one ``POST /chat/completions``, nothing is retried.
 
     The metadata of a response has the keys of ``AyaReasoner``; a count or a duration that the
@@ -222,6 +229,25 @@ class OpenAIReasoner(StreamingReasoner):
         metadata |= {} if groups is None else {"joined": groups}
         return self._response(answer, metadata, texts, messages, deadline)
 
+    def score(self, messages: list[Message], text: str, *, ended: bool = True) -> Score:
+        """Return how likely ``text`` is as the answer, where the server can say it; see ``Scorer``."""
+        return self._asking(messages, [text], lambda asked: asked.score(text, ended))
+
+    def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
+        """Return how likely each of ``texts`` is as the beginning of the answer; see ``Scorer``."""
+        return self._asking(messages, texts, lambda asked: asked.score_each(texts))
+
+    def _asking(
+        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
+    ) -> Scored:
+        encoded([*messages, *(Message("assistant", text) for text in texts)])
+        self._doing = "scoring"
+        try:
+            with asking(self.host, self._key, self.model_id, messages, self.settings) as asked:
+                return score(asked)
+        finally:
+            self._doing = "waiting"
+
     def _take(self, part: Any, answer: Answer, last: Parts) -> str:
         """Take in one part of the answer; return the text that it brings, which may be empty."""
         try:
@@ -248,7 +274,7 @@ class OpenAIReasoner(StreamingReasoner):
         read = metadata["prompt_eval_count"]
         metadata["context"] = window.outcome(
             expected,
-            _window_of(entry),
+            window_of(entry),
             read,
             metadata["eval_count"],
             refuses=lambda: getattr(entry, "owned_by", None) in _REFUSING,
@@ -265,10 +291,10 @@ class OpenAIReasoner(StreamingReasoner):
     def _entry(self, deadline: Deadline, answered: str | None = None) -> Any:
         """Return what the server's list says of the model, or None; its only one is the one."""
         try:
-            listed = _listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
+            found = listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
         except OreError:
             return None
-        return _entry_of(listed, (self.model_id, answered))
+        return entry_of(found, (self.model_id, answered))
 
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
@@ -280,32 +306,7 @@ class OpenAIReasoner(StreamingReasoner):
     def _names(self, deadline: Deadline) -> list[str]:
         """Return the names of the models there are; none where the server does not say in time."""
         try:
-            listed = _listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
-            return [entry.id for entry in listed]
+            found = listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
+            return [entry.id for entry in found]
         except OreError:
             return []
-
-
-def _listed(host: Host, key: str | None, deadline: Deadline) -> list[Any]:
-    """Return what the server says of each of its models, before the deadline."""
-    with closing(Call(host, key, deadline=deadline)) as call:
-        return call.models()
-
-
-def _entry_of(listed: list[Any], names: tuple[str | None, ...]) -> Any:
-    """Return what a list says of the model with one of the names; of its only one, else None."""
-    only = listed[0] if len(listed) == 1 else None
-    return next((entry for entry in listed if entry.id in names), only)
-
-
-def _window_of(entry: Any) -> int | None:
-    """Return the context window in tokens, where the server's list of models says it."""
-    length = _meta_of(entry).get("n_ctx") or known_count(getattr(entry, "max_model_len", None))
-    return length or None
-
-
-def _meta_of(entry: Any) -> dict[str, int]:
-    """Return the numbers that llama.cpp's server says of a model: its size, its window."""
-    about = getattr(entry, "meta", None)
-    found = about.items() if isinstance(about, dict) else ()
-    return {name: n for name, value in found if (n := known_count(value)) is not None}

@@ -71,7 +71,7 @@ class Call:
         self._status = 0
         self._body = b""
         self._problem = ""
-        self._unread = 0
+        self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
         self._client = self._new_client()
@@ -96,9 +96,9 @@ class Call:
                 raise ValueError("a model has no name")
         return found
 
-    def applied(self, messages: list[dict[str, str]]) -> str:
+    def applied(self, messages: list[dict[str, str]], **more: Any) -> str:
         """Return the prompt that llama.cpp's server makes of messages; others do not know the question."""
-        found = self.ask("/apply-template", {"messages": messages})
+        found = self.ask("/apply-template", {"messages": messages, **more})
         with self._errors():
             if not isinstance(found.get("prompt"), str):
                 raise ValueError("it gives no prompt")
@@ -106,13 +106,30 @@ class Call:
 
     def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return what the server answers to a question beside the protocol, at its root, as JSON."""
-        url = self._host.url.rstrip("/").removesuffix("/v1") + path
         with self._errors():
-            self._client.post(url, body=body, cast_to=object)
+            self._client.post(self._beside(path), body=body, cast_to=object)
             found = strictjson.parse(self._body, limit=REPLY_LIMIT)
             if not isinstance(found, dict):
                 raise ValueError("it is no object")
         return found
+
+    def events(self, path: str, request: dict[str, Any], longest: int) -> Iterator[dict[str, Any]]:
+        """Yield the events, of ``longest`` bytes each, of a request beside the protocol's own."""
+        self._model, self._longest = request["model"], longest
+        kind = self._openai.Stream[object]
+        with self._errors():
+            self._stream = self._client.post(
+                self._beside(path), body=request, cast_to=object, stream=True, stream_cls=kind
+            )
+            for event in self._stream:
+                self._unread = 0
+                if not isinstance(event, dict):
+                    raise ValueError("an event is not an object")
+                yield event
+
+    def _beside(self, path: str) -> str:
+        """Return the address of what is not below ``/v1``."""
+        return self._host.url.rstrip("/").removesuffix("/v1") + path
 
     @property
     def status(self) -> int:
@@ -196,8 +213,8 @@ class Call:
             def __iter__(self) -> Iterator[bytes]:
                 for chunk in stream:
                     call._unread += len(chunk)
-                    if call._unread > LINE_LIMIT:
-                        raise TooLarge("a part of an answer", LINE_LIMIT)
+                    if call._unread > call._longest:
+                        raise TooLarge("a part of an answer", call._longest)
                     yield chunk
 
             def close(self) -> None:

@@ -174,7 +174,14 @@ def counted(parts: Sequence[Part], pieces: Sequence[bytes]) -> tuple[Part, ...]:
 def pieces_of(tokens: Iterable[dict[str, Any]]) -> list[bytes]:
     """Return the text of each token that llama.cpp's server lists: a text, or the bytes of none."""
     pieces = (token["piece"] for token in tokens)
-    return [each.encode() if isinstance(each, str) else bytes(each) for each in pieces]
+    return [each.encode() if isinstance(each, str) else as_bytes(each) for each in pieces]
+
+
+def as_bytes(numbers: Any) -> bytes:
+    """Return the bytes of a list of numbers; ``TypeError`` or ``ValueError`` for anything else."""
+    if not isinstance(numbers, list):
+        raise TypeError("a token is no list of bytes")
+    return bytes(numbers)
 
 
 def _length_of(piece: bytes, whole: bytes, at: int) -> int | None:

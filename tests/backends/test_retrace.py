@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ore.backends.engine_retrace import Departure, retraced
-from ore.backends.engine_score import Asking
 from ore.backends.http import Deadline
+from ore.backends.llama_score import Asking
 from ore.errors import CapabilityError
 
 VOCABULARY = [b"", b"The", b" boat", b" ship", b".", b"\xf0\x9f", b"\x9b\xb6", b" It"]

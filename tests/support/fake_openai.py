@@ -45,6 +45,7 @@ class FakeOpenAI:
         listing: What ``/v1/models`` is answered with, instead of its list.
         template: Makes a prompt of the texts of messages, as llama.cpp's server does; None refuses
             them. Without it nobody knows the question.
+        beside: What other paths are answered with, made of what was sent.
         requests: Every request, in order.
     """
 
@@ -62,6 +63,7 @@ class FakeOpenAI:
         self.about, self.serves_any = about or {}, serves_any
         self.play: list[Step] | None = None
         self.listing: list[Step] | None = None
+        self.beside: dict[str, Callable[[Any], Iterable[Step]]] = {}
         self.template: Callable[[list[str]], Any] | None = None
         self.asked: dict[str, Callable[[dict[str, Any]], Any]] = {}
         self.reply, self.models, self.key, self.thinking = reply, models, key, thinking
@@ -103,6 +105,8 @@ class FakeOpenAI:
             row = {"object": "model", "max_model_len": 4096} | self.about
             rows = [{"id": name} | row for name in self.models]
             return played(self.listing or [whole({"object": "list", "data": rows})]), None, False
+        if seen.path in self.beside:
+            return played(self.beside[seen.path](seen.json)), None, False
         if seen.path == "/apply-template" and self.template is not None:
             made = self.template([each["content"] for each in seen.json["messages"]])
             return (

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine_score
+from ore.backends import Settings, llama_score
+from ore.backends.engine import Engine
 from ore.backends.engine_score import asking
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.http import Deadline
@@ -38,6 +39,7 @@ class MadeUpEngine:
     """
 
     takes_system, template, window = True, "", 100_000
+    name, larger_window = Engine.name, Engine.larger_window
 
     def __init__(self, *, space: bytes = b"", strays: bool = False) -> None:
         self.requests: list[dict] = []
@@ -187,7 +189,7 @@ def test_a_rank_is_known_among_the_likeliest_alone():
     written = [ord(">")]
     for token in tokens:
         rank = [each["id"] for each in likeliest(written[-1])].index(token.id)
-        assert token.rank == (rank if rank < engine_score.NEXT_BEST else None)
+        assert token.rank == (rank if rank < llama_score.NEXT_BEST else None)
         assert token.best == bytes(likeliest(written[-1])[0]["bytes"]).decode("utf-8", "replace")
         written.append(token.id)
     assert {None} < {token.rank for token in tokens}

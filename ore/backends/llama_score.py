@@ -1,0 +1,238 @@
+"""How likely a given text is as an answer of llama.cpp's: its tokens, one after another.
+
+The embedded engine is llama.cpp's server, and one at an address is asked in the same way. A grammar of
+the tokens' numbers lets it write only them, and it says how likely each one was before that grammar. It
+can't do so for a token that begins or ends within a character, nor for several texts at once: there it
+lists its whole vocabulary instead, in each of the places that are asked for.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ore.backends.http import Deadline, TooLarge, shorten
+from ore.backends.llama_tokens import Llama, tokens_of
+from ore.backends.reading import as_bytes
+from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
+from ore.types.score import Score, ScoredToken
+
+NEXT_BEST = 20
+"""How many of the likeliest tokens are looked at for the rank of one."""
+MOST_PLACES = 256
+"""In how many places the whole vocabulary is listed: that takes a moment and megabytes each time."""
+LEAST_LOGPROB = -104.0
+"""What stands for a probability that is 0 in the engine's numbers, of 32 bits."""
+
+_ROUNDED = 1e-3  # above 0
+_ALL = 1 << 24  # more tokens than any vocabulary has
+_LONGEST_LIST = 128 << 20  # bytes: an event that lists a vocabulary
+ONE_LETTER = 'root ::= "a"'  # something has to be written, or nothing is said
+_PATH = "/completion"
+
+Token = tuple[int, bytes]
+"""A token's number in the vocabulary, and what it stands for."""
+Step = tuple[tuple[int, ...], Token]
+"""A place, which is the tokens of a text before it, and the token that follows there."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An engine and a prompt, as text and as tokens, and how long may be waited (in seconds)."""
+
+    engine: Llama
+    model_id: str
+    rendered: str
+    prompt: Sequence[int]
+    silence: float | None
+    deadline: Deadline
+
+    def score(self, text: str, ended: bool) -> Score:
+        """Return the score of one text."""
+        tokens = self._tokens(text)
+        self._check_room(len(tokens) + ended)
+        found: list[ScoredToken] = []
+        for begin, end, is_whole in _parts(tokens):
+            if is_whole:
+                found += self._run(tokens, begin, end, ended and end == len(tokens))
+            else:
+                found += self._looked_up(_places(tokens, begin, end))
+        if ended and len(found) == len(tokens):
+            found += self._run(tokens, len(tokens), len(tokens), True)
+        return self._score(text, found, ended)
+
+    def score_each(self, texts: Sequence[str]) -> list[Score]:
+        """Return the scores of several texts, without their ends, by one request."""
+        paths = [_places(self._tokens(text), 0, None) for text in texts]
+        steps = sorted({step for path in paths for step in path})
+        if (places := len({place for place, _ in steps})) > MOST_PLACES:
+            raise UsageError(
+                f"The {len(texts)} texts have {places} places where a token may follow another, "
+                f"more than {MOST_PLACES}: give fewer of them, or shorter ones."
+            )
+        self._check_room(max(map(len, paths), default=0))
+        found = dict(zip(steps, self._looked_up(steps), strict=True))
+        return [
+            self._score(text, [found[step] for step in path], False)
+            for text, path in zip(texts, paths, strict=True)
+        ]
+
+    def _score(self, text: str, tokens: list[ScoredToken], ended: bool) -> Score:
+        return Score(text, tuple(tokens), ended, self.model_id, len(self.prompt))
+
+    def _tokens(self, text: str) -> list[Token]:
+        """Return the tokens that spell ``text`` after the prompt."""
+        wanted = text.encode()
+        tokens = tokens_of(self.engine, text, self.deadline, is_prompt=False) if text else []
+        if _spelt(tokens) == wanted:
+            return tokens
+        both = tokens_of(self.engine, self.rendered + text, self.deadline)  # it marks a beginning
+        tokens = both[len(self.prompt) :]
+        if [number for number, _ in both[: len(self.prompt)]] == list(self.prompt):
+            if _spelt(tokens) == wanted:
+                return tokens
+        raise CapabilityError(
+            f"The tokens of {self.model_id} do not spell the text as it is, so it can't be scored: "
+            f"use another model."
+        )
+
+    def _check_room(self, size: int) -> None:
+        have, window = len(self.prompt), self.engine.window
+        if have + size > window:
+            raise ContextTruncatedError(
+                f"The prompt has {have} tokens and the text {size}, and the model's window holds "
+                f"{window}: nothing was scored. {self.engine.larger_window}"
+            )
+
+    def _run(self, tokens: list[Token], begin: int, end: int, ended: bool) -> list[ScoredToken]:
+        """Return the scores of whole tokens that follow each other, and of the end, by one request."""
+        if begin == end and not ended:
+            return []
+        forced = " ".join(f"<[{number}]>" for number, _ in tokens[begin:end])
+        request = {
+            "prompt": [[*self.prompt, *(number for number, _ in tokens[:begin])]],
+            "grammar": f"root ::= {forced}" if forced else 'root ::= ""',
+            "n_predict": end - begin + ended,
+            "n_probs": NEXT_BEST,
+            "cache_prompt": begin > 0,
+        }
+        entries = islice(self._entries(request), end - begin + ended + 1)
+        found = [_token(entry) for _, entry in entries]
+        numbers = [number for number, _ in tokens[begin:end]]
+        if [each.id for each in found[: end - begin]] != numbers or len(found) != len(
+            numbers
+        ) + ended:
+            raise self._off_the_text()
+        return found
+
+    def _looked_up(self, steps: Sequence[Step]) -> list[ScoredToken]:
+        """Return what the whole vocabulary says of each step, by one request; equal places are one."""
+        wanted: dict[tuple[int, ...], list[Token]] = {}
+        for place, token in steps:
+            wanted.setdefault(place, []).append(token)
+        places = list(wanted)
+        request = {
+            "prompt": [[*self.prompt, *place] for place in places],
+            "grammar": ONE_LETTER,
+            "n_predict": 1,
+            "n_probs": _ALL,
+            "cache_prompt": True,
+        }
+        found: dict[Step, ScoredToken] = {}
+        for index, entry in self._entries(request) if places else ():
+            likeliest = entry["top_logprobs"]
+            ranks = {each["id"]: rank for rank, each in enumerate(likeliest)}
+            for number, piece in wanted[places[index]]:
+                rank = ranks[number]
+                scored = _scored(piece, likeliest[rank], rank, likeliest)
+                found[places[index], (number, piece)] = scored
+        if len(found) != len(set(steps)):
+            raise self._off_the_text()
+        return [found[step] for step in steps]
+
+    def _entries(self, request: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield what the engine says of each token that it writes, and for which prompt it does."""
+        body = {"temperature": 0, "repeat_penalty": 1.0, **request}
+        events = self.engine.events(
+            body,
+            silence=self.silence,
+            deadline=self.deadline,
+            path=_PATH,
+            longest=_LONGEST_LIST,
+            is_marked=False,
+        )
+        with closing(events):
+            for event in events:
+                if not event.get("stop"):
+                    for entry in event.get("completion_probabilities", ()):
+                        yield event.get("index", 0), entry
+
+    def _off_the_text(self) -> BackendError:
+        return BackendError(
+            f"{self.engine.name} did not keep to the text that was to be scored with "
+            f"{self.model_id}: nothing was scored; try again, or use another model."
+        )
+
+
+def _token(entry: dict[str, Any]) -> ScoredToken:
+    """Return a token that was written, with its place among the likeliest ones."""
+    likeliest = entry["top_logprobs"]
+    numbers = [each["id"] for each in likeliest]
+    rank = numbers.index(entry["id"]) if entry["id"] in numbers else None
+    return _scored(as_bytes(entry["bytes"]), entry, rank, likeliest)
+
+
+def _scored(
+    piece: bytes, entry: dict[str, Any], rank: int | None, likeliest: Sequence[dict[str, Any]]
+) -> ScoredToken:
+    logprob = max(float(entry["logprob"]), LEAST_LOGPROB)
+    if not logprob <= _ROUNDED:
+        raise ValueError(f"a log-probability is {logprob}")
+    best = as_bytes(likeliest[0]["bytes"]).decode("utf-8", "replace")
+    return ScoredToken(piece.decode("utf-8", "replace"), logprob, rank, entry["id"], best)
+
+
+@contextmanager
+def well_formed(engine: Llama) -> Iterator[None]:
+    """Raise ``BackendError`` where what an engine answers in the block is of another shape."""
+    try:
+        yield
+    except (AttributeError, TooLarge, LookupError, TypeError, ValueError) as exc:
+        raise BackendError(
+            f"{engine.name} gave an answer that is not of the right shape ({shorten(repr(exc))}): "
+            f"nothing was scored; try again, or use another model."
+        ) from exc
+
+
+def _places(tokens: Sequence[Token], begin: int, end: int | None) -> list[Step]:
+    """Return the steps of a part of a text."""
+    numbers = [number for number, _ in tokens]
+    return [(tuple(numbers[:i]), tokens[i]) for i in range(len(tokens))[begin:end]]
+
+
+def _spelt(tokens: Sequence[Token]) -> bytes:
+    return b"".join(piece for _, piece in tokens)
+
+
+def _parts(tokens: Sequence[Token]) -> Iterator[tuple[int, int, bool]]:
+    """Yield the tokens in parts: where each begins and ends, and whether its tokens are whole.
+
+    A token is whole that begins and ends with a character, of which none is NUL: of other ones the
+    engine's grammar knows nothing, and it does not tell how likely they were.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    kinds = []
+    for _, piece in tokens:
+        was_within = bool(decoder.getstate()[0])
+        decoder.decode(piece)
+        is_within = bool(decoder.getstate()[0])
+        kinds.append(not (was_within or is_within or piece[:1] in (b"", b"\0")))
+    begin = 0
+    for end in range(1, len(kinds) + 1):
+        if end == len(kinds) or kinds[end] != kinds[begin]:
+            yield begin, end, kinds[begin]
+            begin = end

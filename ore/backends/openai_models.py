@@ -1,0 +1,39 @@
+"""What a server of the OpenAI protocol says of its models, in its list of them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from ore.backends.address import Host
+from ore.backends.answer import known_count
+from ore.backends.http import Deadline
+from ore.backends.openai_client import Call
+
+LOOK_UP_SECONDS = 10.0
+"""How long the list may take where something is asked of it alone."""
+
+
+def listed(host: Host, key: str | None, deadline: Deadline) -> list[Any]:
+    """Return what the server says of each of its models, before the deadline."""
+    with closing(Call(host, key, deadline=deadline)) as call:
+        return call.models()
+
+
+def entry_of(models: list[Any], names: tuple[str | None, ...]) -> Any:
+    """Return what a list says of the model with one of the names; of its only one, else None."""
+    only = models[0] if len(models) == 1 else None
+    return next((entry for entry in models if entry.id in names), only)
+
+
+def window_of(entry: Any) -> int | None:
+    """Return the context window in tokens, where the server's list of models says it."""
+    length = meta_of(entry).get("n_ctx") or known_count(getattr(entry, "max_model_len", None))
+    return length or None
+
+
+def meta_of(entry: Any) -> dict[str, int]:
+    """Return the numbers that llama.cpp's server says of a model: its size, its window."""
+    about = getattr(entry, "meta", None)
+    found = about.items() if isinstance(about, dict) else ()
+    return {name: n for name, value in found if (n := known_count(value)) is not None}

@@ -1,0 +1,107 @@
+"""How likely a given text is as an answer of a model on a server: llama.cpp's can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ore.backends import Settings
+from ore.backends.address import Host
+from ore.backends.http import Deadline
+from ore.backends.llama_score import Asking, well_formed
+from ore.backends.llama_tokens import tokens_of
+from ore.backends.openai_client import Call
+from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, window_of
+from ore.backends.openai_request import request_of
+from ore.backends.openai_template import arriving
+from ore.errors import BackendError, CapabilityError
+from ore.types import Message
+
+LLAMA = "llamacpp"
+"""The owner of the models that llama.cpp's server lists."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model on llama.cpp's server; see ``ore.backends.llama_tokens.Llama``."""
+
+    host: Host
+    key: str | None
+    model: str
+    window: int
+    larger_window: str = "Start the server with a larger one (its -c), or shorten them."
+
+    @property
+    def name(self) -> str:
+        return f"The server at {self.host}"
+
+    def posted(
+        self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
+    ) -> dict[str, Any]:
+        """Return what it answers, which is ``REPLY_LIMIT`` bytes long at most, whatever ``longest``."""
+        with closing(Call(self.host, self.key, deadline=deadline)) as call:
+            return call.ask(path, {"model": self.model, **request})
+
+    def events(
+        self,
+        request: dict[str, Any],
+        *,
+        silence: float | None,
+        deadline: Deadline,
+        path: str,
+        longest: int = 0,
+        is_marked: bool = False,
+    ) -> Generator[dict[str, Any]]:
+        """Yield the events of one request; a mark at their end is taken where there is one."""
+        body = {"model": self.model, **request, "stream": True, "return_progress": True}
+        with closing(Call(self.host, self.key, timeout=silence, deadline=deadline)) as call:
+            try:
+                yield from call.events(path, body, longest)
+            except BackendError as exc:
+                if "grammar" not in str(exc):
+                    raise
+                raise CapabilityError(
+                    f"{self.name} takes no grammar of tokens, so it can't say how likely a text is: "
+                    f"use a later llama.cpp (December 2025 or newer), or --backend embedded.",
+                    host=self.host.url,
+                ) from exc
+
+
+@contextmanager
+def asking(
+    host: Host,
+    key: str | None,
+    model_id: str,
+    messages: list[Message],
+    settings: Settings,
+) -> Iterator[Asking]:
+    """Yield what scores answers to messages.
+
+    Args:
+        host, key: The server, and the key to send, or None.
+
+    Raises:
+        CapabilityError: The server has no way to say it, or not after images.
+    """
+    deadline = Deadline(settings.deadline)
+    entry = entry_of(listed(host, key, deadline.within(LOOK_UP_SECONDS)), (model_id,))
+    window = window_of(entry)
+    if getattr(entry, "owned_by", None) != LLAMA or window is None:
+        raise CapabilityError(
+            f"The server at {host} can't say how likely a given text is: llama.cpp's server can, and "
+            f"so can --backend embedded.",
+            host=host.url,
+        )
+    if any(message.images for message in messages):
+        raise CapabilityError("No text can be scored as an answer to images: leave --image out.")
+    if settings.joins:
+        messages, _ = arriving(messages, host, key, deadline)
+    server = Server(host, key, model_id, window)
+    request = request_of(model_id, messages, settings)
+    with well_formed(server):
+        with closing(Call(host, key, deadline=deadline)) as call:
+            prompt = call.applied(request.pop("messages"), **request)
+        tokens = [number for number, _ in tokens_of(server, prompt, deadline)]
+        yield Asking(server, model_id, prompt, tokens, settings.timeout, deadline)

@@ -1,0 +1,221 @@
+"""How likely a given text is, asked of servers of the OpenAI protocol."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import closing
+
+import pytest
+
+from ore.backends import Settings
+from ore.backends.choice import open_backend
+from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.openai import OpenAIReasoner
+from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
+from ore.types import Message
+from tests.support.fake_openai import FakeOpenAI, data, refusal, whole
+from tests.support.harness import run_ore
+from tests.support.llama_server import KEY, llama_server
+
+pytest.importorskip("openai")
+
+QUESTION = [
+    Message("system", "You are a concise, helpful assistant."),
+    Message("user", "What is the capital of France?"),
+]
+LLAMA = {"owned_by": "llamacpp", "meta": {"n_ctx": 64}}
+
+
+def asked(*args):
+    return run_ore("--backend", "openai", *args, open_backend=open_backend)
+
+
+def scorer(url, key=None, **settings):
+    return closing(OpenAIReasoner("small", url, key, Settings(**settings)))
+
+
+# llama.cpp's own server with the small model
+
+
+@pytest.fixture(scope="module")
+def both():
+    """The same model by the embedded engine and by a server."""
+    from tests.backends.embedded.test_engine_score import model_file
+
+    path = model_file()
+    with llama_server(path) as address, closing(EmbeddedReasoner(path)) as embedded:
+        with scorer(f"{address}/v1", KEY) as served:
+            yield embedded, served
+
+
+TEXTS = [
+    "The capital of France is Paris.",
+    "Hi 🦊 ok",
+    "日本",
+    "a\x00b",
+    'He said "no".\n\\',
+    "<|im_end|>",
+    "",
+    "Paris is a city. " * 20,
+]
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_server_says_what_the_embedded_engine_says(both, text, ended):
+    one, other = (reasoner.score(QUESTION, text, ended=ended) for reasoner in both)
+    assert other.logprob == pytest.approx(one.logprob, abs=1e-6)
+    assert [token.id for token in other.tokens] == [token.id for token in one.tokens]
+    assert [token.rank for token in other.tokens] == [token.rank for token in one.tokens]
+    assert (other.prompt_tokens, other.ended) == (one.prompt_tokens, ended)
+
+
+@pytest.mark.embedded
+def test_a_server_scores_each_of_several_as_the_embedded_engine_does(both):
+    texts = ["Paris", "London", "The capital", "The cat", "🦊"]
+    for one, other in zip(*(each.score_each(QUESTION, texts) for each in both), strict=True):
+        assert (other.text, other.logprob) == (one.text, pytest.approx(one.logprob, abs=1e-6))
+
+
+@pytest.mark.embedded
+def test_other_batches_round_otherwise_and_no_more(both):
+    """A prompt longer than the engine's batch is computed in other parts than a server's."""
+    long = [Message("system", "You are a careful reader. " * 20), QUESTION[1]]
+    one, other = (reasoner.score(long, "Paris is the capital.") for reasoner in both)
+    assert [token.id for token in other.tokens] == [token.id for token in one.tokens]
+    assert other.mean == pytest.approx(one.mean, abs=0.05)
+
+
+@pytest.mark.embedded
+def test_the_prompt_is_that_of_a_turn(both):
+    score = both[1].score(QUESTION, "Paris")
+    assert both[1].reason(QUESTION).metadata["prompt_eval_count"] == score.prompt_tokens
+    assert both[1].phase() == "waiting"
+
+
+@pytest.mark.embedded
+def test_a_text_that_does_not_fit_a_server_s_window_is_not_scored(both):
+    with pytest.raises(ContextTruncatedError, match="window holds 1024.*Start the server"):
+        both[1].score(QUESTION, "word " * 2000)
+
+
+@pytest.mark.embedded
+def test_a_server_chooses(model_dir, monkeypatch):
+    from tests.backends.embedded.test_engine_score import model_file
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with llama_server(model_file()) as address:
+        flags = ("--host", f"{address}/v1", "--choose", "Paris,London")
+        result = asked("What is the capital of France?", *flags, "--json")
+    choice = result.json["metadata"]["choice"]
+    assert (result.code, result.json["content"]) == (0, "Paris")
+    assert math.fsum(choice["probabilities"].values()) == pytest.approx(1)
+
+
+# Servers that can't, or answer what nobody expects
+
+
+@pytest.mark.parametrize("about", [{}, {"owned_by": "sglang"}, {"owned_by": ["llamacpp"]}])
+def test_other_servers_can_not_and_it_is_said(about):
+    with FakeOpenAI(about=about) as fake, scorer(fake.url) as reasoner:
+        with pytest.raises(CapabilityError, match="can't say how likely a given text is"):
+            reasoner.score(QUESTION, "Paris")
+        with pytest.raises(CapabilityError, match="can't say how likely a given text is"):
+            reasoner.score_each(QUESTION, ["Paris", "London"])
+        assert [seen.path for seen in fake.requests] == ["/v1/models"] * 2
+
+
+def test_a_choice_that_a_server_can_not_make_is_refused():
+    with FakeOpenAI() as fake:
+        result = asked("A or B?", "--host", fake.url, "--choose", "A,B")
+        assert (result.code, result.out, fake.chats) == (1, "", [])
+    assert "can't say how likely a given text is" in result.err
+
+
+def test_a_text_is_no_answer_to_images():
+    shown = [Message("user", "What is it?", images=(b"\x89PNG\r\n\x1a\n",))]
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        with pytest.raises(CapabilityError, match="images"):
+            reasoner.score(shown, "A cat.")
+
+
+def test_half_a_character_is_not_sent():
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        with pytest.raises(UsageError, match="half a character"):
+            reasoner.score(QUESTION, "a \ud83d b")
+        assert fake.requests == []
+
+
+def entry(number=1, **changed):
+    told = {"id": number, "bytes": [97], "logprob": -1.0}
+    return {**told, "top_logprobs": [told], **changed}
+
+
+def said(*entries, **more):
+    return [
+        data(json.dumps({"index": 0, "completion_probabilities": [each]} | more))
+        for each in entries
+    ]
+
+
+def llama(fake, events, tokens=None):
+    """Have the stand-in be llama.cpp's server, whose model has tokens of one character."""
+    fake.beside["/apply-template"] = lambda sent: [whole({"prompt": "hi"})]
+    fake.beside["/completion"] = lambda sent: events
+    fake.beside["/tokenize"] = lambda sent: [
+        whole({"tokens": tokens or [{"id": 1, "piece": each} for each in sent["content"]]})
+    ]
+
+
+def test_what_is_asked_of_a_server():
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, said(entry(), entry(2, bytes=[])))
+        score = reasoner.score(QUESTION, "a")
+        assert [(token.id, token.logprob) for token in score.tokens] == [(1, -1.0), (2, -1.0)]
+        sent = fake.requests[-1].json
+    assert (sent["model"], sent["prompt"]) == ("small", [[1, 1]])
+    assert (sent["grammar"], sent["n_predict"]) == ("root ::= <[1]>", 2)
+    assert (sent["cache_prompt"], sent["repeat_penalty"]) == (False, 1.0)
+
+
+@pytest.mark.parametrize(
+    "events, why",
+    [
+        (said(entry(7), entry(2)), "did not keep to the text"),
+        (said(entry()), "did not keep to the text"),
+        (said(*[entry()] * 9), "did not keep to the text"),
+        (said(entry(bytes=1 << 62), entry(2)), "not of the right shape"),
+        (said(entry(bytes=[256]), entry(2)), "not of the right shape"),
+        (said(entry(logprob=float("nan")), entry(2)), "not of the right shape"),
+        (said(entry(logprob=3), entry(2)), "not of the right shape"),
+        (said(entry(logprob=None), entry(2)), "not of the right shape"),
+        (said(entry(top_logprobs=[]), entry(2)), "not of the right shape"),
+        (said([]), "not of the right shape"),
+        ([data("[1]")], "an event is not an object"),
+        ([data('{"error": {"message": "it broke"}}')], "it broke"),
+        ([refusal(500, "no memory left")], "no memory left"),
+        ([whole({"content": "a"})], "not a stream of events"),
+    ],
+)
+def test_what_a_server_may_answer_instead(events, why):
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, events)
+        with pytest.raises(BackendError, match=why):
+            reasoner.score(QUESTION, "a")
+
+
+@pytest.mark.parametrize("tokens", [[{"id": 1}], [1], [{"id": 1, "piece": 1 << 62}], {"a": 1}])
+def test_what_a_server_may_say_of_tokens(tokens):
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [], tokens)
+        with pytest.raises(BackendError, match="not of the right shape"):
+            reasoner.score(QUESTION, "a")
+
+
+def test_a_server_without_grammars_of_tokens_is_too_old():
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [refusal(400, "failed to parse grammar")])
+        with pytest.raises(CapabilityError, match="takes no grammar of tokens.*later llama.cpp"):
+            reasoner.score(QUESTION, "a")
