@@ -180,6 +180,14 @@ def test_what_is_asked_of_a_server():
     assert (sent["cache_prompt"], sent["repeat_penalty"]) == (False, 1.0)
 
 
+def test_a_text_larger_than_the_window_that_a_server_lists_is_not_sent_to_be_scored():
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [])
+        with pytest.raises(ContextTruncatedError, match="window holds 64"):
+            reasoner.score(QUESTION, "a" * 64)
+        assert "/completion" not in [seen.path for seen in fake.requests]
+
+
 @pytest.mark.parametrize(
     "events, why",
     [
