@@ -182,7 +182,7 @@ def test_what_is_asked_of_a_server():
 
 def test_a_text_larger_than_the_window_that_a_server_lists_is_not_sent_to_be_scored():
     with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
-        llama(fake, [])
+        llama(fake, [refusal(500, "asked")])
         with pytest.raises(ContextTruncatedError, match="window holds 64"):
             reasoner.score(QUESTION, "a" * 64)
         assert "/completion" not in [seen.path for seen in fake.requests]
