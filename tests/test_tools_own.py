@@ -133,6 +133,8 @@ def test_a_command_that_is_ended_leaves_no_child(home, tmp_path):
         ('name = "own"', "it has no description"),
         (command("true") + 'colour = "red"\n', "'colour' is no key of it: it has name, desc"),
         (command("true") + "seconds = 0\n", "seconds must be above 0, and at most 600"),
+        (command("true") + f"seconds = 1{'0' * 400}\n", "seconds must be above 0, and at most 600"),
+        (command("true") + f"hints = {'[' * 30_000}", "nested too deep"),
         (command("true") + "seconds = true\n", "seconds is not of the right kind"),
         (command("true") + "hints = [1]\n", "hints must be a list of texts"),
         (command("true") + 'permissions = ["root"]\n', "There is no permission 'root'"),

@@ -6,10 +6,14 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 from ore.artifact.verify import Checked, in_chain, look_at
 from ore.errors import ArtifactError
 from ore.files import reason
+from ore.files.signals import deferred_signals
 
 ENDING = ".json"
 ALONE = 500
@@ -44,18 +48,30 @@ def files_of(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
+    left = [(folder, True)]  # the next one is the last; no recursion, for folders can be very deep
+    while left:
+        path, is_folder = left.pop()
+        if is_folder:
+            left += reversed(_entries(path))
+        else:
+            yield path
+
+
+def _entries(folder: str) -> list[tuple[str, bool]]:
+    """Return the folders and the ``.json`` files in a folder, and whether each is a folder."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
+            kinds = [(entry, entry.is_symlink(), entry.is_dir()) for entry in found]
     except OSError as exc:
         raise ArtifactError(f"The folder {folder} can't be read: {reason(exc)}.") from exc
-    for entry in found:
-        if entry.name.startswith(".") or entry.is_symlink():
-            continue
-        if entry.is_dir():
-            yield from _below(entry.path)
-        elif entry.name.endswith(ENDING):
-            yield entry.path
+    return [
+        (entry.path, is_folder)
+        for entry, is_link, is_folder in kinds
+        if not entry.name.startswith(".")
+        and not is_link
+        and (is_folder or entry.name.endswith(ENDING))
+    ]
 
 
 def verify_many(paths: Sequence[str], told: Callable[[int], None]) -> list[Checked]:
@@ -66,6 +82,9 @@ def verify_many(paths: Sequence[str], told: Callable[[int], None]) -> list[Check
 
     Args:
         told: Called with how many have been read.
+
+    Raises:
+        ArtifactError: A process that reads them was ended.
     """
     found = []
     for each in _looked_at(paths):
@@ -79,16 +98,53 @@ def _looked_at(paths: Sequence[str]) -> Iterator[Checked]:
     if len(paths) <= ALONE or processes == 1:
         yield from map(_look, paths)
         return
-    with multiprocessing.get_context("fork").Pool(processes, _ignore_interrupts) as pool:
-        yield from pool.imap(_look, paths, _AT_ONCE)
+    parts = [paths[at : at + _AT_ONCE] for at in range(0, len(paths), _AT_ONCE)]
+    fork = multiprocessing.get_context("fork")
+    children: list[tuple[BaseProcess, Connection]] = []
+    try:
+        for number in range(processes):
+            with deferred_signals():  # else there might be a process that nobody knows of
+                found, there = fork.Pipe(duplex=False)
+                child = fork.Process(
+                    target=_read, args=(parts[number::processes], found, there), daemon=True
+                )
+                child.start()
+                children.append((child, found))
+                there.close()
+        for number in range(len(parts)):
+            yield from _received(children[number % processes][1])
+    finally:
+        for process, pipe in children:
+            process.kill()
+            process.join()
+            pipe.close()
+
+
+def _received(found: Connection) -> list[Checked]:
+    try:
+        part: list[Checked] = found.recv()
+    except (EOFError, OSError) as exc:
+        raise ArtifactError(
+            "A process that reads artifacts has ended before its time, maybe for want of memory: name "
+            "fewer of them at once."
+        ) from exc
+    return part
+
+
+def _read(parts: Sequence[Sequence[str]], found: Connection, there: Connection) -> None:
+    """Be a process that reads: it ends when nobody waits for what it sends."""
+    found.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))
+    with suppress(OSError, MemoryError):  # who waits sees the end
+        for part in parts:
+            there.send([_look(path) for path in part])
 
 
 def _look(path: str) -> Checked:
+    """Check one artifact; keep no more of it than the chain needs."""
     checked = look_at(path)
     checked.artifact = None
     return checked
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ore.files.neutral import one_line
-from ore.rows.row_checks import verdict_on
+from ore.rows.row_checks import probability_of, verdict_on
 from ore.rows.row_turns import Outcome
 
 ANSWER = "answer"
@@ -30,12 +30,12 @@ def as_json(outcome: Outcome, *, key: str | None = None, parsed: bool = False) -
     content: Any = outcome.content
     if parsed and content is not None:
         content = json.loads(content.removeprefix("\ufeff"))
-    choice, verdict = outcome.metadata.get("choice"), verdict_on(outcome)
+    probability, verdict = probability_of(outcome), verdict_on(outcome)
     found = {
         "row": outcome.row.number,
         **({} if key is None else {"key": outcome.row.values.get(key)}),
         "content": content,
-        **({} if choice is None else {"probability": choice["probability"]}),
+        **({} if probability is None else {"probability": probability}),
         **({} if verdict is None else {"holds": verdict["holds"]}),
         "artifact": None if outcome.artifact is None else str(outcome.artifact),
         "error": None if outcome.error is None else str(outcome.error),

@@ -104,8 +104,11 @@ def not_expected(outcome: Outcome, least: float | None = None) -> str:
     verdict = verdict_on(outcome)
     if verdict is not None and not verdict["holds"]:
         return seen(verdict)
-    probability = (outcome.metadata.get("choice") or {}).get("probability")
-    if least is not None and probability is not None and probability < least:
+    if least is None or not outcome.is_answered:
+        return ""
+    if (probability := probability_of(outcome)) is None:
+        return f"nothing says how likely '{one_line((outcome.content or '')[:40])}' is"
+    if probability < least:
         return f"'{outcome.content}' has a probability of {probability:.4f}, less than {least:g}"
     return ""
 
@@ -132,6 +135,14 @@ def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:
         result = FAILURE
     at = f"Line {row.line} of {table}. " if why else ""
     return Case(name, table, seconds, result, why, at + why, outcome.content or "")
+
+
+def probability_of(outcome: Outcome) -> float | None:
+    """Return how likely a chosen word is, None where nothing says so; an earlier run may have kept it."""
+    choice = outcome.metadata.get("choice")
+    found = choice.get("probability") if isinstance(choice, dict) else None
+    is_one = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= 1
+    return found if is_one else None
 
 
 def verdict_on(outcome: Outcome) -> dict[str, Any] | None:

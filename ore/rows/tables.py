@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -228,7 +229,7 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
             f"{shown} has no name for column {', '.join(map(str, empty[:10]))}: its first line is to "
             f"name every column."
         )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
         raise UsageError(f"{shown} has more than one column {quoted(twice)}: rename them.")
     return names

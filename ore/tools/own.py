@@ -186,7 +186,10 @@ def _of_packages(report: Callable[[str], None]) -> list[Tool]:
 def _parsed(data: bytes) -> dict[str, Any]:
     """Return a TOML document; ``ValueError`` where it is none."""
     parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    values: dict[str, Any] = parser.loads(data.decode("utf-8"))
+    try:
+        values: dict[str, Any] = parser.loads(data.decode("utf-8"))
+    except RecursionError as exc:
+        raise ValueError("it is nested too deep") from exc
     return values
 
 
@@ -204,7 +207,7 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
     if not _NAME.fullmatch(values["name"]):
         raise ValueError("its name must be small letters, digits and dashes, at most 64")
     texts = {key: tuple(values.get(key, ())) for key, kind in KEYS.items() if kind is list}
-    seconds = float(values.get("seconds", USUAL_SECONDS))
+    seconds = values.get("seconds", USUAL_SECONDS)
     if not 0 < seconds <= LONGEST_SECONDS:
         raise ValueError(f"seconds must be above 0, and at most {LONGEST_SECONDS:g}")
     _check_places(texts)
@@ -218,7 +221,7 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
         texts["arguments"],
         texts["optional"],
         texts["hints"],
-        seconds,
+        float(seconds),
         texts["environment"],
     )
 

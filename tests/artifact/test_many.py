@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from ore.artifact import encode_artifact, many
 from ore.artifact.verify import verify
 from ore.core import ORE
+from ore.errors import ArtifactError
 from tests.glass.test_recording import Echo
 from tests.support.runs import record, rewrite
 
@@ -96,6 +102,70 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
     ]
     assert [c.path for c in found if c.state != "holds"] == ["./007.json"]
     assert all(c.artifact is None for c in found)
+
+
+def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
+    monkeypatch.setattr(many, "ALONE", 3)
+    here, real = os.getpid(), many.look_at
+
+    def killed(path):
+        if path == "5.json" and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(path)
+
+    monkeypatch.setattr(many, "look_at", killed)
+    found = []
+
+    def check():
+        with pytest.raises(ArtifactError, match="has ended before its time"):
+            many.verify_many([f"{number}.json" for number in range(200)], lambda done: None)
+        found.append(True)
+
+    thread = threading.Thread(target=check, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found and not multiprocessing.active_children()
+
+
+def test_reading_processes_end_with_a_check_that_is_killed(folder):
+    code = """
+import os, time
+from ore.artifact import many
+from ore.artifact.verify import Checked
+def look_at(path):
+    os.write(1, b"read\\n")
+    time.sleep(0.001)
+    return Checked(path)
+many.ALONE, many.look_at = 0, look_at
+many.verify_many([str(number) for number in range(100_000)], lambda done: None)
+"""
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor: no other process is started")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        parent.kill()
+        lines = sum(1 for _ in parent.stdout)  # it is open as long as one of them is there
+    assert lines < 50_000
+
+
+def test_folders_within_folders_beyond_the_depth_of_recursion_are_read(folder):
+    down = os.open(".", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=down)
+        below = os.open("d", os.O_RDONLY, dir_fd=down)
+        os.close(down)
+        down = below
+    os.close(os.open("x.json", os.O_CREAT, dir_fd=down))
+    os.close(down)
+    try:
+        assert [len(path) for path in many.files_of(["d"])] == [2 * 1500 + len("x.json")]
+    finally:  # by hand, for shutil.rmtree recurses
+        path = "/".join("d" * 1500)
+        os.unlink(f"{path}/x.json")
+        while path:
+            os.rmdir(path)
+            path = path.rpartition("/")[0]
 
 
 def test_a_chain_of_thousands_takes_no_longer_for_each(folder):

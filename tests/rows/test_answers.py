@@ -44,6 +44,17 @@ def test_the_row_is_written_back_as_it_was():
     assert next(csv.reader(io.StringIO(line, newline=""))) == ["x", 'a "b",\nc', "", "'=1"]
 
 
+@pytest.mark.parametrize(
+    "kept", [5, "x", [], {}, [1], {"probability": "1"}, {"probability": 7}, {"probability": True}]
+)
+def test_a_choice_that_an_artifact_says_wrongly_is_none(kept):
+    """What an earlier run has kept may be anything: the artifact is a file."""
+    outcome = Outcome(ROW, "yes", metadata={"choice": kept})
+    assert "probability" not in json.loads(as_json(outcome))
+    assert not_expected(outcome) == ""
+    assert not_expected(outcome, 0.5) == "nothing says how likely 'yes' is"
+
+
 def test_a_line_has_what_became_of_the_row():
     chosen = Outcome(ROW, "yes", metadata={"choice": {"probability": 0.75}})
     assert json.loads(as_json(chosen, key="id")) == {

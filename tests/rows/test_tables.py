@@ -49,6 +49,11 @@ def test_a_table_is_read_as_it_is_written(data, format, expected):
     assert values(data, format) == expected
 
 
+def test_a_header_of_very_many_names_is_read_in_time():
+    names = [f"c{number}" for number in range(200_000)]  # compared each with each: minutes
+    assert read(",".join(names).encode())[1] == names
+
+
 def test_a_row_knows_its_number_and_the_line_that_it_begins_in():
     rows, columns = read(b'a,b\n1,"x\ny"\n\n2,z\n')
     assert [(row.number, row.line) for row in rows] == [(1, 2), (2, 5)] and columns == ["a", "b"]
