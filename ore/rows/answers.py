@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from ore.backends.http import REPLY_LIMIT
 from ore.files.neutral import one_line
 from ore.rows.row_checks import probability_of, verdict_on
 from ore.rows.row_turns import Outcome
+from ore.types import strictjson
 
 ANSWER = "answer"
 """The name of the column that ``--csv`` adds."""
@@ -29,7 +32,10 @@ def as_json(outcome: Outcome, *, key: str | None = None, parsed: bool = False) -
     """
     content: Any = outcome.content
     if parsed and content is not None:
-        content = json.loads(content.removeprefix("\ufeff"))
+        with suppress(ValueError):  # what an earlier run has kept may be anything
+            content = strictjson.parse(
+                content.removeprefix("\ufeff").encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT
+            )
     probability, verdict = probability_of(outcome), verdict_on(outcome)
     found = {
         "row": outcome.row.number,

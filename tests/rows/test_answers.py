@@ -55,6 +55,11 @@ def test_a_choice_that_an_artifact_says_wrongly_is_none(kept):
     assert not_expected(outcome, 0.5) == "nothing says how likely 'yes' is"
 
 
+@pytest.mark.parametrize("kept", ["none", "[1e999]", "NaN", '{"a":1}{', "[" * 5000, "\ud800"])
+def test_a_kept_answer_that_is_no_json_stands_there_as_text(kept):
+    assert json.loads(as_json(Outcome(ROW, kept), parsed=True))["content"] == kept
+
+
 def test_a_line_has_what_became_of_the_row():
     chosen = Outcome(ROW, "yes", metadata={"choice": {"probability": 0.75}})
     assert json.loads(as_json(chosen, key="id")) == {
