@@ -22,7 +22,8 @@ FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count",
 """What else is told: threads that write and that read; the tokens of a batch; what the model is."""
 
 _WINDOW = "num_ctx"
-_MOST_CHARACTERS, _LONGEST_WORD = 1 << 16, 40
+_MOST_CHARACTERS, _LONGEST_WORD, _LONGEST_FACT = 1 << 16, 40, 48
+_IN_FULL = " (--artifact-out lists all)"
 
 
 def effective(
@@ -104,15 +105,21 @@ def word(value: object) -> str | None:
 
 
 def in_words(told: Mapping[str, Any]) -> str:
-    """Return what ``effective`` has ``told`` as one line for a person."""
-    parameters = told["parameters"].items()
-    known = [(name, each) for name, each in parameters if each["value"] is not None]
-    said = [f"{name}={json.dumps(each['value'])} ({each['from']})" for name, each in known]
-    said += [f"{name}={told[name]}" for name in FACTS if told[name] is not None]
-    unknown = [name for name, each in parameters if each["value"] is None]
-    unknown += [name for name in FACTS if told[name] is None]
-    left = f"; not known: {', '.join(unknown)}" if unknown else ""
-    return f"In force: {', '.join(said) or 'nothing that is known'}{left}."
+    """Return what ``effective`` has ``told`` as one line for a person.
+
+    What the user or the model chose comes first, with its value; defaults and unknowns are counted.
+    """
+    known = {name: each for name, each in told["parameters"].items() if each["value"] is not None}
+    chosen = [name for origin in (USER, MODEL) for name in known if known[name]["from"] == origin]
+    said = [f"{name}={json.dumps(known[name]['value'])} ({known[name]['from']})" for name in chosen]
+    facts = [f"{name}={told[name]}" for name in FACTS if told[name] is not None]
+    said += [fact[:_LONGEST_FACT] for fact in facts]
+    folded, unknown = len(known) - len(chosen), len(told["parameters"]) - len(known)
+    unknown += len(FACTS) - len(facts)
+    counts = [f"{folded} default{'s' * (folded != 1)}"] if folded else []
+    counts += [f"{unknown} not known"] if unknown else []
+    rest = " and ".join(counts)
+    return f"In force: {', '.join(said)}{' and ' * bool(said and rest)}{rest}{_IN_FULL * bool(rest)}."
 
 
 def _unquoted(text: str) -> str:

@@ -99,12 +99,17 @@ def test_what_a_server_gets_wrong_is_not_known(shown):
     json.dumps(told, allow_nan=False)
 
 
-def test_it_is_said_in_one_line():
-    text = in_words(effective({"stop": ["\n"]}, ore={"temperature": 0}, facts={"threads": 2}))
-    assert text.startswith(
-        'In force: temperature=0 (ore), stop=["\\n"] (user), threads=2; not known: '
-    )
-    assert "\n" not in text and "top_k" in text.partition("not known")[2]
+def test_it_is_said_in_one_line_what_was_chosen_first_and_the_defaults_counted():
+    layers = {"ore": {"temperature": 0}, "server": {"top_k": 40}, "model": {"seed": 3}}
+    facts = {"threads": 2, "template_sha256": "ab" * 32}
+    text = in_words(effective({"stop": ["\n"]}, **layers, facts=facts))
+    assert text.startswith('In force: stop=["\\n"] (user), seed=3 (model), threads=2, template_')
+    assert text.endswith(" and 2 defaults and 14 not known (--artifact-out lists all).")
+    assert "temperature" not in text and len(text) < 200 and "\n" not in text
+
+
+def test_where_nothing_was_chosen_the_line_is_a_count():
+    assert in_words(effective({})) == "In force: 20 not known (--artifact-out lists all)."
 
 
 @pytest.fixture

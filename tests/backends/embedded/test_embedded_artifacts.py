@@ -113,4 +113,4 @@ def test_the_engine_says_what_was_in_force(ore, folder):
         told["template_sha256"] == listed["template_sha256"] and listed["parameters"] == "134.52M"
     )
     assert told["threads"] >= 1 and told["batch_threads"] >= 1 and told["batch"] == 64
-    assert "In force: temperature=0 (ore), top_k=3 (user)" in run.err
+    assert "In force: top_k=3 (user)" in run.err
