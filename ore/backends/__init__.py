@@ -154,6 +154,10 @@ class Backend(ABC):
         where = f" on {self.host}" if self.host else ""
         return f"No model is installed{where}: fetch one with --pull NAME, as --pull llama3.2."
 
+    def no_models(self) -> str:
+        """Return the sentence for when a list of models is empty: what to do."""
+        return "No model is installed: fetch one with --pull NAME."
+
     @abstractmethod
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Fetch the model ``name``, whole or not at all, telling ``progress`` how far it is.

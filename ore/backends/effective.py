@@ -119,7 +119,9 @@ def in_words(told: Mapping[str, Any]) -> str:
     counts = [f"{folded} default{'s' * (folded != 1)}"] if folded else []
     counts += [f"{unknown} not known"] if unknown else []
     rest = " and ".join(counts)
-    return f"In force: {', '.join(said)}{' and ' * bool(said and rest)}{rest}{_IN_FULL * bool(rest)}."
+    return (
+        f"In force: {', '.join(said)}{' and ' * bool(said and rest)}{rest}{_IN_FULL * bool(rest)}."
+    )
 
 
 def _unquoted(text: str) -> str:

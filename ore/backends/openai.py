@@ -94,6 +94,9 @@ class OpenAIBackend(Backend):
             f"--list-models shows what there is."
         )
 
+    def no_models(self) -> str:
+        return f"The server at {self.address} lists no model: name the one to ask with --model."
+
     def check_digest(self, model_id: str, pin: str) -> None:
         """Refuse: the protocol has no word for a model's digest."""
         raise CapabilityError(

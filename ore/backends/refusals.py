@@ -22,6 +22,7 @@ _NO_MODEL = re.compile(
 _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
     r"not support|unsupported|only supports|not a multimodal model|does not accept"
+    r"|only .{1,40} (is|are) supported"
     r"|no vision (arm|tower|encoder|projector)",
     re.IGNORECASE,
 )

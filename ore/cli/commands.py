@@ -99,7 +99,7 @@ def _model(talk: Talk, name: str) -> None:
     if not name:
         here = (run.model_id, f"{run.model_id}:latest")
         lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
-        run.console.reply("\n".join(lines) or "No model is installed: fetch one with --pull NAME.")
+        run.console.reply("\n".join(lines) or run.backend.no_models())
         return
     name, pin = split_pin(name)
     if name not in models and f"{name}:latest" in models:

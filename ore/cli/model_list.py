@@ -19,7 +19,7 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     usual = (default, f"{default}:latest")
     rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
     if not rows:
-        console.notice("No model is installed: fetch one with --pull NAME.")
+        console.notice(backend.no_models())
     if options.json:
         console.json(rows)
     else:

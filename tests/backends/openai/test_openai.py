@@ -235,6 +235,7 @@ SAID = [
     (400, "Requested tokens (5000) exceed context window of 2048", "does not fit"),
     (400, "Invalid model name passed in model=x", "There is no model 'small'"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
+    (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
 ]
 
 

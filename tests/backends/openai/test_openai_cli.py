@@ -92,6 +92,14 @@ def test_of_several_models_one_has_to_be_named():
         )
 
 
+def test_a_server_that_lists_no_model_is_asked_by_name_and_nothing_is_to_be_fetched():
+    with FakeOpenAI(models=(), serves_any=True) as fake:
+        result = asked("--list-models", "--host", fake.url)
+        assert (result.code, result.out) == (0, "") and "--pull" not in result.err
+        assert "lists no model: name the one to ask with --model" in result.err
+        assert asked("hi", "--host", fake.url, "--model", "any").out == "Paris.\n"
+
+
 def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
     artifact = tmp_path / "run.json"
     with FakeOpenAI(key="sk-secret") as fake:
