@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from pathlib import Path
 
@@ -69,17 +70,14 @@ def ran(command: list[str], home: Path, *, interrupts: bool) -> tuple[int | None
     environment = {**os.environ, "ORE_HOME": str(home)}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, **pipes) as process:
-        begun = b""
-        try:
-            if interrupts:
-                begun = process.stdout.read(20)
-                process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=SECONDS)
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            code = None
+        limit = threading.Timer(SECONDS, process.kill)
+        limit.start()
+        begun = process.stdout.read(20) if interrupts else b""
+        if interrupts:
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        limit.cancel()
+    code = None if process.returncode == -signal.SIGKILL else process.returncode
     return code, (begun + out).decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
