@@ -116,6 +116,7 @@ def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, co
     assert result.status == "error" and said in result.output and len(result.output) < 600
 
 
+@pytest.mark.slow
 def test_a_command_that_is_ended_leaves_no_child(home, tmp_path):
     mark = tmp_path / "alive"
     script = f"(sleep 0.6; touch {mark}) & sleep 60"

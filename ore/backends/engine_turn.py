@@ -119,7 +119,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         finally:
             self._doing = "waiting"
         metadata["load_duration"], metadata["device"] = load_duration, engine.device
-        metadata["first_token_duration"] = int(last.get("first", 0) * 1e9)
+        if "first" in last:  # a model may answer with nothing
+            metadata["first_token_duration"] = int(last["first"] * 1e9)
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
         if answer.thinking:
             metadata["thinking"] = answer.thinking

@@ -178,6 +178,7 @@ def test_a_large_value_is_compared_as_one_line(ore, folder):
     assert result.code == 3 and len(result.out.splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_an_artifact_of_too_many_values_is_refused(ore, folder):
     rewrite(folder / "a.json", lambda d: d["output"]["metadata"].update(n=[0] * MAX_VALUES))
     for verb in (["--diff", "a.json", "a.json"], ["--replay", "a.json"], ["--verify", "a.json"]):

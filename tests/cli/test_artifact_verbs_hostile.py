@@ -13,6 +13,7 @@ EACH = 60
 
 
 @pytest.mark.parametrize("flags", [["--artifact-full", "--tool", "echo"], ["--skill", "writing"]])
+@pytest.mark.slow
 def test_a_spoiled_artifact_is_never_a_crash_and_never_trusted(ore, folder, writing, flags):
     good = record(folder / "good.json", "hi", "-o", "seed=1", "--think", "on", *flags)
     rng = random.Random(0)

@@ -104,6 +104,7 @@ def test_an_unknown_model_says_which_there_are_and_how_to_fetch_it(server):
     assert all(part in result.err for part in ("'nope'", "--pull nope", "llama3.2:latest"))
 
 
+@pytest.mark.slow
 def test_models_are_listed_and_pulled(server):
     known = "2.02 GB\t3.2B\tQ4_K_M\t131072 tokens\tcompletion"
     listed = f"llama3.2:latest\tdefault\t{known}\nmistral:latest\t\t{known}\n"
@@ -195,6 +196,7 @@ def test_version_and_help_ask_nobody(server):
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_a_plain_turn_needs_no_home(server, monkeypatch):
     result = run("Hi", env=environment(HOME=None))
     assert (result.code, result.out) == (0, "Paris.\n")
@@ -347,6 +349,7 @@ def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
         ('printf "" | ore "why?"', ""),
     ],
 )
+@pytest.mark.slow
 def test_what_others_read_too_is_said_where_a_prompt_was_typed(server, folder, command, said):
     (folder / "list").write_text("Italy\nJapan\n")
     (folder / "ore").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{MAIN}" "$@"\n')

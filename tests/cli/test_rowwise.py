@@ -360,6 +360,7 @@ def test_a_folder_is_for_one_run_at_a_time(rows, server, folder):
     assert server.chats == []
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_a_folder(rows, server, folder):
     (folder / "many.csv").write_text("city\n" + "x\n" * 1001)
     rows("--artifact-out", "out", "--jobs", "8", table="many.csv")

@@ -189,7 +189,7 @@ def test_models_are_listed_with_the_default_marked(ore):
     assert ore("--list-models", models=models).out == "first:latest\tdefault\nsecond:1b\n"
     document = ore("--list-models", "--json", models=models).json
     unknown = ("size", "parameters", "quantization", "window", "capabilities")
-    unknown += ("digest", "template_sha256")
+    unknown += ("digest", "template_sha256", "where", "problem")
     expected = {"name": "first:latest", "default": True, **dict.fromkeys(unknown)}
     assert document[0] == expected and list(document[0]) == list(expected)
 
@@ -206,7 +206,9 @@ def test_pull_as_json_names_what_was_fetched(ore):
 
 def test_pull_says_what_it_does_and_asks_nothing(ore):
     result = ore("--pull", "tiny")
-    assert (result.code, result.out, result.err) == (0, "", "reading\ntiny is ready.\n")
+    licence = "Licence: SCRIPTED LICENSE 1.0 (all of it: --show-license tiny)\n"
+    assert (result.code, result.out) == (0, "")
+    assert result.err == f"reading\n{licence}tiny is ready.\n"
     assert result.backend.pulled == ["tiny"] and result.calls == []
 
 
@@ -506,6 +508,7 @@ def interrupt_after(name, real, args, kwargs):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_whenever_ctrl_c_comes_a_written_artifact_is_reported(tmp_path):
     def turn(at: int) -> tuple[bool, int, str]:
         err, backend = Terminal(), ScriptedBackend(["Paris."])

@@ -43,6 +43,7 @@ def running():
 
 
 @pytest.mark.invariant
+@pytest.mark.slow
 def test_the_model_stops_each_time_that_a_client_hangs_up(running):
     fake, port = running
     for number in range(TIMES):

@@ -99,6 +99,7 @@ def built(tree, source, tmp_path_factory) -> tuple[Path, Path]:
     return folder / names[0], folder / names[1]
 
 
+@pytest.mark.slow
 def test_the_source_distribution_is_the_repository(built, source):
     with tarfile.open(built[0]) as archive:
         files = [member.name.partition("/")[2] for member in archive if member.isfile()]

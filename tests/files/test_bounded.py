@@ -57,6 +57,7 @@ def test_one_process_serves_many_calls_and_passes_what_is_refused(bounded):
     assert call(3) == 6
 
 
+@pytest.mark.slow
 def test_what_never_ends_is_ended_and_the_next_call_has_a_new_process(bounded):
     call = bounded("search", 0.3)
     with pytest.raises(TimeoutError):

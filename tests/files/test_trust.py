@@ -133,6 +133,7 @@ ASKS = {
 @pytest.mark.invariant
 @pytest.mark.parametrize("path", USES)
 @pytest.mark.parametrize("how", ["mode", "owner"])
+@pytest.mark.slow
 def test_what_others_can_write_to_is_said_and_not_used(path, how, full_home):
     changed = full_home / path
     if how == "mode":

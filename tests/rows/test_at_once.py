@@ -31,6 +31,7 @@ def test_the_window_is_asked_for_once_a_run_and_not_once_a_row():
     assert {context["window"] for context in found} == {4096}
 
 
+@pytest.mark.slow
 def test_a_window_that_is_not_known_is_asked_for_again():
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         reasoner = OllamaBackend(server.url).reasoner("llama3.2", Settings(at_once=4))

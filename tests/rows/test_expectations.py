@@ -84,6 +84,7 @@ def test_a_schema_judges_the_whole_answer():
     assert not judge(wanted, "none")["holds"]
 
 
+@pytest.mark.slow
 def test_a_regular_expression_that_would_never_end_does_not_hold(monkeypatch):
     monkeypatch.setattr(expectations, "PATTERN_SECONDS", 0.5)
     verdict = judge({"matches": "(a+)+$"}, "a" * 64 + "b")

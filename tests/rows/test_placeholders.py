@@ -80,6 +80,7 @@ def test_a_prompt_that_would_be_too_long_is_refused_before_it_is_made(monkeypatc
         template.fill({"a": "x" * 400_000})
 
 
+@pytest.mark.slow
 def test_a_long_run_of_backslashes_or_braces_is_read_in_one_pass():
     assert parse_template("\\" * 2_000_000 + "{").fill({}) == "\\" * 2_000_000 + "{"
     assert len(parse_template("\\{{" * 300_000).fill({})) == 600_000

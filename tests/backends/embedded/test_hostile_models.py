@@ -76,17 +76,20 @@ def test_a_model_that_is_written_for_a_test_answers(tmp_path):
 
 @pytest.mark.invariant
 @pytest.mark.parametrize("text", [LOOP, trap(LOOP)], ids=["at the load", "in a turn"])
+@pytest.mark.slow
 def test_a_template_without_an_end_meets_the_deadline(tmp_path, text):
     with pytest.raises(BackendTimeoutError, match="deadline"):
         ask(template(tmp_path, text), TRAP, deadline=0.5)
 
 
+@pytest.mark.slow
 def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch):
     monkeypatch.setattr(engine_load, "_LOAD_SECONDS", 0.5)
     with pytest.raises(BackendError, match="template may go round in circles: give it another"):
         ask(template(tmp_path, LOOP))
 
 
+@pytest.mark.slow
 def test_a_load_that_goes_round_in_circles_is_found_out_before_its_time_is_over(
     tmp_path, monkeypatch
 ):
@@ -95,6 +98,7 @@ def test_a_load_that_goes_round_in_circles_is_found_out_before_its_time_is_over(
         ask(template(tmp_path, LOOP), deadline=20.0)
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     with pytest.raises(BackendError, match="did not begin with the prompt in 0.5 seconds"):
@@ -118,6 +122,7 @@ def peak_of_children() -> int:
 
 
 @pytest.mark.invariant
+@pytest.mark.slow
 def test_a_template_that_includes_itself_is_a_sentence_and_the_next_turn_works(tmp_path):
     with pytest.raises(BackendError, match=r"the engine crashed over it \(SIGSEGV\)"):
         ask(template(tmp_path, ITSELF))
@@ -241,6 +246,7 @@ def test_a_part_of_a_split_model_is_told_before_it_is_loaded(tmp_path, part, sai
 
 
 @pytest.mark.invariant
+@pytest.mark.slow
 def test_a_session_is_whole_after_a_turn_that_crashed_the_engine(tmp_path, home):
     path = template(tmp_path, trap(ITSELF))
     flags = ("--session", "s", "--model", str(path), "-o", "num_predict=4")

@@ -154,6 +154,7 @@ def test_parts_are_asked_for_side_by_side(root, registry):
     ids=["cut", "cut at once", "several", "busy", "slow"],
 )
 @pytest.mark.parametrize("gives_ranges", [True, False], ids=["parts", "whole"])
+@pytest.mark.slow
 def test_what_breaks_off_is_gone_on_with(root, blobs, gives_ranges):
     with FakeRegistry(gives_ranges=gives_ranges) as registry:
         name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
@@ -484,6 +485,7 @@ def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
     check_whole(root, name)
 
 
+@pytest.mark.slow
 def test_many_pulls_of_models_that_share_layers_are_all_whole(root, registry):
     names = [registry.add(f"team/tiny{n}:q4", WEIGHTS[: PART + n]) for n in range(4)] * 2
     failed = []

@@ -61,6 +61,7 @@ def test_the_deadline_of_a_stream_ends_with_it():
         assert client.names() and len(connections(server)) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_its_deadline_while_others_are_asked():
     with FakeOllama(scenario="drip") as server, closing(OllamaClient(Host(server.url))) as client:
         parts = client.chat_parts(REQUEST, deadline=0.4)
@@ -73,6 +74,7 @@ DONE = b'{"message":{"role":"assistant","content":"Paris."},"done":true}\n'
 
 
 @pytest.mark.parametrize("more", [b"", b"\n", DONE])
+@pytest.mark.slow
 def test_an_answer_that_is_done_is_not_held_up_by_a_stream_that_goes_on(more):
     head = http(b"").replace(b"Content-Length: 0", b"Content-Length: 99999")
     with one_answer(head + DONE + more, ends=False) as (host, _):

@@ -82,6 +82,7 @@ def test_a_healthy_server_is_asked_for_everything():
         ]
 
 
+@pytest.mark.slow
 def test_the_window_is_what_is_known_in_time():
     ask = {"num_ctx": None, "size": 20_000, "seconds": 0.3}
     with FakeOllama(scenario="silent", on="/api/ps") as server:

@@ -115,6 +115,7 @@ def test_an_authority_that_the_environment_names_is_trusted(
 
 @both_ways
 @pytest.mark.parametrize("limit", ["timeout", "deadline"])
+@pytest.mark.slow
 def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     with pytest.raises(BackendTimeoutError):

@@ -20,6 +20,7 @@ from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
 
 
 @both_ways
+@pytest.mark.slow
 def test_the_window_is_asked_for_after_the_answer_and_never_waited_for(streams):
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         stream = AyaReasoner("llama3.2", server.url).stream_reason(HELLO)
@@ -111,6 +112,7 @@ def test_far_fewer_tokens_than_the_text_can_have_are_a_cut_whatever_the_window(k
 @pytest.mark.parametrize(
     "keep_alive, strict", [(0, False), ("0", True), ("0s", False), (0.0, True)]
 )
+@pytest.mark.slow
 def test_the_window_of_a_model_that_is_not_kept_is_asked_for_in_time(keep_alive, strict, streams):
     with FakeOllama(reply="Paris it is.", delay=0.2) as server:
         reasoner = AyaReasoner("llama3.2", server.url, keep_alive=keep_alive, strict_context=strict)
@@ -231,6 +233,7 @@ def test_a_count_that_is_not_a_whole_number_is_0(streams, given):
 # What it says that it is doing
 
 
+@pytest.mark.slow
 def test_the_phase_is_loading_until_the_model_is_loaded():
     with FakeOllama(scenario="loading", seconds=0.4) as server:
         reasoner = AyaReasoner("llama3.2", server.url)
@@ -254,6 +257,7 @@ def test_the_phase_follows_a_streamed_turn():
 
 
 @both_ways
+@pytest.mark.slow
 def test_the_phase_while_the_server_is_silent_says_no_more_than_is_known(streams):
     with FakeOllama(scenario=["happy", ("happy", {"wait": 0.5})]) as server:
         reasoner = AyaReasoner("llama3.2", server.url)
@@ -270,6 +274,7 @@ def test_a_silent_server_is_not_reported_as_loading():
         assert AyaReasoner("llama3.2", server.url).phase() == "no reply from the server"
 
 
+@pytest.mark.slow
 def test_the_phase_is_loading_while_the_server_is_silent_about_it():
     with FakeOllama(scenario="silent", on="/api/ps") as server:
         assert AyaReasoner("llama3.2", server.url).phase() == "loading llama3.2"

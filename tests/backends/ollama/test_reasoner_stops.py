@@ -69,6 +69,7 @@ def test_a_drip_of_headers_meets_the_deadline_too(streams):
         assert time.monotonic() - started > 0.25
 
 
+@pytest.mark.slow
 def test_a_timeout_bounds_silence_and_not_the_turn():
     with FakeOllama(reply="a b c d e f g h", delay=0.1) as server:
         reasoner = AyaReasoner("llama3.2", server.url, timeout=0.6)

@@ -281,6 +281,7 @@ def test_strict_context_makes_a_prompt_that_does_not_fit_a_failed_check():
 
 
 @pytest.mark.parametrize("name", ["silent", "endless"])
+@pytest.mark.slow
 def test_a_deadline_ends_a_turn(name):
     with FakeOpenAI(scenario=name) as fake, pytest.raises(BackendTimeoutError, match="--deadline"):
         reasoner(fake, deadline=0.4).reason(ASKED)
@@ -300,6 +301,7 @@ def test_two_addresses_of_a_server_take_together_what_a_connection_may(monkeypat
     assert tried == [(("host.test", 9), 2.5)]
 
 
+@pytest.mark.slow
 def test_what_is_asked_before_a_turn_takes_of_its_deadline():
     image = [Message("user", "What is it?", images=(PNG,))]
     with FakeOpenAI() as fake:

@@ -85,6 +85,7 @@ def test_no_text_of_the_turn_is_in_the_question():
         assert not any(each.content in str(asked.json) for each in ALL)
 
 
+@pytest.mark.slow
 def test_a_question_that_nobody_answers_holds_no_turn_up_for_long():
     with FakeOpenAI() as fake:
         fake.template = lambda texts: time.sleep(3) or ""

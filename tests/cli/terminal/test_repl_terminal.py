@@ -63,6 +63,7 @@ def test_a_paste_of_several_lines_is_one_prompt():
         assert "Asking again: /one\ntwo\n\n/bye\n" in plain(terminal.wait_for("Again."))
 
 
+@pytest.mark.slow
 def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_prompt():
     replies = [{"late": "Read."}, "Again.", "Once more."]
     with OnTerminal("-i", "-s", replies=replies) as terminal:
@@ -116,6 +117,7 @@ def test_ctrl_d_inside_a_text_drops_it_and_leaves():
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_clears_a_line_says_how_to_leave_and_stops_an_answer():
     with OnTerminal("-c", "-s", replies=[{"slow": "Once upon "}, "Fine."]) as terminal:
         terminal.wait_for(ASK)
@@ -168,6 +170,7 @@ def test_words_stay_whole_in_a_terminal_that_was_resized():
 
 
 @pytest.mark.skipif(shutil.which("dash") is None, reason="needs a shell that leaves modes alone")
+@pytest.mark.slow
 def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
     with OnTerminal(command=["dash", "-i"], env={"PS1": "$ "}) as terminal:
         terminal.type(
