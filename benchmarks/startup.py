@@ -26,6 +26,8 @@ def measure(place: Place) -> list[Comparison]:
     again = {f"{text} again": command for text, command in floors.items()}
     ours = {flag: place.ore(flag) for flag in ("--version", "--help", "--list-tools")}
     ours["import ore"] = place.script("import ore")
+    ours[LIST] = place.ore("--list-models", "--backend", "embedded")
+    ours["--version again"] = ours["--version"]
     peers = {}
     if place.peer:
         for flag in ("--version", "--help"):
@@ -34,8 +36,6 @@ def measure(place: Place) -> list[Comparison]:
     shelf = place.folder / "shelf"
     for number in range(MODELS):
         put_model(shelf, f"model{number}", tiny_model(general__name=f"model {number}"))
-    ours[LIST] = place.ore("--list-models", "--backend", "embedded")
-    ours["--version again"] = ours["--version"]
     environ = {**place.for_peer(), "OLLAMA_MODELS": str(shelf)}
     cases = {name: partial(seconds, command, environ) for name, command in commands.items()}
     found = warmed(cases, place.runs)

@@ -125,5 +125,5 @@ def test_a_quick_run_shows_a_table_writes_a_page_and_leaves_nothing(tmp_path):
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
     tables = [row.split(" | ") for row in rows if row.count(" | ") == len(HEAD) - 1]
     figures = [cells for cells in tables if not re.search("wanted|---", " ".join(cells))]
-    assert len(figures) == 4 + 2  # start-up, but for the two of llm; two numbers of skills
+    assert len(figures) == 5 + 2  # start-up, but for the two of llm; two numbers of skills
     assert all(re.fullmatch(r"\d+\.\d\d", cells[4]) for cells in figures)
