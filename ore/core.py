@@ -10,11 +10,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ore.errors import PersonaError, ReasonerContractError
 from ore.reasoner import Reasoner
+from ore.reasoner.closing import Closing
 from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 
@@ -100,7 +100,7 @@ def sent_with(response: Response) -> Sent | None:
     return vars(response).get("_sent")
 
 
-class ORE:
+class ORE(Closing):
     """The orchestrator: one reasoner and one system prompt, no other state.
 
     As a context manager it closes the reasoner at the end of the block.
@@ -260,17 +260,6 @@ class ORE:
     def close(self) -> None:
         """Close the reasoner. May be called twice."""
         self.reasoner.close()
-
-    def __enter__(self) -> ORE:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _sent(
         self,

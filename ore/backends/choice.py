@@ -120,6 +120,25 @@ def open_backend(
     return _ollama(host, named, wanted)
 
 
+def model_of(
+    backend: Backend, named: str | None, environ: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return the model that answers, and the digits that its digest is to begin with, or None.
+
+    Args:
+        named: The model that was named, maybe with its pin; None leaves it to the backend.
+
+    Raises:
+        ModelNotFoundError: There is none to choose.
+    """
+    if named is not None:
+        return split_pin(named)
+    default = backend.default_model()
+    if default is None:
+        raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+    return default, split_pin(environ.get("ORE_MODEL", "").strip())[1]
+
+
 def _cluster(wanted: Choice, model: str | None, notice: Callable[[str], None]) -> Backend:
     room = import_module("ore.backends.cluster")
     made: Backend = room.ClusterBackend(

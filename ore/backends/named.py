@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ore.backends import Settings, split_pin
-from ore.backends.choice import Choice, open_backend
+from ore.backends import Settings
+from ore.backends.choice import Choice, model_of, open_backend
 from ore.backends.schema import SchemaReasoner
-from ore.errors import ModelNotFoundError, UsageError
+from ore.errors import UsageError
 from ore.reasoner import Reasoner
 
 KINDS = ("auto", "ollama", "embedded", "openai")
@@ -74,12 +74,9 @@ def reasoner(
 
 
 def _made(kind: str, model: str, host: str | None, settings: Settings) -> Reasoner:
-    name, pin = split_pin(model)
-    choice = Choice(backend=kind, model=name or None, host=host)
+    choice = Choice(backend=kind, model=model or None, host=host)
     backend = open_backend(choice, os.environ, {}, _nobody, settings.on_warning or _nobody)
-    model_id = name or backend.default_model()
-    if model_id is None:
-        raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
+    model_id, pin = model_of(backend, model or None, os.environ)
     if pin is not None:
         backend.check_digest(model_id, pin)
     return backend.reasoner(model_id, settings)

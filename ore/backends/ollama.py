@@ -181,7 +181,7 @@ class AyaReasoner(StreamingReasoner):
         self._patience = min([QUESTION_SECONDS, *filter(None, self._bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
         self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
-        self._client, self._num_keep = OllamaClient(self.host), natural(options or {}, "num_keep")
+        self._client = OllamaClient(self.host)
         self.settings = Settings(strict_context=strict_context, **self._bounds, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
@@ -305,7 +305,7 @@ class AyaReasoner(StreamingReasoner):
             metadata["eval_count"],
             drops=any(message.role != "system" for message in messages[:-1]),
             refuses=self._refuses,
-            kept=self._num_keep,
+            kept=natural(given, "num_keep") if (given := self._asked.get("options")) else None,
         )
         if self.strict_context:
             failures.check_context(self.host, metadata["context"], answer.text)

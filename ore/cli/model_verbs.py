@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ore.backends.shelf_care import check_models, removable, remove
+from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.errors import CheckFailedError, UsageError
+from ore.errors import CheckFailedError
 
 
 def verify_models(options: Options, console: Console, *_: object) -> None:
@@ -33,13 +34,9 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
 def remove_model(options: Options, console: Console, *_: object) -> None:
     """Remove a model that ORE has fetched, and the blobs that no other model names."""
     name = removable(str(options.remove_model))
-    if not options.yes:
-        answer = console.confirm(f"Remove the model '{name}' from this machine?")
-        if answer is None:
-            raise UsageError(f"Removing '{name}' needs --yes where nobody can be asked.")
-        if not answer:
-            console.notice("Nothing was removed.")
-            return
+    question = f"Remove the model '{name}' from this machine?"
+    if not is_agreed(options, console, question, f"Removing '{name}'", "removed"):
+        return
     freed = remove(name)
     if options.json:
         console.json({"removed": name, "freed": freed})

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
-from ore.backends import Backend, Settings, split_pin
+from ore.backends import Backend, Settings
+from ore.backends.choice import model_of
 from ore.backends.joining import JoiningReasoner
 from ore.backends.schema import SchemaReasoner
 from ore.cli.context import Context, ContextSource
@@ -19,7 +20,7 @@ from ore.cli.options import Options, on_or_off, with_default_system
 from ore.cli.prompt import AYA, Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
-from ore.errors import ModelNotFoundError, OutputError
+from ore.errors import OutputError
 from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
@@ -177,12 +178,7 @@ def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[
     """Return the model that answers, and the digits that its digest is to begin with, or None."""
     if asked.link is not None and asked.link.rerun is not None:  # which has its own pin
         return asked.link.rerun.model, None
-    if asked.model is not None:
-        return split_pin(asked.model)
-    default = backend.default_model()
-    if default is None:
-        raise ModelNotFoundError(backend.no_default(), model="", host=backend.host)
-    return default, split_pin(environ.get("ORE_MODEL", "").strip())[1]
+    return model_of(backend, asked.model, environ)
 
 
 def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) -> Backend:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
+from ore.cli.agreed import is_agreed
 from ore.cli.beginning import described, speaker_of
 from ore.cli.options import Options
 from ore.cli.terminal.asking import PROMPT_LABEL
@@ -90,13 +91,9 @@ def _delete(options: Options, console: Console, store: FileSessionStore) -> None
     name = options.delete_session or ""
     if not store.exists(name):
         store.load(name)  # says that it is missing
-    if not options.yes:
-        answer = console.confirm(f"Delete the session '{name}' for good?")
-        if answer is None:
-            raise UsageError(f"Deleting '{name}' needs --yes where nobody can be asked.")
-        if not answer:
-            console.notice("Nothing was deleted.")
-            return
+    question = f"Delete the session '{name}' for good?"
+    if not is_agreed(options, console, question, f"Deleting '{name}'", "deleted"):
+        return
     store.delete(name)
     if options.json:
         console.json({"deleted": name})

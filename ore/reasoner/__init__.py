@@ -9,19 +9,18 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from importlib import import_module
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ore.reasoner.closing import Closing
 from ore.types import Message, Response
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ore.backends.ollama import AyaReasoner as AyaReasoner
     from ore.types.score import Score
 
 
-class Reasoner(ABC):
+class Reasoner(Closing, ABC):
     """What every backend implements: an ordered list of messages becomes one response."""
 
     @abstractmethod
@@ -44,17 +43,6 @@ class Reasoner(ABC):
 
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Scorer(ABC):

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import TypeVar
 
 from ore.reasoner.stop import STOP, Stop
@@ -92,12 +91,7 @@ class AsyncStream(AsyncIterator[str]):
     async def __aenter__(self) -> AsyncStream:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

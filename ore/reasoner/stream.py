@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from types import TracebackType
 
 from ore.errors import UsageError
+from ore.reasoner.closing import Closing
 from ore.reasoner.stop import STOP, Stop
 from ore.types import Response
 
 
-class Stream(Iterator[str]):
+class Stream(Closing, Iterator[str]):
     """The text of one answer, piece by piece, and at its end the response.
 
     It is read by one thread at a time, and may be closed by any. A turn that was closed before its
@@ -89,14 +89,3 @@ class Stream(Iterator[str]):
         with suppress(ValueError):  # another thread runs it, and ends it when it comes back
             self._chunks.close()
             self._is_over = True
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,15 +9,15 @@ import pytest
 from ore.backends import Settings
 from ore.backends.address import as_host
 from ore.backends.choice import open_backend
-from ore.backends.engine_package import engine_version
 from ore.backends.ollama import OllamaBackend
 from ore.backends.openai import OpenAIReasoner
 from ore.errors import CapabilityError
+from tests.support.engine import needs_engine
 from tests.support.gguf import write_model
 from tests.support.harness import run_ore
 from tests.support.runs import rewrite, sha256
 
-pytestmark = pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+pytestmark = needs_engine
 ANGLES = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>"
 SQUARES = ANGLES.replace("<", "[").replace(">", "]")
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ore.backends.engine_package import engine_version
+from tests.support.engine import needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gguf import write_model
@@ -68,7 +68,7 @@ def test_a_terminal_gets_its_answer_without_a_waiting_line(home):
     assert code == 0 and b"Traceback" not in rest
 
 
-@pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+@needs_engine
 def test_the_embedded_engine_needs_none_of_ore_s(tmp_path):
     path = write_model(tmp_path / "m.gguf")
     done = run("Hi", "--model", str(path), "-j", "-o", "num_predict=4")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.engine_package import engine_version
+from tests.support.engine import needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_registry import FakeRegistry, digest_of, paced
 from tests.support.process import MAIN, end, environment, run, running, until
@@ -93,7 +93,7 @@ def test_a_licence_that_nobody_has_is_an_error(models, registry):
     assert shown.code == 1 and f"No licence came with {name}" in shown.err
 
 
-@pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+@needs_engine
 def test_without_a_server_it_is_fetched_for_the_engine_and_that_is_said(models, name):
     # Nothing answers at the default address: the tests' own environment names no server.
     done = run("--pull", name, env=environment(OLLAMA_HOST=None))

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.engine_package import engine_version
+from tests.support.engine import needs_engine
 from tests.support.gguf import write_model
 from tests.support.harness import run_ore
 from tests.support.pages import pages
 
-pytestmark = pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+pytestmark = needs_engine
 PAGE = pages()["docs/glass.md"]
 KEY = re.compile(r"(provenance|input|output|effective)(\.\w+)+|timestamp|\w+_sha256|batch\w*")
 NOT_HERE = {"output.metadata.system_fingerprint", "provenance.expectation"}

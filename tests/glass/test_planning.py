@@ -10,9 +10,9 @@ import pytest
 
 import ore
 from ore import ORE, AyaReasoner, Reasoner, Response, Session, ToolResult
-from ore.backends.engine_package import engine_version
 from ore.backends.joining import JoiningReasoner
 from ore.errors import UsageError
+from tests.support.engine import needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gguf import write_model
@@ -86,7 +86,7 @@ def test_a_plan_of_an_openai_server_sends_its_key():
         assert not any(request.path.endswith("/chat/completions") for request in server.requests)
 
 
-@pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+@needs_engine
 def test_the_embedded_engine_counts_with_the_model_that_the_turn_is_asked_of(home, tmp_path):
     path = write_model(tmp_path / "m.gguf")
     with ore.EmbeddedReasoner(str(path), ore.Settings(options={"num_predict": 2})) as reasoner:

@@ -7,18 +7,17 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings, engine_package
+from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.weights import DEFAULT_MODEL
 from ore.errors import BackendError, ContextTruncatedError
 from ore.types import Message
+from tests.support.engine import needs_engine
 from tests.support.gguf import CHATML, write_model
 
-pytestmark = pytest.mark.skipif(
-    engine_package.engine_version() is None, reason="the engine is not installed"
-)
+pytestmark = needs_engine
 SYSTEM = Message("system", "You are a clerk.")
 SKILL = Message("system", "[Skill:writing]\nWrite in short sentences.")
 FILE = Message("user", "[Tool:file:notes.txt]\nThe bridge is open.\n")

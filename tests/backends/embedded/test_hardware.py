@@ -69,7 +69,6 @@ def test_no_more_threads_than_the_process_may_use_and_at_least_one():
     assert 1 <= thread_count() <= (os.cpu_count() or 1)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine, engine_load, engine_package
+from ore.backends import Settings, engine, engine_load
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.errors import (
     BackendError,
@@ -22,12 +22,11 @@ from ore.errors import (
     IncompleteAnswerError,
 )
 from ore.types import Message
+from tests.support.engine import needs_engine
 from tests.support.gguf import CHATML, tiny_model, write_model, write_split_model
 from tests.support.process import run, start, until
 
-pytestmark = pytest.mark.skipif(
-    engine_package.engine_version() is None, reason="the engine is not installed"
-)
+pytestmark = needs_engine
 FEW = {"num_predict": 4}
 ASK = [Message("user", "Hi.")]
 TRAP = [Message("user", "Trap.")]

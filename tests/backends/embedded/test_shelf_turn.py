@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine_package
+from ore.backends import Settings
 from ore.backends.effective import effective
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.http import Deadline
 from ore.errors import CapabilityError, FileAccessError
 from ore.types import Message
+from tests.support.engine import needs_engine
 from tests.support.gguf import TOKENS, tiny_model, write_model
 from tests.support.shelves import put_model
 
-pytestmark = pytest.mark.skipif(
-    engine_package.engine_version() is None, reason="the engine is not installed"
-)
+pytestmark = needs_engine
 
 HI = [Message("user", "Hi")]
 FEW = {"num_predict": 3}

@@ -8,18 +8,16 @@ import pytest
 
 from ore.backends import Settings
 from ore.backends.choice import open_backend
-from ore.backends.engine_package import engine_version
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.core import ORE
 from ore.types import Session
+from tests.support.engine import needs_engine
 from tests.support.gguf import write_model
 from tests.support.held import texts_held_by
 from tests.support.process import run
 
 TURNS = ["Name a colour.", "And one more, please.", "Which of them is warmer?", "Say goodbye."]
 COUNTED = ("eval_count", "prompt_eval_count", "done_reason", "context")
-
-needs_engine = pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
 
 
 @pytest.fixture

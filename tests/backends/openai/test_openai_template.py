@@ -9,10 +9,10 @@ import pytest
 
 from ore.backends import Settings
 from ore.backends.address import Host
-from ore.backends.engine_package import engine_version
 from ore.backends.joining import joined
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.types import Message
+from tests.support.engine import needs_engine
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gguf import CHATML, write_model
 from tests.support.llama_server import KEY, llama_server
@@ -93,7 +93,7 @@ def test_a_question_that_nobody_answers_holds_no_turn_up_for_long():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(engine_version() is None, reason="the engine is not installed")
+@needs_engine
 @pytest.mark.parametrize("template, joins", [(CHATML, False), (FIRST, True)])
 def test_so_it_is_with_llama_cpp_s_own_server(tmp_path, template, joins):
     path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=template)
