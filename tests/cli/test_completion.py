@@ -15,7 +15,7 @@ from ore.cli.parser import build_parser
 from tests.support.process import ROOT, environment
 from tests.support.terminal import OnTerminal
 
-PAGE = ROOT / "docs/cli.md"
+PAGE = ROOT / "docs/install.md"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -30,7 +30,6 @@ HAS_SKILL = {"README.md"}
 HAS_MODELS = {"docs/glass.md"}
 """The pages that use the small models of the desk with the embedded engine."""
 WHY_NOT = {
-    "docs/cli.md": ["it writes into the files of a shell"],
     "README.md": [
         "it installs packages and fetches a model; .ci/run does so from nothing",
         "it installs a package; .ci/run does so from nothing",
@@ -39,6 +38,11 @@ WHY_NOT = {
     "docs/architecture.md": ["it writes into these pages"],
     "docs/evidence.md": ["it asks the small model, whose numbers differ between processors"],
     "docs/embedded.md": ["it installs packages and fetches a model; .ci/run does so from nothing"],
+    "docs/install.md": [
+        *["it installs packages; .ci/run and .ci/package do so from nothing"] * 2,
+        "it writes into the files of a shell",
+        *["it installs packages; .ci/run and .ci/package do so from nothing"] * 2,
+    ],
     "docs/models.md": ["it installs packages and fetches a model over the network"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
