@@ -22,6 +22,13 @@ from tests.support.fake_ollama import FakeOllama
 ROOT = Path(__file__).resolve().parents[2]
 CAPITAL = "Name the capital of France."
 PATIENCE = 120.0  # seconds for one command
+SHARED = {
+    "share/man/man1/ore.1": "docs/ore.1",
+    "share/bash-completion/completions/ore": "completions/bash/ore",
+    "share/zsh/site-functions/_ore": "completions/zsh/_ore",
+    "share/fish/vendor_completions.d/ore.fish": "completions/fish/ore.fish",
+}
+"""Where a file is installed that others read, and the one in the repository that it is."""
 NOT_PASSED_ON = ("ORE_", "OLLAMA_", "OPENAI_", "PYTHON", "VIRTUAL_ENV")
 
 
@@ -75,9 +82,19 @@ def it_lists_its_tools(ore: Installed) -> None:
     assert [line.split("\t")[0] for line in out.splitlines()] == ["echo", "read-file"] and not err
 
 
-def its_manual_page_is_there(ore: Installed) -> None:
-    page = ore.scripts.parent / "share/man/man1/ore.1"
-    assert page.read_text(encoding="utf-8") == (ROOT / "docs/ore.1").read_text(encoding="utf-8")
+def its_manual_page_and_its_completion_are_there(ore: Installed) -> None:
+    for place, source in SHARED.items():
+        assert (ore.scripts.parent / place).read_bytes() == (ROOT / source).read_bytes(), place
+
+
+def it_has_the_package_s_name_too(ore: Installed) -> None:
+    named = ore.scripts / "ore-reasoning"
+    assert ore.start([str(named), "--version"], 0, b"", {}) == (f"ore {__version__}\n", "")
+
+
+def its_types_are_there(ore: Installed) -> None:
+    code = "import ore, pathlib; print(pathlib.Path(ore.__file__).with_name('py.typed').is_file())"
+    assert ore.start([str(ore.scripts / "python"), "-c", code], 0, b"", {})[0] == "True\n"
 
 
 def what_is_asked_wrongly_is_refused(ore: Installed) -> None:
@@ -147,7 +164,9 @@ CHECKS: tuple[Callable[[Installed], None], ...] = (
     it_is_not_the_repository,
     it_says_its_version_and_its_flags,
     it_lists_its_tools,
-    its_manual_page_is_there,
+    its_manual_page_and_its_completion_are_there,
+    it_has_the_package_s_name_too,
+    its_types_are_there,
     what_is_asked_wrongly_is_refused,
     a_missing_server_is_one_sentence,
     a_turn_is_taken_with_the_packaged_persona,

@@ -30,6 +30,17 @@ def test_a_script_knows_every_long_flag(ore, shell):
         subprocess.run([shell, "-n"], input=result.out.encode(), check=True)
 
 
+@pytest.mark.parametrize("shell, name", {"bash": "ore", "zsh": "_ore", "fish": "ore.fish"}.items())
+def test_the_script_that_is_installed_is_the_one_that_is_printed(ore, shell, name):
+    pytest.importorskip("shtab")
+    kept = ROOT / "completions" / shell / name
+    printed = ore("--print-completion", shell).out
+    if os.environ.get("UPDATE_DOCS"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(printed, encoding="utf-8")
+    assert kept.read_text(encoding="utf-8") == printed
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_flags_and_files(ore, tmp_path):
     pytest.importorskip("shtab")

@@ -108,7 +108,7 @@ def test_the_source_distribution_is_the_repository(built, source):
     assert set(files) - generated == source
 
 
-def test_the_wheel_holds_the_package_and_its_manual_page_alone(built, source):
+def test_the_wheel_holds_the_package_and_what_a_shell_reads_of_it_alone(built, source):
     with zipfile.ZipFile(built[1]) as archive:
         files = set(archive.namelist())
     info = f"ore_reasoning-{__version__}.dist-info"
@@ -116,7 +116,7 @@ def test_the_wheel_holds_the_package_and_its_manual_page_alone(built, source):
     assert files == {
         *(name for name in source if name.startswith("ore/")),
         *(f"{info}/{name}" for name in about),
-        f"ore_reasoning-{__version__}.data/data/share/man/man1/ore.1",
+        *(f"ore_reasoning-{__version__}.data/data/{place}" for place in smoke.SHARED),
     }
 
 

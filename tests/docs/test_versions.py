@@ -25,3 +25,8 @@ def test_the_foundation_lists_the_versions_of_the_changelog():
 
 def test_the_changelog_begins_with_this_version():
     assert released()[0] == __version__
+
+
+def test_a_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", text, re.MULTILINE) == [__version__]

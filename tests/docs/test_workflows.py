@@ -66,3 +66,5 @@ def test_what_is_published_was_built_once_and_tried():
     assert [
         name for name, lines in runs.items() if any(".ci/package" in line for line in lines)
     ] == ["build"]
+    assert any(line.startswith("bash .ci/sbom ") for line in runs["build"])
+    assert any("dist/* sbom/*" in line for line in runs["attach"])
