@@ -42,6 +42,7 @@ WHY_NOT = {
         *["it installs packages; .ci/run and .ci/package do so from nothing"] * 2,
         "it writes into the files of a shell",
         *["it installs packages; .ci/run and .ci/package do so from nothing"] * 2,
+        "it needs Docker",
     ],
     "docs/models.md": ["it installs packages and fetches a model over the network"],
     "docs/scale.md": [

@@ -13,7 +13,14 @@ from tests.support.pages import GENERATED, NOT_RUN, ROOT, pages, read_page
 
 WIDEST = 105
 FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts"}
-FOREIGN_FLAGS |= {"--from", "--force", "--reinstall", "--user", "--upgrade"}  # of pipx, uv and pip
+FOREIGN_FLAGS |= {
+    "--from",
+    "--force",
+    "--reinstall",
+    "--user",
+    "--upgrade",
+    "--build-arg",
+}  # of installers
 """Flags of other programs that the prose names."""
 OTHERS = [*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
 WITH_LINKS = pages() | {page.name: page for page in map(read_page, OTHERS)}

@@ -46,9 +46,9 @@ def test_an_extra_is_its_requirements_file(extra):
     assert EXTRAS[extra] == required(f"requirements-{extra}.txt")
 
 
-def test_every_requirements_file_but_the_developers_is_an_extra():
+def test_every_requirements_file_but_the_developers_and_the_site_s_is_an_extra():
     files = {path.stem.partition("-")[2] for path in ROOT.glob("requirements-*.txt")}
-    assert files - {"dev"} == set(EXTRAS)
+    assert files - {"dev", "docs"} == set(EXTRAS)
 
 
 def test_what_builds_the_package_is_there_for_the_tests():

@@ -40,6 +40,7 @@ def test_a_job_ends_and_may_do_no_more_than_it_must(flow, name):
     more = {
         ("release", "publish"): {"id-token": "write"},
         ("release", "attach"): {"contents": "write"},
+        ("site", "publish"): {"pages": "write", "id-token": "write"},
     }
     assert job.get("permissions") == more.get((flow, name))
 
