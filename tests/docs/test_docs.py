@@ -25,15 +25,12 @@ from tests.support.pages import GENERATED, NOT_RUN, REAL_MODEL, Block, Page, pag
 
 RUN = ("sh", "python")
 SHOWN = ("text", "json", "markdown", "")
-HAS_SKILL = {"README.md"}
-"""The pages that use the skill of the desk without showing how it is put in place."""
 HAS_MODELS = {"docs/glass.md"}
 """The pages that use the small models of the desk with the embedded engine."""
 WHY_NOT = {
     "README.md": [
+        "it installs a package; .ci/package does so from nothing",
         "it installs packages and fetches a model; .ci/run does so from nothing",
-        "it installs a package; .ci/run does so from nothing",
-        "it asks the small model, whose numbers differ between processors",
     ],
     "docs/architecture.md": ["it writes into these pages"],
     "docs/evidence.md": ["it asks the small model, whose numbers differ between processors"],
@@ -131,8 +128,6 @@ def runnable(page: Page) -> list[Block]:
 )
 def test_a_page_s_blocks_do_what_it_says(name, desk, monkeypatch):
     page, names, fresh = pages()[name], {"__name__": "page"}, {}
-    if name in HAS_SKILL:
-        desk.add_skill()
     if name in HAS_MODELS:
         if engine_version() is None:
             pytest.skip("the engine is not installed")

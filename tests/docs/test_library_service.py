@@ -1,4 +1,4 @@
-"""The service of docs/library.md: a real uvicorn, and clients that hang up in the middle of an answer."""
+"""The service of docs/services.md: a real uvicorn, and clients that hang up in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ TIMES = 10
 
 def service(engine):
     """The application, as the page writes it."""
-    page = (ROOT / "docs/library.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/services.md").read_text(encoding="utf-8")
     [code] = [block for block in page.split("```") if "app = FastAPI()" in block]
+    code = code.replace("\nengine = ", "\nmade = ")
     names = {"engine": engine, "__name__": "service"}
     exec(code.removeprefix("python"), names)
     return names["app"]

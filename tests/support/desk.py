@@ -55,6 +55,8 @@ ANSWERS = {
     "Summarise": "Milk is bought, bread is not.",
     "sum it up": "Milk is bought, bread is not.",
     "umbrella": "Take the umbrella at noon.",
+    "commit message": "Add bread to the list",
+    "Invent a person": '{"name": "Ada", "age": 36}',
 }
 """What a model says where its prompt has these words; of several, the last in the prompt counts."""
 
