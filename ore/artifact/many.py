@@ -7,13 +7,20 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ore.artifact.verify import Checked, in_chain, look_at
 from ore.errors import ArtifactError
 from ore.files import reason
 from ore.files.signals import deferred_signals
+
+if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
+    from ore.artifact.signers import Signers
+
+Found = TypeVar("Found")
 
 ENDING = ".json"
 ALONE = 500
@@ -74,7 +81,9 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
     ]
 
 
-def verify_many(paths: Sequence[str], told: Callable[[int], None]) -> list[Checked]:
+def verify_many(
+    paths: Sequence[str], told: Callable[[int], None], signers: Signers | None = None
+) -> list[Checked]:
     """Check the artifacts in files, and their chain; return what was found, in the order of ``paths``.
 
     Of each no more is kept than the chain needs, so that a hundred thousand of them take some tens of
@@ -82,21 +91,30 @@ def verify_many(paths: Sequence[str], told: Callable[[int], None]) -> list[Check
 
     Args:
         told: Called with how many have been read.
+        signers: Those who may have signed them; None does not look for signatures.
 
     Raises:
         ArtifactError: A process that reads them was ended.
     """
     found = []
-    for each in _looked_at(paths):
+    for each in looked_at(paths, partial(_look, signers=signers)):
         found.append(each)
         told(len(found))
     return in_chain(found)
 
 
-def _looked_at(paths: Sequence[str]) -> Iterator[Checked]:
+def looked_at(paths: Sequence[str], look: Callable[[str], Found]) -> Iterator[Found]:
+    """Yield what ``look`` returns for each path, in their order; many are read by several processes.
+
+    Args:
+        look: Called where the file is read: in another process, which sends what it returns.
+
+    Raises:
+        ArtifactError: A process that reads them was ended.
+    """
     processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
     if len(paths) <= ALONE or processes == 1:
-        yield from map(_look, paths)
+        yield from map(look, paths)
         return
     parts = [paths[at : at + _AT_ONCE] for at in range(0, len(paths), _AT_ONCE)]
     fork = multiprocessing.get_context("fork")
@@ -106,7 +124,9 @@ def _looked_at(paths: Sequence[str]) -> Iterator[Checked]:
             with deferred_signals():  # else there might be a process that nobody knows of
                 found, there = fork.Pipe(duplex=False)
                 child = fork.Process(
-                    target=_read, args=(parts[number::processes], found, there), daemon=True
+                    target=_read,
+                    args=(parts[number::processes], look, found, there),
+                    daemon=True,
                 )
                 child.start()
                 children.append((child, found))
@@ -120,9 +140,9 @@ def _looked_at(paths: Sequence[str]) -> Iterator[Checked]:
             pipe.close()
 
 
-def _received(found: Connection) -> list[Checked]:
+def _received(found: Connection) -> list[Any]:
     try:
-        part: list[Checked] = found.recv()
+        part: list[Any] = found.recv()
     except (EOFError, OSError) as exc:
         raise ArtifactError(
             "A process that reads artifacts has ended before its time, maybe for want of memory: name "
@@ -131,7 +151,12 @@ def _received(found: Connection) -> list[Checked]:
     return part
 
 
-def _read(parts: Sequence[Sequence[str]], found: Connection, there: Connection) -> None:
+def _read(
+    parts: Sequence[Sequence[str]],
+    look: Callable[[str], Any],
+    found: Connection,
+    there: Connection,
+) -> None:
     """Be a process that reads: it ends when nobody waits for what it sends."""
     found.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
@@ -140,11 +165,11 @@ def _read(parts: Sequence[Sequence[str]], found: Connection, there: Connection) 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))
     with suppress(OSError, MemoryError):  # who waits sees the end
         for part in parts:
-            there.send([_look(path) for path in part])
+            there.send([look(path) for path in part])
 
 
-def _look(path: str) -> Checked:
+def _look(path: str, signers: Signers | None) -> Checked:
     """Check one artifact; keep no more of it than the chain needs."""
-    checked = look_at(path)
+    checked = look_at(path, None, signers)
     checked.artifact = None
     return checked

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest, text_digest
@@ -20,13 +20,21 @@ from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
 
+if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
+    from ore.artifact.signers import Signature, Signers
+
 HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
-"""What may be found of an artifact; one without a seal has nothing that could be checked."""
+UNSIGNED = "not signed"
+"""What may be found of an artifact; one without a seal has nothing that could be checked.
+
+``UNSIGNED`` is found where signatures were asked for, and nobody is known to have signed it.
+"""
 
 _COUNTED = {
     HOLDS: ("holds", "hold"),
     BROKEN: ("is broken", "are broken"),
     UNSEALED: ("has nothing to check", "have nothing to check"),
+    UNSIGNED: ("is not signed", "are not signed"),
     NOT_READ: ("can't be read", "can't be read"),
 }
 
@@ -46,6 +54,7 @@ class Checked:
         execution_id: The artifact's.
         parent: What its provenance says of the artifact that it was made from, if anything.
         content: A hash of all that it says.
+        signature: Who signed it; None where that was not asked for.
     """
 
     path: str
@@ -57,23 +66,33 @@ class Checked:
     execution_id: str | None = None
     parent: dict[str, Any] | None = None
     content: str = ""
+    signature: Signature | None = None
 
     @property
     def state(self) -> str:
-        """``HOLDS``, ``BROKEN``, ``UNSEALED`` or ``NOT_READ``."""
+        """``HOLDS``, ``BROKEN``, ``UNSEALED``, ``UNSIGNED`` or ``NOT_READ``."""
         if self.sha256 is None:
             return NOT_READ
         if self.problems:
             return BROKEN
-        return HOLDS if self.is_sealed else UNSEALED
+        if not self.is_sealed:
+            return UNSEALED
+        return UNSIGNED if self.signature is not None and self.signature.problem else HOLDS
 
 
-def verify(paths: Sequence[str], stdin: io.BufferedIOBase | None = None) -> list[Checked]:
+def verify(
+    paths: Sequence[str],
+    stdin: io.BufferedIOBase | None = None,
+    signers: Signers | None = None,
+) -> list[Checked]:
     """Check each artifact and their chain; return what was found, in the order of ``paths``.
 
     A path ``-`` is stdin. Never raises: what can't be read is a finding.
+
+    Args:
+        signers: Those who may have signed them; None does not look for signatures.
     """
-    return in_chain([look_at(path, stdin) for path in paths])
+    return in_chain([look_at(path, stdin, signers) for path in paths])
 
 
 def in_chain(found: list[Checked]) -> list[Checked]:
@@ -108,12 +127,19 @@ def _check_ids(whole: Iterable[Checked]) -> None:
             checked.problems.append(f"it has the execution_id of {first.path}, but other content")
 
 
-def look_at(path: str, stdin: io.BufferedIOBase | None = None) -> Checked:
-    """Return what the file at ``path``, or stdin for ``-``, shows by itself."""
+def look_at(
+    path: str, stdin: io.BufferedIOBase | None = None, signers: Signers | None = None
+) -> Checked:
+    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it."""
     try:
-        return check(read_bytes(path, stdin), path)
+        data = read_bytes(path, stdin)
     except ArtifactError as exc:
         return Checked(path, problems=[str(exc)])
+    checked = check(data, path)
+    if signers is not None:
+        at = None if checked.artifact is None else checked.artifact.timestamp
+        checked.signature = signers.look(path, data, at)
+    return checked
 
 
 def check(data: bytes, path: str) -> Checked:

@@ -260,6 +260,14 @@ FLAGS = {
         Flag(
             "--with-model", "with --verify: whether the model could have said this, and where not"
         ),
+        Flag(
+            "--allowed-signers FILE",
+            "with --verify: who signed each of them, if it is one of this file's",
+        ),
+        Flag(
+            "--sign KEY",
+            "sign each artifact that is written, or with --verify those that hold: FILE.sig beside it",
+        ),
         Flag("--replay PATH ...", "run artifacts again and compare; also folders", daily=True),
         Flag("--diff A B", "compare two artifacts, or two folders of them"),
         Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),

@@ -99,6 +99,8 @@ EXAMPLES = {
     "--show": "ore --show run.json > run.md",
     "--verify": "ore --verify runs/*.json",
     "--with-model": "ore --verify --with-model run.json",
+    "--allowed-signers": "ore --verify runs/ --allowed-signers lab.signers",
+    "--sign": 'ore --artifact-out run.json --sign ~/.ssh/id_ed25519 "Draft a title"',
     "--replay": "ore --replay runs/*.json",
     "--diff": "ore --diff old.json new.json",
     "--junit": "ore --replay runs/*.json --junit report.xml",

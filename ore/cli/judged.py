@@ -1,15 +1,19 @@
-"""``--verify``: artifacts checked, with ``--with-model`` by the models that are said to have answered."""
+"""``--verify``: artifacts checked, and who signed them; with ``--with-model`` judged by their models."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from hashlib import sha256
 from typing import Any
 
-from ore.artifact import many
+from ore.artifact import many, read_bytes
 from ore.artifact import verify as artifacts
+from ore.artifact.signers import Signature, Signers
+from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
@@ -39,19 +43,27 @@ from ore.glass.judging import (
 _SHOWN = 40
 """How many characters a line shows of what is before a word, and of the word."""
 _TOLD_EVERY = 200  # files of a folder, after which the bar is drawn anew
+_SIGNED_EVERY = 20  # and of those that are signed, which takes longer
+_MOST_NAMED = 5
+"""How many of those who signed are named in the last line."""
 
 
 def verify(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Check the artifacts at ``options.verify`` and their chain, and write a line for each.
 
     Of a folder's, those that hold have a line with ``--verbose`` only. With ``options.with_model``
-    their models are asked as well whether the answers can be theirs.
+    their models are asked as well whether the answers can be theirs; with ``options.sign`` what holds
+    is signed, with ``options.allowed_signers`` it has to be.
     """
     has_folder = many.has_folder(options.verify)
+    signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
+    signer = None if options.sign is None else _signer(options)
     if has_folder:
-        found = _of_folders(options.verify, console)
+        found = _of_folders(options.verify, console, signers)
     else:
-        found = artifacts.verify(options.verify, console.stdin)
+        found = artifacts.verify(options.verify, console.stdin, signers)
+    if signer is not None:
+        _sign(found, signer, console)
     judged: list[Judgement | None] = [None] * len(found)
     if options.with_model:
         judged = _judgements(found, options, console, connect)
@@ -63,19 +75,65 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
         shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
         console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
     states = [each.state for each in found]
-    totals = artifacts.totals(found)
+    totals = artifacts.totals(found) + _signed(found)
     rejected = sum(said is not None and said.verdict == REJECT for said in judged)
     if rejected:
         totals += f"; {rejected} not said by {'its' if rejected == 1 else 'their'} model"
     where = "Its line says why" if len(found) == 1 else "Their lines say why"
-    if rejected or {artifacts.BROKEN, artifacts.UNSEALED} & set(states):
-        raise CheckFailedError(f"{totals}. {where}.")
+    if rejected or {artifacts.BROKEN, artifacts.UNSEALED, artifacts.UNSIGNED} & set(states):
+        if signer is None or set(states) - {
+            artifacts.HOLDS,
+            artifacts.UNSIGNED,
+            artifacts.NOT_READ,
+        }:
+            raise CheckFailedError(f"{totals}. {where}.")
+        raise ArtifactError(f"{totals}. {where}.")
     if artifacts.NOT_READ in states:
         raise ArtifactError(f"{totals}. {where}.")
     console.notice(f"{totals}.")
 
 
-def _of_folders(named: Sequence[str], console: Console) -> list[Checked]:
+def _signer(options: Options) -> Signer:
+    if "-" in options.verify:
+        raise UsageError("What comes on stdin can't be signed: name its file.")
+    is_one = len(options.verify) == 1 and not many.has_folder(options.verify)
+    signer = Signer(str(options.sign), once=is_one)
+    signer.check()
+    return signer
+
+
+def _sign(found: Sequence[Checked], signer: Signer, console: Console) -> None:
+    """Sign what holds, as it was when it was checked; what can't be signed is a finding."""
+    whole = [each for each in found if each.state == artifacts.HOLDS]
+    try:
+        for number, each in enumerate(whole, 1):
+            try:
+                data = read_bytes(each.path)
+                if sha256(data).hexdigest() != each.sha256:
+                    raise ArtifactError("It was changed meanwhile.")
+                each.signature = Signature(key=signer.sign(each.path, data))
+            except ArtifactError as exc:
+                each.signature = Signature(problem=str(exc).rstrip("."))
+            if number % _SIGNED_EVERY == 0:
+                console.bar(f"{number:,} of {len(whole):,} signed")
+    finally:
+        console.end_progress()
+
+
+def _signed(found: Sequence[Checked]) -> str:
+    """Return who signed how many of them, for the last line; or by which key they were signed now."""
+    signed = [each.signature for each in found if each.signature and not each.signature.problem]
+    if not signed:
+        return ""
+    names = Counter(each.by for each in signed if each.by is not None)
+    if not names:
+        return f"; {len(signed):,} signed now"
+    said = [f"{one_line(name)} ({count:,})" for name, count in names.most_common(_MOST_NAMED)]
+    more = len(names) - len(said)
+    return f"; signed by {', '.join([*said, *([f'{more} more'] if more > 0 else [])])}"
+
+
+def _of_folders(named: Sequence[str], console: Console, signers: Signers | None) -> list[Checked]:
     paths = list(many.files_of(named))
     if "-" in paths:
         raise UsageError("A folder can't be checked together with stdin: leave - out.")
@@ -87,7 +145,7 @@ def _of_folders(named: Sequence[str], console: Console) -> list[Checked]:
             console.bar(f"{done:,} of {len(paths):,} checked, {in_words(left)} left")
 
     try:
-        return many.verify_many(paths, told)
+        return many.verify_many(paths, told, signers)
     finally:
         console.end_progress()
 
@@ -97,6 +155,10 @@ def _details(checked: Checked, judgement: Judgement | None) -> str:
     artifact = artifacts.read_again(checked) if judgement is not None else None
     if artifact is not None and judgement is not None:
         said = [_sentence(judgement, artifact.output.content)]
+    signature = checked.signature
+    if signature is not None:
+        by = "signed" if signature.by is None else f"signed by {one_line(signature.by)}"
+        said.append(signature.problem or by)
     return "; ".join([*said, *(checked.problems or checked.notes)])
 
 
@@ -109,6 +171,7 @@ def _document(checked: Checked, judgement: Judgement | None) -> dict[str, Any]:
         "problems": checked.problems,
         "notes": checked.notes,
         "state": checked.state,
+        **({} if checked.signature is None else {"signature": asdict(checked.signature)}),
         **({} if judgement is None else {"model": asdict(judgement)}),
     }
 

@@ -36,14 +36,18 @@ def record(
         return None, [exc]
     data, paths = document.encode("ascii"), _paths(run, response)
     errors: list[OreError] = []
+    written = run.options.artifact_out == "-"
     for path in paths:
         try:
             if run.log is not None:
                 run.log.make_folder_of(path)
             write_encoded(data, path)
+            written = True
+            if run.signer is not None:
+                run.signer.sign_written(path, data)
         except OreError as exc:
             errors.append(exc)
-    if len(errors) < len(paths) or run.options.artifact_out == "-":
+    if written:
         error = run.conversation.note(response.id, sha256(data).hexdigest())
         errors += [error] if error is not None else []
     return document, errors

@@ -25,6 +25,7 @@ from ore.cli.rules import (
     OF_ARTIFACTS,
     OF_PULLS,
     OF_ROWS,
+    OF_VERIFYING,
     REPL,
     STDIN_ARTIFACT,
     STDOUT_ARTIFACT,
@@ -111,6 +112,8 @@ class Options:
     show: str | None = None
     verify: tuple[str, ...] = ()
     with_model: bool = False
+    allowed_signers: str | None = None
+    sign: str | None = None
     replay: tuple[str, ...] = ()
     junit: str | None = None
     diff: tuple[str, ...] = ()
@@ -159,11 +162,16 @@ class Options:
         for flag in OF_ROWS if options.rows is None else ():
             if flag in options.given:
                 raise UsageError(f"{flag} needs --rows: name the table that it is for.")
+        if options.allowed_signers and not options.verify:
+            raise UsageError(
+                "--allowed-signers needs --verify: name the artifacts that they signed."
+            )
         writes = options.artifact_out or options.runs or os.environ.get("ORE_RUNS")
-        for flag in OF_ARTIFACTS if not writes else ():
+        for flag in OF_ARTIFACTS if not (writes or options.verify) else ():
             if flag in options.given:
+                where = "; of one that is there, name it with --verify" * (flag == "--sign")
                 raise UsageError(
-                    f"{flag} needs --artifact-out or --runs: say where the artifact goes."
+                    f"{flag} needs --artifact-out or --runs: say where the artifact goes{where}."
                 )
         if options.after not in (None, "-") and options.artifact_out not in (None, "-"):
             if os.path.realpath(str(options.after)) == os.path.realpath(str(options.artifact_out)):
@@ -261,6 +269,7 @@ class Options:
         beside = (verb, *BESIDE_VERBS, *BESIDE_MODEL_VERBS.get(str(verb), ()))
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
+        beside += OF_VERIFYING if verb == "--verify" else ()
         beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import replace
 
 from ore.artifact import write_encoded
+from ore.artifact.signing import signature_of
 from ore.backends import Backend, Settings
 from ore.cli.options import Options
 from ore.cli.record import made_with, messages_of_turn
@@ -140,6 +142,8 @@ def _asking(
             path = str(run.log.path_of(response.id, response.timestamp))
             run.log.make_folder_of(path)
             write_encoded(data, path)
+            if run.signer is not None:
+                run.signer.sign_written(path, data)
 
     return Asking(
         run.engine,
@@ -151,6 +155,7 @@ def _asking(
         judge=lambda response: [*warnings_of(response, settings)],
         also=None if run.log is None else log,
         warned=warned,
+        signer=run.signer,
     )
 
 
@@ -171,7 +176,7 @@ class _Rows:
         self._run, self._options, self._table = run, options, table
         self._asking, self._folder, self._console = asking, folder, run.console
         self._tally = Tally(looked.rows, options.max_failures, options.min_confidence)
-        self._formulas = looked.formulas
+        self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
         self._told_at = time.monotonic()
 
@@ -238,6 +243,8 @@ class _Rows:
         elif why := not_expected(outcome, self._options.min_confidence):
             where = f"row {outcome.row.number} (line {outcome.row.line})"
             console.error(f"{where} is not what was expected: {why}")
+        if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
+            self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
         if self._report is not None:
             self._report.add(case_of(outcome, self._table.shown, self._options.key))
         self._tick()
@@ -266,6 +273,12 @@ class _Rows:
                     f"{one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
                     f"another prompt, model, option or table. They are as they were."
                 )
+        if folder is not None and self._unsigned:
+            shown = one_line(str(folder.root))
+            self._console.notice(
+                f"{_rows(self._unsigned)} had an answer already, and no signature: what this run has not "
+                f"asked it does not sign. To sign what holds: ore --verify {shown} --sign KEY."
+            )
         if tally.halt is not None:
             raise type_of(tally.halt)(f"{tally.halt} {self._how_to_go_on()}")
         if tally.failed:

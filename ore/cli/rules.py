@@ -29,6 +29,8 @@ BESIDE_MODEL_VERBS = {
 }
 """What a verb that asks a model takes besides; ``--verify`` does so ``--with-model`` only."""
 BESIDE_ARTIFACT_VERBS = ("--runs",)
+OF_VERIFYING = ("--allowed-signers", "--sign")
+"""What ``--verify`` takes besides where no model is asked."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
     "--scheduler",
@@ -38,7 +40,7 @@ BESIDE_ROWS = (
     *("a prompt", "--run", "--set", "--model", "--option", "--think", "--join-messages"),
     *("--timeout", "--deadline", "--strict-context", "--keep-alive", "--no-stdin"),
     *("--system", "--no-system", "--persona", "--schema", "--file", "--skill"),
-    *("--runs", "--artifact-out", "--artifact-full", "--artifact-text"),
+    *("--runs", "--artifact-out", "--artifact-full", "--artifact-text", "--sign"),
     *("--choose", "--min-confidence", "--artifact-hashes-only", "--dry-run", "--junit", *OF_ROWS),
 )
 """What ``--rows`` takes besides: what every row is asked alike."""
@@ -46,7 +48,10 @@ WITH_ROWS = (("--dry-run", "--artifact-out"),)
 """What goes together with ``--rows`` alone: its dry run says what is in the folder."""
 MOST_JOBS = 256
 """Turns at once."""
-OF_ARTIFACTS = ("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation")
+OF_ARTIFACTS = (
+    *("--artifact-full", "--artifact-text", "--artifact-hashes-only", "--continuation"),
+    "--sign",
+)
 """What is said of an artifact that is written."""
 ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff", "why")
 """The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
@@ -88,6 +93,7 @@ NOT_WITH = {
     STDOUT_ARTIFACT: ("--json",),
     "--render": ("--json", STDOUT_ARTIFACT),
     "--csv": ("--json",),
+    "--sign": (STDOUT_ARTIFACT, "--allowed-signers", "--with-model"),
     "--dry-run": ("--artifact-out", REPL),
     "--system": ("--no-system", "--persona"),
     "--no-system": ("--persona",),

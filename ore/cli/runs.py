@@ -27,6 +27,7 @@ from ore.types import Session
 
 if TYPE_CHECKING:  # a run that is not logged does not load it
     from ore.artifact.log import RunLog
+    from ore.artifact.signing import Signer
     from ore.rows.given import Given
 
 
@@ -39,6 +40,7 @@ class Run:
         first: The context of the single turn; None in a REPL, which asks ``asked.prompt`` first.
         streams: Whether answers are shown as they are written.
         log: Where an artifact of each turn is written, or None.
+        signer: What signs the artifacts that are written, or None.
         pin: What the model's digest was asked to begin with, or None.
         backend: What made the engine's reasoner, for ``model_id`` and with ``asked.settings``.
     """
@@ -54,6 +56,7 @@ class Run:
     backend: Backend
     model_id: str
     engine: ORE
+    signer: Signer | None = None
     pin: str | None = None
 
 
@@ -82,7 +85,7 @@ def open_run(
     if given is None or given.planned is None:
         options = with_default_system(options, os.environ)
     console.answers_as(asked.speaker)
-    _check_output(options, console, log)
+    signer = _checked_output(options, console, log)
     source = ContextSource(options, console.notice)
     with open_conversation(options, console.notice) as conversation:
         if conversation.store is not None:
@@ -103,7 +106,6 @@ def open_run(
             )
         _tell(options, console, asked, backend, model_id)
         with closing(_reasoner(backend, model_id, asked, options)) as reasoner:
-            engine = ORE(reasoner, asked.system_prompt)
             yield Run(
                 options=options,
                 console=console,
@@ -115,7 +117,8 @@ def open_run(
                 log=log,
                 backend=backend,
                 model_id=model_id,
-                engine=engine,
+                engine=ORE(reasoner, asked.system_prompt),
+                signer=signer,
                 pin=pin,
             )
 
@@ -209,8 +212,8 @@ def _streams(options: Options, console: Console) -> bool:
     return console.stdout_is_terminal and not (is_whole or options.no_stream or wish is False)
 
 
-def _check_output(options: Options, console: Console, log: RunLog | None) -> None:
-    """Find out before anything is asked whether the answer can be shown and written."""
+def _checked_output(options: Options, console: Console, log: RunLog | None) -> Signer | None:
+    """Return what signs the artifacts, or None, once the answer can be shown, written and signed."""
     if console.stdout is None:
         raise OutputError("The answer can't be written: stdout is closed.")
     if options.render:
@@ -222,6 +225,15 @@ def _check_output(options: Options, console: Console, log: RunLog | None) -> Non
         check_output(options.artifact_out)
     if log is not None and not options.dry_run:
         log.check()
+    if options.sign is None or options.dry_run:
+        return None
+    from ore.artifact.signing import Signer
+
+    signer = Signer(options.sign, once=options.artifact_out is not None and log is None)
+    signer.check()
+    if options.artifact_out is not None:
+        signer.check_place(options.artifact_out)
+    return signer
 
 
 def _reasoner(backend: Backend, model_id: str, asked: Asked, options: Options) -> Reasoner:

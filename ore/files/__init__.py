@@ -7,6 +7,7 @@ can change in between.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import sys
@@ -290,8 +291,6 @@ def sync_folder(folder: Path | str) -> None:
 def sync(descriptor: int) -> None:
     """Put an open file or folder on disk."""
     if sys.platform == "darwin":  # where fsync stops at the drive's cache
-        import fcntl
-
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return

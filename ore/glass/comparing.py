@@ -11,6 +11,7 @@ from typing import Any
 from ore.artifact import encode_artifact
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import Difference, differences, known_to_one, not_known
+from ore.artifact.signers import Signature, Signers
 from ore.artifact.verify import Checked
 from ore.backends.schema import judge_of, parse_answer
 from ore.types import ExecutionArtifact, Response
@@ -28,7 +29,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether there are some, and each has a seal and is as it was written."""
+        """Whether there are some, each has a seal and is as it was written, and is signed if asked."""
         return bool(self.checked) and all(c.state == artifacts.HOLDS for c in self.checked)
 
     def __bool__(self) -> bool:
@@ -36,22 +37,35 @@ class Verdict:
         return self.holds
 
 
-def verify(given: Iterable[ExecutionArtifact | Path | str]) -> Verdict:
+def verify(
+    given: Iterable[ExecutionArtifact | Path | str],
+    *,
+    allowed_signers: Path | str | None = None,
+) -> Verdict:
     """Check artifacts, and the chain that they make, as ``--verify`` does.
 
-    An artifact that is given as an object is checked as the file that it would be. Never raises over
-    what it finds.
+    An artifact that is given as an object is checked as the file that it would be, and nobody signed
+    it. Never raises over what it finds.
 
     Args:
         given: Artifacts, or paths of their files.
+        allowed_signers: A file of those who may have signed them, as ``--allowed-signers`` takes it;
+            what nobody of them signed does not hold. None does not look for signatures.
+
+    Raises:
+        ArtifactError: ``allowed_signers`` can't be used, or there is no ssh-keygen.
     """
+    signers = None if allowed_signers is None else Signers(allowed_signers)
     looked = []
     for number, each in enumerate(given, 1):
         if isinstance(each, ExecutionArtifact):
             data = encode_artifact(each).encode("ascii")
-            looked.append(artifacts.check(data, f"artifact {number}"))
+            checked = artifacts.check(data, f"artifact {number}")
+            if signers is not None:
+                checked.signature = Signature(problem="nobody signed it: give the path of its file")
+            looked.append(checked)
         else:
-            looked.append(artifacts.look_at(os.fspath(each)))
+            looked.append(artifacts.look_at(os.fspath(each), None, signers))
     return Verdict(tuple(artifacts.in_chain(looked)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.artifact import encode_artifact
 from ore.artifact.canonical import exact
@@ -27,6 +27,9 @@ from ore.rows.kept import RowFolder, asked_digest
 from ore.rows.placeholders import Template
 from ore.rows.tables import Row
 from ore.types import Response, ToolResult
+
+if TYPE_CHECKING:  # rows that are not signed do not load it
+    from ore.artifact.signing import Signer
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class Asking:
         judge: Returns what of an answer is not what was asked for, a sentence each.
         also: Told of each answer, and of its artifact's bytes; may raise ``OreError``.
         warned: What the reasoner warns with.
+        signer: What signs each artifact in the folder, or None.
     """
 
     def __init__(
@@ -157,11 +161,12 @@ class Asking:
         judge: Callable[[Response], Sequence[str]],
         also: Callable[[Response, bytes], None] | None = None,
         warned: Warned | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self._engine, self._made, self._question = engine, made, question
         self._calls = threading.Semaphore(jobs)
         self._folder, self._told, self._judge, self._also = folder, told, judge, also
-        self._warned = warned or Warned()
+        self._warned, self._signer = warned or Warned(), signer
         self._keeping = _Count()
 
     def question_of(self, row: Row) -> tuple[str, list[Sourced], str]:
@@ -246,6 +251,8 @@ class Asking:
                 return outcome
             path = self._folder.path_of(row.number, asked)
             self._folder.write(path, data)
+            if self._signer is not None:
+                self._signer.sign_written(path, data)
         except OreError as exc:
             return replace(outcome, error=exc)
         return replace(outcome, artifact=path)

@@ -120,6 +120,8 @@ TABLE = [
     Row("hi --dry-run", 0),
     Row("hi --dry-run --tool echo --skill writing --session old", 0),
     Row("--verify run.json full.json", 0),
+    Row("--verify run.json --allowed-signers lab", 0),
+    Row("hi --artifact-out new.json --sign key", 0),
     Row("--verify --with-model run.json full.json", 0),
     Row("--why full.json", 0),
     Row("--why full.json --by sentence", 0),

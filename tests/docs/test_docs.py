@@ -13,6 +13,7 @@ import contextlib
 import doctest
 import io
 import os
+import shutil
 import textwrap
 
 import pytest
@@ -27,6 +28,8 @@ RUN = ("sh", "python")
 SHOWN = ("text", "json", "markdown", "")
 HAS_MODELS = {"docs/glass.md"}
 """The pages that use the small models of the desk with the embedded engine."""
+SIGNS = {"docs/signing.md"}
+"""The pages that run ssh-keygen."""
 WHY_NOT = {
     "README.md": [
         "it installs a package; .ci/package does so from nothing",
@@ -132,6 +135,8 @@ def test_a_page_s_blocks_do_what_it_says(name, desk, monkeypatch):
         if engine_version() is None:
             pytest.skip("the engine is not installed")
         desk.add_models()
+    if name in SIGNS and shutil.which("ssh-keygen") is None:
+        pytest.skip("there is no ssh-keygen (openssh-client)")
     with FakeOllama(reply=answer) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         for block in runnable(page):

@@ -22,6 +22,7 @@ from ore.cli.rules import (
     BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
+    OF_VERIFYING,
     VERBS,
 )
 from tests.support.generated import hold
@@ -58,7 +59,7 @@ def rules() -> str:
     verbs = (
         f"These do one thing and end: {_listed(VERBS)}. They go with {_listed(BESIDE_VERBS)} only; "
         f"{_listed(ARTIFACT_VERBS)} also with {_listed(BESIDE_ARTIFACT_VERBS)}, where `--last` stands "
-        f"for a PATH; and those that ask a model: {asks}. "
+        f"for a PATH; `--verify` also with {_listed(OF_VERIFYING)}; and those that ask a model: {asks}. "
         f"`--rows`, too, calls a model: it goes with {_listed(BESIDE_ROWS)}."
     )
     head = ["| | not with |", "| --- | --- |"]

@@ -1,0 +1,341 @@
+"""Signatures of artifacts: made and checked by the real ssh-keygen, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+import ore
+from ore.artifact import many
+from ore.artifact.signers import Signers
+from ore.artifact.signing import Signer
+from ore.artifact.ssh_keygen import MOST_BYTES, read_armored, ssh_keygen
+from ore.errors import ArtifactError
+from tests.support.keys import PASSPHRASE, allow, make_key, needs_ssh_keygen, public
+from tests.support.runs import forge, record, rewrite
+
+pytestmark = needs_ssh_keygen
+NOON = 1_770_000_000.0  # of a day in February 2026
+DATA = b'{"a": 1}\n'
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """Ada's key, Eve's, and one with a passphrase."""
+    folder = tmp_path_factory.mktemp("keys")
+    make_key(folder / "ada")
+    make_key(folder / "eve")
+    make_key(folder / "locked", PASSPHRASE)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_agent(monkeypatch):
+    for name in ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def file(folder):
+    path = folder / "run.json"
+    path.write_bytes(DATA)
+    path.chmod(0o600)
+    return path
+
+
+def signed(file, key):
+    signer = Signer(str(key), once=True)
+    signer.check()
+    return signer.sign(file, file.read_bytes())
+
+
+@pytest.fixture
+def signers(folder, keys):
+    return Signers(allow(folder / "lab.signers", ("ada@tides.example", keys / "ada")))
+
+
+def problem_of(signers, file, at=NOON):
+    found = signers.look(file, file.read_bytes(), at)
+    assert found.by is None
+    return found.problem
+
+
+def test_a_file_is_signed_by_whom_the_allowed_signers_say(file, keys, signers):
+    fingerprint = signed(file, keys / "ada")
+    shown = subprocess.run(
+        ["ssh-keygen", "-lf", keys / "ada.pub"], capture_output=True, text=True, check=True
+    )
+    found = signers.look(file, DATA, NOON)
+    assert (found.by, found.problem) == ("ada@tides.example", None)
+    assert found.key == fingerprint == shown.stdout.split()[1]
+    assert stat.S_IMODE(os.stat(f"{file}.sig").st_mode) == 0o600
+
+
+def test_ssh_keygen_itself_takes_the_signature(file, keys, signers):
+    signed(file, keys / "ada")
+    done = subprocess.run(
+        [
+            *("ssh-keygen", "-Y", "verify", "-f", signers.path, "-I", "ada@tides.example"),
+            *("-n", "ore.exec.v1", "-s", f"{file}.sig"),
+        ],
+        input=DATA,
+        capture_output=True,
+    )
+    assert done.returncode == 0 and done.stdout.startswith(b'Good "ore.exec.v1" signature')
+
+
+def test_a_changed_file_a_strange_key_and_none_are_each_a_sentence(file, keys, signers):
+    assert problem_of(signers, file) == f"nobody signed it: there is no {file}.sig"
+    signed(file, keys / "ada")
+    assert signers.look(file, DATA, NOON).problem is None  # and Ada's name is known from here on
+    file.write_bytes(DATA + b" ")
+    assert problem_of(signers, file) == (
+        "its signature does not fit it: it was changed after it was signed"
+    )
+    os.unlink(f"{file}.sig")
+    fingerprint = signed(file, keys / "eve")
+    assert problem_of(signers, file) == f"its key {fingerprint} is not in {signers.path}"
+
+
+def test_a_signature_for_something_else_is_none(file, keys, signers):
+    made = ssh_keygen(["sign", "-f", str(keys / "ada"), "-n", "git"], DATA)
+    file.with_name("run.json.sig").write_bytes(made.out)
+    assert problem_of(signers, file) == "its signature is for 'git', not for ore.exec.v1"
+
+
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        ('valid-before="20200101" ', "was no longer valid at the time of the run"),
+        ('valid-after="20990101" ', "was not yet valid at the time of the run"),
+        ('namespaces="git" ', "may not sign for ore.exec.v1"),
+    ],
+)
+def test_what_limits_a_key_is_held(file, keys, folder, options, why):
+    fingerprint = signed(file, keys / "ada")
+    limited = allow(folder / "limited", ("ada", keys / "ada"), options=options)
+    assert problem_of(Signers(limited), file) == f"its key {fingerprint} {why}"
+
+
+@pytest.mark.slow
+def test_the_time_is_that_of_the_run_and_not_of_today(file, keys, folder):
+    signed(file, keys / "ada")
+    options = 'valid-after="20260101",valid-before="20260301" '
+    signers = Signers(allow(folder / "then", ("ada", keys / "ada"), options=options))
+    assert signers.look(file, DATA, NOON).by == "ada"
+    assert "no longer valid" in problem_of(signers, file, NOON + 90 * 86400)
+    assert "not yet valid" in problem_of(signers, file, NOON - 90 * 86400)
+
+
+@pytest.mark.parametrize("at", [None, 1e300, -5e9, 0.0, 2.6e11, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_a_sentence(file, keys, signers, at):
+    signed(file, keys / "ada")
+    wanted = "its signature can't be judged: it does not say when it was made"
+    assert problem_of(signers, file, at) == wanted
+
+
+def test_a_key_may_stand_under_several_names_and_a_name_holds_odd_letters(file, keys, folder):
+    signed(file, keys / "ada")
+    allowed = allow(folder / "odd", ("ada,*@tides.example", keys / "ada"))
+    assert Signers(allowed).look(file, DATA, NOON).by == "ada"
+    allowed.write_text(f'"a\tb\x1b[31m" {public(keys / "ada")}\n')
+    assert Signers(allowed).look(file, DATA, NOON).by == "a\tb\x1b[31m"
+    allowed.write_bytes(b"\xff\xfe " + public(keys / "ada").encode() + b"\n")
+    assert Signers(allowed).look(file, DATA, NOON).by == "��"
+
+
+@pytest.mark.parametrize(
+    "data, why",
+    [
+        (b"", "it is no SSH signature"),
+        (b"\0" * 100, "it is no SSH signature"),
+        (b"-----BEGIN SSH SIGNATURE-----\n", "it is no SSH signature"),
+        (b"-----BEGIN SSH SIGNATURE-----\n!\n-----END SSH SIGNATURE-----", "its Base64 is damaged"),
+        (b"-----BEGIN SSH SIGNATURE-----\nQUJD\n-----END SSH SIGNATURE-----", "of version 1"),
+        (
+            b"-----BEGIN SSH SIGNATURE-----\nU1NIU0lHAAAAAf////8=\n-----END SSH SIGNATURE-----",
+            "it is cut short",
+        ),
+        (b"x" * (MOST_BYTES + 1), f"it is larger than {MOST_BYTES:,} bytes"),
+    ],
+)
+def test_what_is_no_signature_is_a_sentence(file, signers, data, why):
+    file.with_name("run.json.sig").write_bytes(data)
+    assert why in problem_of(signers, file)
+
+
+def test_a_signature_that_was_cut_inside_is_a_sentence(file, keys, signers):
+    signed(file, keys / "ada")
+    beside = file.with_name("run.json.sig")
+    lines = beside.read_bytes().splitlines()
+    beside.write_bytes(b"\n".join([*lines[:-2], b"", lines[-1]]))
+    assert "its signature" in problem_of(signers, file)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "loop"])
+def test_what_is_no_file_is_not_waited_for(file, keys, signers, kind):
+    beside = f"{file}.sig"
+    make = {
+        "fifo": lambda: os.mkfifo(beside),
+        "folder": lambda: os.mkdir(beside),
+        "device": lambda: os.symlink("/dev/zero", beside),
+        "loop": lambda: os.symlink(beside, beside),
+    }
+    make[kind]()
+    assert "its signature can't be used: " in problem_of(signers, file)
+    with pytest.raises(ArtifactError, match="is there already and is no signature"):
+        signed(file, keys / "ada")
+
+
+def test_a_signature_of_the_same_key_is_replaced_and_no_other_file(file, keys):
+    signed(file, keys / "ada")
+    file.write_bytes(b"another run")
+    signed(file, keys / "ada")
+    beside = file.with_name("run.json.sig")
+    kept = beside.read_bytes()
+    with pytest.raises(ArtifactError, match="it is there already, of another key; move it away"):
+        signed(file, keys / "eve")
+    assert beside.read_bytes() == kept
+    beside.write_text("a diary")
+    with pytest.raises(ArtifactError, match="is there already and is no signature"):
+        Signer(str(keys / "ada")).check_place(file)
+
+
+def test_what_is_no_file_is_not_signed(folder, keys):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(ArtifactError, match="pipe is not a regular file"):
+        Signer(str(keys / "ada")).check_place(folder / "pipe")
+
+
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("none", "no such file or directory"),
+        ("folder", "it is not a regular file"),
+        ("text", "it is no key that ssh-keygen can read"),
+        ("open", "others can read it; run chmod 600 on it"),
+        ("half.pub", "its private key is neither beside it nor with an agent; run ssh-add"),
+        ("locked", "it would ask for its passphrase for each file; run ssh-add on it first"),
+    ],
+)
+def test_a_key_that_can_t_sign_is_known_before_and_why(folder, keys, name, why):
+    (folder / "folder").mkdir()
+    (folder / "text").write_text("not a key")
+    shutil.copy(keys / "ada", folder / "open")
+    (folder / "open").chmod(0o644)
+    shutil.copy(keys / "ada.pub", folder / "half.pub")
+    shutil.copy(keys / "locked", folder / "locked")
+    with pytest.raises(ArtifactError) as raised:
+        Signer(str(folder / name)).check()
+    assert str(raised.value) == f"The key {folder / name} can't sign: {why}."
+
+
+def test_a_public_key_signs_with_the_agent_that_has_the_private_one(file, keys, signers, tmp_path):
+    if not shutil.which("ssh-agent"):
+        pytest.skip("there is no ssh-agent (openssh-client)")
+    place = str(tmp_path / "agent")
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", place], stdout=subprocess.DEVNULL)
+    try:
+        while not os.path.exists(place):
+            assert agent.poll() is None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SSH_AUTH_SOCK", place)
+            subprocess.run(["ssh-add", "-q", keys / "ada"], check=True)
+            shutil.copy(keys / "ada.pub", tmp_path / "ada.pub")
+            signed(file, tmp_path / "ada.pub")
+    finally:
+        agent.terminate()
+        agent.wait()
+    assert signers.look(file, DATA, NOON).by == "ada@tides.example"
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "# ada@tides.example ssh-ed25519 AAAA\n"])
+def test_a_file_that_names_nobody_is_an_error(folder, text):
+    (folder / "none").write_text(text)
+    with pytest.raises(ArtifactError, match="names no allowed signer"):
+        Signers(folder / "none")
+
+
+def test_a_malformed_line_of_the_allowed_signers_is_shown(file, keys, folder):
+    signed(file, keys / "ada")
+    (folder / "bad").write_text("garbage\n")
+    assert "bad (ssh-keygen: " in problem_of(Signers(folder / "bad"), file)
+    for name in ("nothing", "folder"):
+        (folder / "folder").mkdir(exist_ok=True)
+        with pytest.raises(ArtifactError, match="The allowed signers can't be read"):
+            Signers(folder / name)
+
+
+def test_without_ssh_keygen_it_is_said_what_to_install(file, keys, folder, monkeypatch):
+    lab = allow(folder / "lab", ("ada", keys / "ada"))
+    signed(file, keys / "ada")
+    signers = Signers(lab)
+    monkeypatch.setenv("PATH", str(folder))
+    for use in (lambda: Signer(str(keys / "ada")).check(), lambda: Signers(lab)):
+        with pytest.raises(ArtifactError, match="no program ssh-keygen.*install OpenSSH's client"):
+            use()
+    assert "no program ssh-keygen" in problem_of(signers, file)
+
+
+def test_one_that_never_ends_is_ended(file, keys, folder, monkeypatch):
+    (folder / "ssh-keygen").write_text("#!/bin/sh\nexec sleep 100\n")
+    (folder / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr("ore.artifact.ssh_keygen.SECONDS", 0.1)
+    with pytest.raises(ArtifactError, match="took longer than 0.1 seconds and was ended"):
+        Signer(str(keys / "ada")).check()
+
+
+@pytest.mark.slow
+@pytest.mark.invariant
+def test_a_forged_run_whose_hashes_were_made_anew_is_not_signed(folder, keys):
+    """What a seal can't show."""
+    path = folder / "run.json"
+    record(path, "hi")
+    signed(path, keys / "ada")
+    lab = allow(folder / "lab", ("ada", keys / "ada"))
+    held = ore.verify([path], allowed_signers=lab)
+    assert held.holds and held.checked[0].signature.by == "ada"
+    forge(path, "Paris", "Lyon")
+    assert ore.verify([path]).holds
+    found = ore.verify([path], allowed_signers=lab)
+    assert not found.holds and found.checked[0].state == "not signed"
+    assert found.checked[0].signature.problem == (
+        "its signature does not fit it: it was changed after it was signed"
+    )
+
+
+def test_a_program_asks_for_signatures_of_files_not_of_objects(folder, keys):
+    path = folder / "run.json"
+    record(path, "hi")
+    artifact = ore.ExecutionArtifact.from_dict(rewrite(path, lambda document: None))
+    lab = allow(folder / "lab", ("ada", keys / "ada"))
+    found = ore.verify([artifact], allowed_signers=lab).checked[0]
+    assert found.state == "not signed"
+    assert found.signature.problem == "nobody signed it: give the path of its file"
+    with pytest.raises(ArtifactError):
+        ore.verify([path], allowed_signers=folder / "nothing")
+
+
+@pytest.mark.slow
+def test_the_processes_that_read_many_files_check_their_signatures(folder, keys, monkeypatch):
+    monkeypatch.setattr(many, "ALONE", 4)
+    record(folder / "run.json", "hi")
+    for number in range(12):
+        shutil.copy(folder / "run.json", folder / f"{number:02}.json")
+        if number != 7:
+            signed(folder / f"{number:02}.json", keys / "ada")
+    signers = Signers(allow(folder / "lab", ("ada", keys / "ada")))
+    paths = [str(folder / f"{number:02}.json") for number in range(12)]
+    found = many.verify_many(paths, lambda done: None, signers)
+    assert [each.path for each in found if each.signature.problem] == [paths[7]]
+
+
+def test_a_signature_says_whose_key_and_what_for(file, keys):
+    signed(file, keys / "ada")
+    said = read_armored(file.with_name("run.json.sig").read_bytes())
+    assert said.namespace == "ore.exec.v1" and said.key.startswith(b"\0\0\0\x0bssh-ed25519")

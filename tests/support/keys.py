@@ -1,0 +1,32 @@
+"""SSH keys to sign with, made by the real ssh-keygen, and files of allowed signers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+needs_ssh_keygen = pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen (openssh-client)"
+)
+PASSPHRASE = "a long walk at low tide"
+
+
+def make_key(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
+    """Make a key at ``path`` and ``path.pub``."""
+    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", path.name, "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def public(key: Path) -> str:
+    """The kind and the Base64 of a key's public half."""
+    return " ".join(key.with_name(key.name + ".pub").read_text().split()[:2])
+
+
+def allow(path: Path, *lines: tuple[str, Path], options: str = "") -> Path:
+    """Write a file of allowed signers: a name and a key for each."""
+    path.write_text("".join(f"{name} {options}{public(key)}\n" for name, key in lines))
+    return path
