@@ -108,14 +108,13 @@ def in_chain(found: list[Checked]) -> list[Checked]:
     return found
 
 
-def totals(found: Sequence[Checked]) -> str:
-    """Return how many artifacts there are, and what was found of them, without a full stop."""
-    states = [each.state for each in found]
+def totals(states: Sequence[str]) -> str:
+    """Return how many artifacts there are of each state, without a full stop."""
     parts = []
     for state, (one, more) in _COUNTED.items():
         if number := states.count(state):
             parts.append(f"{number} {one if number == 1 else more}")
-    return f"{len(found)} artifact{'s' * (len(found) > 1)}: {', '.join(parts)}"
+    return f"{len(states)} artifact{'s' * (len(states) > 1)}: {', '.join(parts)}"
 
 
 def _check_ids(whole: Iterable[Checked]) -> None:

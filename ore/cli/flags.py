@@ -50,7 +50,7 @@ LAST = "\0last"
 
 MISPLACED = (
     "stands for the PATH of an artifact: write it after --replay, --show, --verify, --diff, --why, "
-    "--after or --artifact-in."
+    "--report, --after or --artifact-in."
 )
 """Why ``--last`` can't stand where it does."""
 
@@ -270,6 +270,10 @@ FLAGS = {
         ),
         Flag("--replay PATH ...", "run artifacts again and compare; also folders", daily=True),
         Flag("--diff A B", "compare two artifacts, or two folders of them"),
+        Flag(
+            "--report PATH ...", "a page to look at, of artifacts or folders; of two, side by side"
+        ),
+        Flag("--out PATH", "with --report: the file to write; default: stdout"),
         Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),
         Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),

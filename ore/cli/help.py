@@ -103,6 +103,8 @@ EXAMPLES = {
     "--sign": 'ore --artifact-out run.json --sign ~/.ssh/id_ed25519 "Draft a title"',
     "--replay": "ore --replay runs/*.json",
     "--diff": "ore --diff old.json new.json",
+    "--report": "ore --report runs/ --out report.html",
+    "--out": "ore --report runs/ --out report.html",
     "--junit": "ore --replay runs/*.json --junit report.xml",
     "--why": "ore --why run.json",
     "--by": "ore --why run.json --by sentence",

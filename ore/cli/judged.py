@@ -75,7 +75,7 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
         shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
         console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
     states = [each.state for each in found]
-    totals = artifacts.totals(found) + _signed(found)
+    totals = artifacts.totals(states) + _signed(found)
     rejected = sum(said is not None and said.verdict == REJECT for said in judged)
     if rejected:
         totals += f"; {rejected} not said by {'its' if rejected == 1 else 'their'} model"

@@ -22,9 +22,10 @@ from ore.cli.rules import (
     DEFAULT_SYSTEM,
     MOST_JOBS,
     NAMES,
+    NEEDS,
     OF_ARTIFACTS,
     OF_PULLS,
-    OF_ROWS,
+    OF_REPORTS,
     OF_VERIFYING,
     REPL,
     STDIN_ARTIFACT,
@@ -117,6 +118,8 @@ class Options:
     replay: tuple[str, ...] = ()
     junit: str | None = None
     diff: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    out: str | None = None
     why: str | None = None
     by: str | None = None
     rows: str | None = None
@@ -136,36 +139,12 @@ class Options:
         options = cls(**values)
         options._check_values()
         options.check_pairs()
-        if options.tool_arg and options.tool is None:
-            raise UsageError("--tool-arg needs --tool: name the tool that it is for.")
-        if options.junit is not None and not (options.replay or options.rows):
-            raise UsageError("--junit needs --replay or --rows: it is a report of what was found.")
-        if options.values and options.run_file is None:
-            raise UsageError("--set needs --run: name the file that has a place for it.")
-        if options.insecure and options.pull is None:
-            raise UsageError("--insecure needs --pull: it says how a registry may be asked.")
-        if options.route_threshold is not None and not options.route:
-            raise UsageError("--route-threshold needs --route: it says when to route.")
-        if options.with_model and not options.verify:
-            raise UsageError("--with-model needs --verify: name the artifacts to judge.")
-        if options.by and options.why is None:
-            raise UsageError("--by needs --why: name the artifact to look into.")
+        for flag, others, why in NEEDS:
+            if flag in options.given and not any(other in options.given for other in others):
+                raise UsageError(f"{flag} needs {' or '.join(others)}: {why}.")
         for flag in BESIDE_MODEL_VERBS["--verify"] if options.verify else ():
             if flag in options.given and not options.with_model:
                 raise UsageError(f"--verify asks a model only with --with-model: leave {flag} out.")
-        if options.min_confidence is not None and options.choose is None:
-            raise UsageError("--min-confidence needs --choose: give the words to choose from.")
-        if options.yes and options.delete_session is None and options.remove_model is None:
-            raise UsageError(
-                "--yes needs --delete-session or --remove-model: there is nothing else to confirm."
-            )
-        for flag in OF_ROWS if options.rows is None else ():
-            if flag in options.given:
-                raise UsageError(f"{flag} needs --rows: name the table that it is for.")
-        if options.allowed_signers and not options.verify:
-            raise UsageError(
-                "--allowed-signers needs --verify: name the artifacts that they signed."
-            )
         writes = options.artifact_out or options.runs or os.environ.get("ORE_RUNS")
         for flag in OF_ARTIFACTS if not (writes or options.verify) else ():
             if flag in options.given:
@@ -270,6 +249,7 @@ class Options:
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
         beside += OF_VERIFYING if verb == "--verify" else ()
+        beside += OF_REPORTS if verb == "--report" else ()
         beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]

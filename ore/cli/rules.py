@@ -6,7 +6,7 @@ SESSION_VERBS = (
     *("--list-sessions", "--show-session", "--search-sessions", "--rename-session"),
     *("--delete-session", "--export-session", "--salvage-session"),
 )
-ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff", "--why")
+ARTIFACT_VERBS = ("--show", "--verify", "--replay", "--diff", "--why", "--report")
 VERBS = (
     *("--list-models", "--list-personas", "--list-tools", "--list-skills", "--pull"),
     *("--show-license", "--verify-models", "--remove-model"),
@@ -31,6 +31,8 @@ BESIDE_MODEL_VERBS = {
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_VERIFYING = ("--allowed-signers", "--sign")
 """What ``--verify`` takes besides where no model is asked."""
+OF_REPORTS = ("--out",)
+"""What is said of a report."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
     "--scheduler",
@@ -53,7 +55,23 @@ OF_ARTIFACTS = (
     "--sign",
 )
 """What is said of an artifact that is written."""
-ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff", "why")
+NEEDS = (
+    ("--tool-arg", ("--tool",), "name the tool that it is for"),
+    ("--junit", ("--replay", "--rows"), "it is a report of what was found"),
+    ("--set", ("--run",), "name the file that has a place for it"),
+    ("--insecure", ("--pull",), "it says how a registry may be asked"),
+    ("--route-threshold", ("--route",), "it says when to route"),
+    ("--with-model", ("--verify",), "name the artifacts to judge"),
+    ("--allowed-signers", ("--verify",), "name the artifacts that they signed"),
+    ("--by", ("--why",), "name the artifact to look into"),
+    ("--min-confidence", ("--choose",), "give the words to choose from"),
+    ("--yes", ("--delete-session", "--remove-model"), "there is nothing else to confirm"),
+    *((flag, ("--rows",), "name the table that it is for") for flag in OF_ROWS),
+    *((flag, ("--report",), "name the artifacts to report on") for flag in OF_REPORTS),
+)
+"""What needs another flag: itself, those of which one is enough, and the end of a sentence."""
+
+ARTIFACT_PATHS = ("artifact_in", "after", "show", "verify", "replay", "diff", "why", "report")
 """The fields that hold paths of artifacts, in whose place ``--last`` may stand."""
 
 NAMES = {
@@ -94,6 +112,7 @@ NOT_WITH = {
     "--render": ("--json", STDOUT_ARTIFACT),
     "--csv": ("--json",),
     "--sign": (STDOUT_ARTIFACT, "--allowed-signers", "--with-model"),
+    "--report": ("--json",),
     "--dry-run": ("--artifact-out", REPL),
     "--system": ("--no-system", "--persona"),
     "--no-system": ("--persona",),

@@ -29,6 +29,7 @@ DOES = {
     "--run": "run_files:run_file",
     "--rows": "rowwise:over_rows",
     "--why": "why:why",
+    "--report": "report:report",
 }
 """The function that does a verb, by its module in this room.
 

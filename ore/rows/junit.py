@@ -6,9 +6,7 @@ One ``testcase`` for each run or row. It passed, or has one ``failure`` (a check
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tempfile
 import time
 from collections import Counter
@@ -20,8 +18,9 @@ from typing import IO
 from xml.sax.saxutils import escape, quoteattr
 
 from ore.errors import OutputError
-from ore.files import begins_with, reason, replace_file
+from ore.files import reason
 from ore.files.neutral import neutralise, one_line
+from ore.files.owned import check_owned, write_owned
 
 LONGEST_TEXT = 1 << 16
 """Characters: of an answer, or of why a case did not pass, the most that is written."""
@@ -29,6 +28,7 @@ LONGEST_TEXT = 1 << 16
 PASSED, FAILURE, ERROR, SKIPPED = "passed", "failure", "error", "skipped"
 """What may become of a case."""
 
+_WHAT = "The JUnit report"
 _BEGIN = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites '
 _MOST_IN_MEMORY, _PART = 1 << 20, 1 << 16  # bytes
 _LONGEST_MESSAGE = 1000
@@ -78,7 +78,7 @@ class Report:
         try:
             self._spool.write(_as_xml(case).encode("utf-8"))
         except OSError as exc:
-            raise OutputError(f"The JUnit report can't be kept: {reason(exc)}.") from exc
+            raise OutputError(f"{_WHAT} can't be kept: {reason(exc)}.") from exc
 
 
 @contextmanager
@@ -106,23 +106,7 @@ def junit_report(path: str, name: str) -> Iterator[Report]:
 
 def check_report(path: str) -> None:
     """Raise ``OutputError`` where a report can't be written to ``path``."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        folder = os.path.dirname(path) or "."
-        if not os.path.isdir(folder):
-            raise _unwritable(
-                path, f"there is no folder {one_line(folder)}; make it first"
-            ) from None
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise _unwritable(path, f"the folder {one_line(folder)} can't be written to") from None
-        return
-    except (OSError, ValueError) as exc:
-        raise _unwritable(path, reason(exc)) from exc
-    if not stat.S_ISREG(mode):
-        raise _unwritable(path, "it is not a regular file; name another")
-    if os.path.getsize(path) and not begins_with(path, _BEGIN):
-        raise _unwritable(path, "it is there already and is no report of ORE's; name another file")
+    check_owned(path, _BEGIN, _WHAT)
 
 
 def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes]) -> None:
@@ -138,13 +122,12 @@ def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes])
     suite = {**totals, "skipped": counts[SKIPPED], "timestamp": began}
     head = f"{_attributes(totals)}>\n <testsuite {_attributes(suite)}>\n"
     try:
-        check_report(path)
         spool.seek(0)
-        parts = iter(lambda: spool.read(_PART), b"")
-        end = b" </testsuite>\n</testsuites>\n"
-        replace_file(path, _chained(_BEGIN + head.encode("utf-8"), parts, end), mode=0o644)
     except OSError as exc:
-        raise _unwritable(path, reason(exc)) from exc
+        raise OutputError(f"{_WHAT} can't be kept: {reason(exc)}.") from exc
+    parts = iter(lambda: spool.read(_PART), b"")
+    end = b" </testsuite>\n</testsuites>\n"
+    write_owned(path, _chained(_BEGIN + head.encode("utf-8"), parts, end), _BEGIN, _WHAT, 0o644)
 
 
 def _chained(head: bytes, parts: Iterator[bytes], end: bytes) -> Iterator[bytes]:
@@ -183,7 +166,3 @@ def _legal(text: str) -> str:
 
 def _seconds(value: float) -> str:
     return f"{value:.3f}"
-
-
-def _unwritable(path: str, why: str) -> OutputError:
-    return OutputError(f"The JUnit report can't be written to {one_line(path)}: {why}.", path)

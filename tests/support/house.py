@@ -15,7 +15,7 @@ PICTURE = ROOT / "docs/images/house.svg"
 FLOORS = (
     ("main",),
     ("ore.cli",),
-    ("ore.cli.terminal", "ore.rows", "ore.conformance"),
+    ("ore.cli.terminal", "ore.rows", "ore.conformance", "ore.report"),
     ("ore.gate", "ore.models", "ore.glass"),
     (
         "ore.core",
@@ -44,6 +44,7 @@ ACROSS = {
     "ore.cli.terminal": 0.88,
     "ore.rows": 0.28,
     "ore.conformance": 0.09,
+    "ore.report": 0.48,
     "ore.models": 0.10,
     "ore.glass": 0.60,
     "ore.core": 0.30,
@@ -66,6 +67,7 @@ PURPOSE = {
     "ore.cli.terminal": "what knows a terminal",
     "ore.rows": "prompts and tables",
     "ore.conformance": "rules of contracts",
+    "ore.report": "runs to look at",
     "ore.core": "the loop",
     "ore.gate": "permissions",
     "ore.models": "Ollama's models",

@@ -1,0 +1,62 @@
+"""Files that are replaced only where they are of the kind that is written, or empty."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+
+from ore.errors import OutputError
+from ore.files import begins_with, reason, replace_file
+from ore.files.neutral import one_line
+
+
+def check_owned(path: str, begin: bytes, what: str) -> None:
+    """Raise ``OutputError`` where a file can't be written to ``path``.
+
+    Args:
+        path: The file.
+        begin: What every file of its kind begins with.
+        what: The beginning of a sentence: what is written.
+    """
+    if why := _why_not(path, begin):
+        raise OutputError(f"{what} can't be written to {one_line(path)}: {why}.", path)
+
+
+def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mode: int) -> None:
+    """Write a file whole, in the place of one of its kind.
+
+    Args:
+        path, begin, what: As ``check_owned`` has them; it is asked once more.
+        chunks: The bytes.
+        mode: The permissions of a new file.
+
+    Raises:
+        OutputError: It can't be written; what was there is as it was.
+    """
+    check_owned(path, begin, what)
+    try:
+        replace_file(path, chunks, mode=mode)
+    except OSError as exc:
+        raise OutputError(
+            f"{what} can't be written to {one_line(path)}: {reason(exc)}.", path
+        ) from exc
+
+
+def _why_not(path: str, begin: bytes) -> str:
+    folder = os.path.dirname(path) or "."
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        if not os.path.isdir(folder):
+            return f"there is no folder {one_line(folder)}; make it first"
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return f"the folder {one_line(folder)} can't be written to"
+        return ""
+    except (OSError, ValueError) as exc:
+        return reason(exc)
+    if not stat.S_ISREG(mode):
+        return "it is not a regular file; name another"
+    if os.path.getsize(path) and not begins_with(path, begin):
+        return "it is there already and is no report of ORE's; name another file"
+    return ""

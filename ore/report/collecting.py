@@ -1,0 +1,150 @@
+"""Artifacts of files and folders, read once for a report; what is kept of them is bounded."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ore.artifact.many import files_of, looked_at
+from ore.artifact.verify import Checked, in_chain, look_at
+from ore.errors import ArtifactError, UsageError
+from ore.files.neutral import one_line
+from ore.report.run_facts import RunFacts, facts_of, shown
+
+Kept = TypeVar("Kept")
+
+MOST_RUNS = 100_000
+"""The most files of one report: a browser has to hold what is kept of all."""
+MOST_TEXT = 9_000_000
+"""What the prompts and the answers of a page take together, in bytes of UTF-8."""
+
+
+@dataclass
+class Collected:
+    """What a report is made of.
+
+    Attributes:
+        named: The paths that were named, as they are shown.
+        runs: What was found, in the order of the files.
+        is_two: Whether two folders were named, of which the runs are held side by side.
+        longest: The most bytes of UTF-8 that are left of a prompt or an answer; None where none is
+            cut for the page.
+    """
+
+    named: list[str]
+    runs: list[RunFacts] = field(default_factory=list)
+    is_two: bool = False
+    longest: int | None = None
+
+
+def collect(
+    paths: Sequence[str],
+    stdin: io.BufferedIOBase | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> Collected:
+    """Read the artifacts of files and folders, and check them as ``--verify`` does.
+
+    Two folders, and nothing else, are two sides of one comparison.
+
+    Args:
+        stdin: What ``-`` among the paths is.
+        told: Called with how many have been read, of how many.
+
+    Raises:
+        ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
+        UsageError: There are more than ``MOST_RUNS`` files.
+    """
+    listed = [(at, file) for at, path in enumerate(paths) for file in files_of([path])]
+    if len(listed) > MOST_RUNS:
+        raise UsageError(
+            f"There are {len(listed):,} files, and a page holds at most {MOST_RUNS:,}: name fewer."
+        )
+    is_two = len(paths) == 2 and all(map(os.path.isdir, paths))
+    collected = Collected([shown(one_line(path), 1000) for path in paths], is_two=is_two)
+    files = [file for _, file in listed]
+    looks = looked_at(files, _look)
+    if "-" in files:
+        looks = (_look(path, stdin) for path in files)
+    checks, room = [], _Room(collected)
+    for (at, _), (checked, facts) in zip(listed, looks, strict=True):
+        facts.folder = at
+        facts.path = _below(facts.path, paths[at])
+        checks.append(checked)
+        room.add(facts)
+        told(len(checks), len(listed))
+    for checked, facts in zip(in_chain(checks), collected.runs, strict=True):
+        facts.state, facts.why = checked.state, one_line("; ".join(checked.problems))[:300]
+    if not any(run.is_read for run in collected.runs):
+        first = collected.runs[0]
+        raise ArtifactError(f"There is no run to report on: {first.path}: {first.why}")
+    room.fit(MOST_TEXT)
+    return collected
+
+
+def _look(path: str, stdin: io.BufferedIOBase | None = None) -> tuple[Checked, RunFacts]:
+    checked = look_at(path, stdin)
+    facts = facts_of(checked)
+    if path != "-":  # which can't be read again
+        checked.artifact = None
+    return checked, facts
+
+
+def _below(path: str, named: str) -> str:
+    """Return a path as it is shown: below the folder that was named, if it is a folder."""
+    inside = os.path.relpath(path, named) if path != named else path
+    return shown(one_line(inside), 1000)
+
+
+class _Room:
+    """The texts that are kept: together they stay within twice ``MOST_TEXT``, the longest cut first."""
+
+    def __init__(self, collected: Collected) -> None:
+        self._collected = collected
+        self._size = 0
+        self._known: dict[object, object] = {}
+
+    def add(self, facts: RunFacts) -> None:
+        """Keep a run; what many have alike is kept once."""
+        facts.shared = [self._once(pair) for pair in facts.shared]
+        facts.messages = [self._once(pair) for pair in facts.messages]
+        facts.model = self._once(facts.model)
+        self._collected.runs.append(facts)
+        self._size += _size(facts.prompt) + _size(facts.answer)
+        if self._size > 2 * MOST_TEXT:
+            self.fit(MOST_TEXT)
+
+    def _once(self, value: Kept) -> Kept:
+        return self._known.setdefault(value, value)  # type: ignore[return-value]  # it is equal
+
+    def fit(self, most: int) -> None:
+        """Cut the longest texts so that all of them take no more than ``most`` bytes."""
+        runs = self._collected.runs
+        sizes = sorted(_size(text) for run in runs for text in (run.prompt, run.answer))
+        left, longest = most, None
+        for at, size in enumerate(sizes):
+            share = left // (len(sizes) - at)
+            if size > share:
+                longest = share
+                break
+            left -= size
+        if longest is None:
+            self._size = sum(sizes)
+            return
+        self._collected.longest = longest
+        for run in runs:
+            if _size(run.prompt) > longest:
+                run.prompt, run.prompt_is_cut = _cut(run.prompt, longest), True
+            if _size(run.answer) > longest:
+                run.answer, run.answer_is_cut = _cut(run.answer, longest), True
+        self._size = sum(min(size, longest) for size in sizes)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
+
+
+def _cut(text: str, most: int) -> str:
+    return text.encode("utf-8")[:most].decode("utf-8", "ignore")

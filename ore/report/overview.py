@@ -1,0 +1,120 @@
+"""What a report says before its table: totals, and the runs that are worth a look."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ore.artifact.verify import HOLDS
+from ore.report.run_facts import RunFacts, when
+
+
+@dataclass
+class Total:
+    """A figure, what it is of, and more about it."""
+
+    name: str
+    figure: str
+    more: str = ""
+
+
+@dataclass
+class Finding:
+    """Runs that are worth a look: ``kind`` names them to the page's script."""
+
+    kind: str
+    said: str
+
+
+@dataclass
+class Overview:
+    """The totals, the findings, and which runs are of a question that models answer otherwise.
+
+    Attributes:
+        disagreeing: Of a run its number in the report, and the number of its question.
+    """
+
+    totals: list[Total] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    disagreeing: dict[int, int] = field(default_factory=dict)
+
+
+def overview_of(runs: Sequence[RunFacts]) -> Overview:
+    """Return what is said of some runs together."""
+    overview = Overview(_totals(runs))
+    overview.disagreeing = _disagreeing(runs)
+    overview.findings = _findings(runs, overview.disagreeing)
+    return overview
+
+
+def _totals(runs: Sequence[RunFacts]) -> list[Total]:
+    read = [run for run in runs if run.is_read]
+    models = Counter(run.model for run in read)
+    most = ", ".join(f"{name} ({count:,})" for name, count in models.most_common(3))
+    tokens = sum(run.answer_tokens or 0 for run in read)
+    prompts = sum(run.prompt_tokens or 0 for run in read)
+    times = [run.seconds for run in read if run.seconds is not None]
+    dates = sorted(run.timestamp for run in read if run.timestamp is not None)
+    judged = [run.holds for run in read if run.holds is not None]
+    states = Counter(run.state for run in runs)
+    others = ", ".join(f"{count:,} {state}" for state, count in states.items() if state != HOLDS)
+    span = "" if not dates else f"{when(dates[0])} to {when(dates[-1])}"
+    return [
+        Total("Runs", f"{len(read):,}", span if len(read) > 1 else span.partition(" to ")[0]),
+        Total("Models", f"{len(models):,}", most + ("…" if len(models) > 3 else "")),
+        Total("Answer tokens", f"{tokens:,.0f}", f"{prompts:,.0f} of prompts"),
+        Total("Time", duration(sum(times)), f"known of {len(times):,} of {len(read):,} runs"),
+        Total(
+            "Failed checks",
+            f"{judged.count(False):,}" if judged else "none made",
+            f"of {len(judged):,} answers that were checked" if judged else "",
+        ),
+        Total("Verified", f"{states[HOLDS]:,} of {len(runs):,}", others or "all hold"),
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person reads it."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:,.1f} h"
+
+
+def _disagreeing(runs: Sequence[RunFacts]) -> dict[int, int]:
+    """Return the runs of each question that was asked of several models, and answered otherwise."""
+    alike: dict[str, list[int]] = defaultdict(list)
+    for at, run in enumerate(runs):
+        if run.is_read:
+            alike[run.asked].append(at)
+    found: dict[int, int] = {}
+    number = 0
+    for group in alike.values():
+        answers: dict[str, set[str]] = defaultdict(set)
+        for at in group:
+            answers[runs[at].model].add(runs[at].answer_key)
+        if len(answers) > 1 and len(set.union(*answers.values())) > 1:
+            number += 1
+            found |= dict.fromkeys(group, number)
+    return found
+
+
+def _findings(runs: Sequence[RunFacts], disagreeing: dict[int, int]) -> list[Finding]:
+    timed = [run for run in runs if run.seconds is not None]
+    found = []
+    if len(timed) > 1:
+        slowest = max(timed, key=lambda run: run.seconds or 0)
+        found.append(Finding("slowest", f"The slowest: {duration(slowest.seconds or 0)}"))
+    for kind, said, number in (
+        ("cut", "Answer cut off by a limit", sum(run.is_cut for run in runs)),
+        ("truncated", "Prompt did not fit the window", sum(run.is_truncated for run in runs)),
+        ("empty", "Empty answer", sum(run.is_read and not run.answer_length for run in runs)),
+        ("failed", "Not as expected", sum(run.holds is False for run in runs)),
+        ("unverified", "Does not verify", sum(run.state != HOLDS for run in runs)),
+        ("disagree", "Questions on which models disagree", len(set(disagreeing.values()))),
+    ):
+        if number:
+            found.append(Finding(kind, f"{said}: {number:,}"))
+    return found
