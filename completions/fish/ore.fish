@@ -102,7 +102,7 @@ function _shtab_ore_using
 end
 
 set -g _shtab_ore_commands 
-set -g _shtab_ore_opts_with_value --after --allowed-signers --artifact-in --artifact-out --backend --by --chat-template --choose --continuation --deadline --delete-session --diff --expect --export-session --file --grant --help --host --image --jobs --join-messages --junit --keep-alive --key --max-failures --min-confidence --model --option --persona --print-completion --pull --remove-model --rename-session --replay --resume-session --route-threshold --rows --rows-format --run --runs --salvage-session --save-session --scheduler --schema --search-sessions --session --set --show --show-license --show-session --sign --skill --system --think --timeout --tool --tool-arg --verify --why -S -f -h -m -o
+set -g _shtab_ore_opts_with_value --after --allowed-signers --artifact-in --artifact-out --backend --by --chat-template --choose --continuation --deadline --delete-session --diff --expect --export-session --file --grant --help --host --image --jobs --join-messages --junit --keep-alive --key --max-failures --min-confidence --model --option --out --persona --print-completion --pull --remove-model --rename-session --replay --report --resume-session --route-threshold --rows --rows-format --run --runs --salvage-session --save-session --scheduler --schema --search-sessions --session --set --show --show-license --show-session --sign --skill --system --think --timeout --tool --tool-arg --verify --why -S -f -h -m -o
 
 complete -c ore -e
 complete -c ore -f
@@ -191,6 +191,8 @@ complete -c ore -n _shtab_ore_using -l allowed-signers -xka "(__fish_complete_pa
 complete -c ore -n _shtab_ore_using -l sign -x -d 'sign each artifact that is written, or with --verify those that hold: FILE.sig beside it'
 complete -c ore -n _shtab_ore_using -l replay -xka "(_shtab_glob_compgen_d0172c68)" -d 'run artifacts again and compare; also folders'
 complete -c ore -n _shtab_ore_using -l diff -xka "(_shtab_glob_compgen_d0172c68)" -d 'compare two artifacts, or two folders of them'
+complete -c ore -n _shtab_ore_using -l report -xka "(_shtab_glob_compgen_d0172c68)" -d 'a page to look at, of artifacts or folders; of two, side by side'
+complete -c ore -n _shtab_ore_using -l out -xka "(_shtab_glob_compgen_d0172c68)" -d 'with --report: the file to write; default: stdout'
 complete -c ore -n _shtab_ore_using -l junit -xka "(_shtab_glob_compgen_d0172c68)" -d 'write what --replay or --rows found as JUnit XML, for CI'
 complete -c ore -n _shtab_ore_using -l why -xka "(_shtab_glob_compgen_d0172c68)" -d 'which file, skill or turn an answer rests on, by asking its model'
 complete -c ore -n _shtab_ore_using -l by -xka "sentence" -d 'with --why: for each sentence of the answer'
