@@ -25,7 +25,7 @@ def asking(
     deadline: Deadline,
 ) -> Iterator[Asking]:
     """Yield what scores answers to messages; ``request`` is what a turn sends besides them."""
-    with well_formed(engine):
+    with well_formed(engine.name):
         prompt = prompt_of(engine, messages, request, deadline, joins=settings.joins).rendered
         tokens = [number for number, _ in tokens_of(engine, prompt, deadline)]
         yield Asking(engine, model_id, prompt, tokens, settings.timeout, deadline)

@@ -189,21 +189,27 @@ def _token(entry: dict[str, Any]) -> ScoredToken:
 def _scored(
     piece: bytes, entry: dict[str, Any], rank: int | None, likeliest: Sequence[dict[str, Any]]
 ) -> ScoredToken:
-    logprob = max(float(entry["logprob"]), LEAST_LOGPROB)
-    if not logprob <= _ROUNDED:
-        raise ValueError(f"a log-probability is {logprob}")
+    logprob = max(checked_logprob(entry["logprob"]), LEAST_LOGPROB)
     best = as_bytes(likeliest[0]["bytes"]).decode("utf-8", "replace")
     return ScoredToken(piece.decode("utf-8", "replace"), logprob, rank, entry["id"], best)
 
 
+def checked_logprob(found: Any) -> float:
+    """Return a log-probability that a server tells; ``ValueError`` or ``TypeError`` if it is none."""
+    logprob = float(found)
+    if not logprob <= _ROUNDED:
+        raise ValueError(f"a log-probability is {logprob}")
+    return logprob
+
+
 @contextmanager
-def well_formed(engine: Llama) -> Iterator[None]:
-    """Raise ``BackendError`` where what an engine answers in the block is of another shape."""
+def well_formed(name: str) -> Iterator[None]:
+    """Raise ``BackendError`` where what ``name`` answers in the block is of another shape."""
     try:
         yield
     except (AttributeError, TooLarge, LookupError, TypeError, ValueError) as exc:
         raise BackendError(
-            f"{engine.name} gave an answer that is not of the right shape ({shorten(repr(exc))}): "
+            f"{name} gave an answer that is not of the right shape ({shorten(repr(exc))}): "
             f"nothing was scored; try again, or use another model."
         ) from exc
 

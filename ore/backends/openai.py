@@ -26,6 +26,7 @@ from ore.backends.openai_request import check_settings, request_of
 from ore.backends.openai_score import asking
 from ore.backends.openai_template import arriving
 from ore.backends.reading import Reading
+from ore.backends.vllm_score import VllmAsking
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.reasoner import Scorer
 from ore.types import Message, Response
@@ -241,7 +242,10 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         return self._asking(messages, texts, lambda asked: asked.score_each(texts))
 
     def _asking(
-        self, messages: list[Message], texts: Sequence[str], score: Callable[[Asking], Scored]
+        self,
+        messages: list[Message],
+        texts: Sequence[str],
+        score: Callable[[Asking | VllmAsking], Scored],
     ) -> Scored:
         encoded([*messages, *(Message("assistant", text) for text in texts)])
         self._doing = "scoring"

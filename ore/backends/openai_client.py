@@ -105,9 +105,15 @@ class Call:
         return str(found["prompt"])
 
     def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return what the server answers to a question beside the protocol, at its root, as JSON."""
+        """Return what the server answers to a question, as JSON.
+
+        Args:
+            path: Beside the protocol, at the server's root, where it begins with ``/``; else below
+                the address.
+        """
+        where = self._beside(path) if path.startswith("/") else f"/{path}"
         with self._errors():
-            self._client.post(self._beside(path), body=body, cast_to=object)
+            self._client.post(where, body=body, cast_to=object)
             found = strictjson.parse(self._body, limit=REPLY_LIMIT)
             if not isinstance(found, dict):
                 raise ValueError("it is no object")

@@ -1,4 +1,4 @@
-"""How likely a given text is as an answer of a model on a server: llama.cpp's can be asked."""
+"""How likely a given text is as an answer of a model on a server: llama.cpp's and vLLM's can be asked."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ore.backends.openai_client import Call
 from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, window_of
 from ore.backends.openai_request import request_of
 from ore.backends.openai_template import arriving
+from ore.backends.vllm_score import VLLM, VllmAsking
 from ore.errors import BackendError, CapabilityError
 from ore.types import Message
 
@@ -76,7 +77,7 @@ def asking(
     model_id: str,
     messages: list[Message],
     settings: Settings,
-) -> Iterator[Asking]:
+) -> Iterator[Asking | VllmAsking]:
     """Yield what scores answers to messages.
 
     Args:
@@ -87,20 +88,28 @@ def asking(
     """
     deadline = Deadline(settings.deadline)
     entry = entry_of(listed(host, key, deadline.within(LOOK_UP_SECONDS)), (model_id,))
-    window = window_of(entry)
-    if getattr(entry, "owned_by", None) != LLAMA or window is None:
+    owner, window = getattr(entry, "owned_by", None), window_of(entry)
+    if owner != VLLM and (owner != LLAMA or window is None):
         raise CapabilityError(
-            f"The server at {host} can't say how likely a given text is: llama.cpp's server can, and "
-            f"so can --backend embedded.",
+            f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, "
+            f"and so can --backend embedded.",
             host=host.url,
         )
     if any(message.images for message in messages):
         raise CapabilityError("No text can be scored as an answer to images: leave --image out.")
     if settings.joins:
         messages, _ = arriving(messages, host, key, deadline)
-    server = Server(host, key, model_id, window)
     request = request_of(model_id, messages, settings)
-    with well_formed(server):
+    if owner == VLLM or window is None:
+        if settings.think is not None:
+            raise CapabilityError("vLLM scores a text without thinking only: leave --think out.")
+        silence = settings.timeout
+        laid = VllmAsking(host, key, model_id, request["messages"], silence, deadline)
+        with well_formed(laid.name):
+            yield laid
+        return
+    server = Server(host, key, model_id, window)
+    with well_formed(server.name):
         with closing(Call(host, key, deadline=deadline)) as call:
             prompt = call.applied(request.pop("messages"), **request)
         tokens = [number for number, _ in tokens_of(server, prompt, deadline)]

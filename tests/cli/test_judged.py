@@ -88,8 +88,8 @@ def test_an_answer_that_the_model_says_is_accepted(folder):
     assert model.engine.calls == []
 
 
-@pytest.mark.parametrize("gap, code", [(0.09, 0), (0.11, 3)])
-def test_the_threshold_is_a_tenth_of_a_nat(folder, gap, code):
+@pytest.mark.parametrize("gap, code", [(0.29, 0), (0.31, 3)])
+def test_the_threshold_is_three_tenths_of_a_nat(folder, gap, code):
     recorded(folder)
     result, _ = verified(model=Model([Place(18, " cellar", " garden", gap)]))
     assert result.code == code
