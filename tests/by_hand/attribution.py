@@ -1,9 +1,14 @@
 """Which of four files an answer came from: is the planted one named first?
 
 By hand: ``python -m tests.by_hand.attribution FILE`` asks the embedded model until 200 answers are right, has
-each attributed, and writes a line of JSON for each; where the file is there it goes on, and ``--table`` only
-shows the rates. ``ORE_MODEL_DIR`` names the folder with the model. An answer is right that holds the planted
-word; one that holds a word of another file's fact, or its other sentence, is mixed, and is told of apart.
+each attributed, and writes a line of JSON for each question; where the file is there it goes on. ``--part 1/2``
+takes each second question, for two at a time; ``--table FILE FILE`` only shows the rates of them together.
+``ORE_MODEL_DIR`` names the folder with the model.
+
+The planted fact stands in one file, and the three others say nothing of it. An answer is right that holds the
+planted word, and every right one counts. With ``--rivals`` each other file has a fact of its own, and answers
+are longer: then one that holds a word of another file's fact, or of its other sentence, is mixed, and is told
+of apart.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,9 @@ from ore.glass.influence import explained
 from ore.glass.provenance import Sourced
 from ore.types import Message
 
-MODEL, LONGEST, RIGHT, SEED = "smollm2:135m", 16, 200, 18
+MODEL, RIGHT = "smollm2:135m", 200
+LONGEST, SEED = 8, 19
+RIVALS_LONGEST, RIVALS_SEED = 16, 18
 SYSTEM = "Answer in a few words."
 NAMES = "Ada Boris Clara Dmitri Elena Farid Greta Hugo Ines Jonas Karim Lena Marta Nadia Oscar Paula".split()
 THINGS = "boat key letter lamp ladder violin map coat bicycle clock piano suitcase".split()
@@ -34,6 +41,8 @@ ROOMS = "kitchen garden cellar attic garage library hall shed bathroom office".s
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 COLOURS = "red blue green yellow purple orange black white silver golden".split()
 ANIMALS = "dog cat horse parrot rabbit goat donkey tortoise".split()
+POOLS = {"thing": THINGS, "room": ROOMS, "day": DAYS, "colour": COLOURS}
+POOLS |= {"animal": ANIMALS, "name": NAMES}
 FACTS = (
     ("The {thing} is in the {room}.", "Where is the {thing}?", "room"),
     ("{name} will arrive on {day}.", "On which day will {name} arrive?", "day"),
@@ -48,6 +57,18 @@ REST = (
     "Nothing else happened.",
     "It was written in June.",
 )
+EMPTY = (
+    *REST,
+    "The road was dry.",
+    "There is no more to say.",
+    "This came by post.",
+    "The shop opens at noon.",
+    "Rain is likely tonight.",
+    "The meeting went well.",
+    "Lunch was served late.",
+    "The stairs need some paint.",
+)
+"""Sentences that say nothing of any fact."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +79,31 @@ class Case:
     question: str
     planted: int
     answer: str
-    others: list[str]
+    others: list[str] = field(default_factory=list)
 
 
 def cases() -> Iterator[Case]:
-    """Yield cases without an end, always the same ones."""
+    """Yield cases without an end, always the same ones: one file has a fact."""
     chance = random.Random(SEED)
     while True:
+        text, question, kind = chance.choice(FACTS)
+        values = {name: chance.choice(pool) for name, pool in POOLS.items()}
+        values["number"] = str(chance.randrange(11, 99))
+        planted, rest = chance.randrange(4), chance.sample(EMPTY, 8)
+        files = []
+        for number in range(4):
+            lines = [text.format(**values) if number == planted else rest[4 + number], rest[number]]
+            chance.shuffle(lines)
+            files.append(" ".join(lines))
+        yield Case(files, question.format(**values), planted, values[kind])
+
+
+def rivals() -> Iterator[Case]:
+    """Yield cases without an end, always the same ones: each file has a fact of its own."""
+    chance = random.Random(RIVALS_SEED)
+    while True:
         facts = chance.sample(FACTS, 4)
-        pools = {"thing": THINGS, "room": ROOMS, "day": DAYS, "colour": COLOURS}
-        pools |= {"animal": ANIMALS, "name": NAMES}
-        drawn = {kind: chance.sample(pool, 4) for kind, pool in pools.items()}
+        drawn = {kind: chance.sample(pool, 4) for kind, pool in POOLS.items()}
         drawn["number"] = [str(each) for each in chance.sample(range(11, 99), 4)]
         planted, files, others = chance.randrange(4), [], []
         rest = chance.sample(REST, 4)
@@ -98,54 +133,60 @@ def messages_of(case: Case) -> list[Sourced]:
     ]
 
 
+def is_right(case: Case, answer: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(case.answer)}\b", answer, re.I))
+
+
 def is_mixed(case: Case, answer: str) -> bool:
     """Whether an answer holds something of a file that was not asked for."""
     return any(re.search(rf"\b{re.escape(each)}\b", answer, re.I) for each in case.others)
 
 
-def run(path: Path, wanted: int) -> None:
+def run(path: Path, wanted: int, first: int, step: int, has_rivals: bool) -> None:
     """Ask and attribute, and write it line by line."""
-    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    right, last = sum(not each for _, each in _judged(done)), done[-1]["asked"] if done else 0
-    settings = Settings(options={"num_predict": LONGEST})
+    done = _lines(path) if path.exists() else []
+    right = sum("drops" in each and not each["is_mixed"] for each in done)
+    made, longest = (rivals(), RIVALS_LONGEST) if has_rivals else (cases(), LONGEST)
+    own = itertools.islice(made, first - 1 + step * len(done), None, step)
+    settings = Settings(options={"num_predict": longest})
     with path.open("a") as file, closing(EmbeddedReasoner(MODEL, settings)) as reasoner:
-        for asked, case in itertools.islice(enumerate(cases(), 1), last, None):
-            messages = messages_of(case)
-            answer = reasoner.reason([Message(each.role, each.content) for each in messages])
-            if case.answer.lower() not in answer.content.lower():
-                continue
-            started = time.monotonic()
-            was_cut = answer.metadata["done_reason"] == "length"
-            found, _ = explained(reasoner, messages, answer.content, ended=not was_cut)
-            line = {
-                "asked": asked,
-                "question": case.question,
-                "answer": answer.content,
-                "planted": f"file:{case.planted + 1}.txt",
-                "drops": {each.source: each.drop for each in found.sources},
-                "seconds": round(time.monotonic() - started, 2),
-            }
+        while right < wanted:
+            line = _asked(reasoner, next(own))
             file.write(json.dumps(line) + "\n")
             file.flush()
-            right += not is_mixed(case, answer.content)
-            if right >= wanted:
-                return
+            right += "drops" in line and not line["is_mixed"]
 
 
-def _judged(lines: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield each line, and whether its answer is mixed."""
-    made = dict(zip(range(1, lines[-1]["asked"] + 1), cases())) if lines else {}
-    for each in lines:
-        yield each, is_mixed(made[each["asked"]], each["answer"])
+def _asked(reasoner: EmbeddedReasoner, case: Case) -> dict[str, Any]:
+    """Ask a question, and have the answer attributed where it is right."""
+    messages = messages_of(case)
+    answer = reasoner.reason([Message(each.role, each.content) for each in messages])
+    line: dict[str, Any] = {"question": case.question, "answer": answer.content}
+    if not is_right(case, answer.content):
+        return line
+    started = time.monotonic()
+    was_cut = answer.metadata["done_reason"] == "length"
+    found, _ = explained(reasoner, messages, answer.content, ended=not was_cut)
+    return line | {
+        "files": case.files,
+        "planted": f"file:{case.planted + 1}.txt",
+        "is_mixed": is_mixed(case, answer.content),
+        "drops": {each.source: each.drop for each in found.sources},
+        "seconds": round(time.monotonic() - started, 2),
+    }
 
 
-def table(path: Path) -> None:
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def table(paths: list[Path]) -> None:
     """Print how often the planted file is first, and by how much."""
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    judged = list(_judged(found))
-    print(f"{found[-1]['asked']} questions, {len(found)} right answers")
+    asked = [each for path in paths for each in _lines(path)]
+    found = [each for each in asked if "drops" in each]
+    print(f"{len(asked)} questions, {len(found)} right answers")
     for name, wanted in (("of one file", False), ("mixed", True)):
-        if kept := [each for each, is_mixed in judged if is_mixed is wanted]:
+        if kept := [each for each in found if each["is_mixed"] is wanted]:
             print(f"\n{name}: {len(kept)}")
             _rates(kept)
 
@@ -171,13 +212,16 @@ def _rates(found: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.by_hand.attribution", allow_abbrev=False)
-    parser.add_argument("file", type=Path)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--cases", type=int, default=RIGHT, help="right answers; default: 200")
+    parser.add_argument("--part", default="1/1", help="as 1/2: each second question")
+    parser.add_argument("--rivals", action="store_true", help="each file has a fact of its own")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if not given.table:
-        run(given.file, given.cases)
-    table(given.file)
+        part, parts = map(int, given.part.split("/"))
+        run(given.files[0], given.cases // parts, part, parts, given.rivals)
+    table(given.files)
 
 
 if __name__ == "__main__":
