@@ -123,6 +123,15 @@ def test_an_answer_that_was_cut_has_as_many_tokens_as_the_limit(text, count):
     assert len(places(engine, text, was_cut=True)) == count
 
 
+def test_an_answer_of_nothing_and_one_of_8000_tokens():
+    assert places(Engine([]), "") == []
+    [found] = places(Engine([1]), "")
+    assert (found.at, found.said, found.instead) == (0, "", "The")
+    engine = Engine([1] * 8000)
+    engine.window = 10_000
+    assert places(engine, "The" * 8000) == [] and len(engine.requests) < 12
+
+
 def test_characters_of_several_tokens():
     assert places(Engine([1, 5, 6, 4]), "The\U0001f6f6.") == []
 

@@ -127,6 +127,10 @@ def test_what_can_not_be_chosen_from_is_said(text, reason):
         read_choices(text)
 
 
+def test_a_thousand_words_can_be_chosen_from():
+    assert len(read_choices(",".join(map(str, range(1000))))) == 1000
+
+
 def test_words_are_read_from_a_file_one_a_line(tmp_path):
     file = tmp_path / "words.txt"
     file.write_bytes("\ufeffyes, sir\r\nno\n".encode())
