@@ -36,14 +36,16 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
 
     With ``again``, what is installed and does not work is replaced.
     """
-    named = _named(extra)
+    named, files = _named(extra), _files(extra)
+    if not named and not files:
+        wanted = shlex.quote(f".[{extra}]") if extra else "."
+        return f"pip install {wanted}, in a clone of ORE's repository"
     environment = os.path.basename(sys.prefix)
     if os.path.isfile(os.path.join(sys.prefix, "pipx_metadata.json")):
         if again:
             return f"pipx runpip {environment} install --force-reinstall {named}"
         return f"pipx inject {environment} {named}"
     python = shlex.quote(sys.executable or "python3")
-    files = _files(extra)
     if _is_managed() and files:
         return _in_its_own_environment(python, files)
     wanted = f"-r {shlex.quote(files[-1])}" if files else named
@@ -55,7 +57,7 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
 
 
 def _named(extra: str | None) -> str:
-    """Return the packages of an extra, quoted for a shell; ORE with the extra where none is known."""
+    """Return the packages of an extra, quoted for a shell; nothing where none is known."""
     found = []
     ours = distribution(_DISTRIBUTION)
     for line in (ours and ours.requires) or ():
@@ -63,8 +65,7 @@ def _named(extra: str | None) -> str:
         of_extra = _EXTRA.search(marker)
         if (of_extra[1] if of_extra else None) == extra:
             found.append(package.strip())
-    wanted = f"{_DISTRIBUTION}[{extra}]" if extra else _DISTRIBUTION
-    return " ".join(map(shlex.quote, found or [wanted]))
+    return " ".join(map(shlex.quote, found))
 
 
 def _files(extra: str | None) -> list[str]:

@@ -111,9 +111,12 @@ def test_a_python_of_the_system_is_not_told_to_take_what_it_refuses(installed, p
     assert copied.endswith(f"run {ROOT}/.venv/bin/python {ROOT}/main.py")
 
 
-def test_an_unknown_copy_is_told_the_name_and_the_extra(installed, prefix):
+def test_an_unknown_copy_is_told_where_ore_can_be_had(installed, prefix):
     shutil.rmtree(installed / "ore_reasoning-1.0.dist-info")
-    assert said(installed, prefix)[1] == f"{PYTHON} -m pip install 'ore-reasoning[rich]'"
+    assert said(installed, prefix)[:2] == [
+        "pip install ., in a clone of ORE's repository",
+        "pip install '.[rich]', in a clone of ORE's repository",
+    ]
 
 
 def test_the_commands_in_the_messages_can_be_run():

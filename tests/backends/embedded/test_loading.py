@@ -19,6 +19,7 @@ PIP = f"{sys.executable} -m ensurepip && {sys.executable} -m pip"  # started wit
 
 START = """
 import sys
+sys.base_prefix = "/nowhere"  # a virtual environment, whoever's Python runs the tests
 from pathlib import Path
 from ore.backends.engine import Engine
 from ore.errors import OreError
