@@ -44,6 +44,7 @@ WHY_NOT = {
         *["it installs packages; .ci/run and .ci/package do so from nothing"] * 2,
         "it needs Docker",
     ],
+    "docs/invariants.md": ["it runs the tests themselves"],
     "docs/models.md": ["it installs packages and fetches a model over the network"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
