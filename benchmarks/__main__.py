@@ -6,6 +6,7 @@ Knows nothing about how anything is measured.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    drawing,
     embedded,
     memory,
     pulls,
@@ -73,9 +75,10 @@ def main() -> int:
             remarks.append("Few runs of small cases: a look, not a measurement.")
         results = [(topic, _measured(topic, here)) for topic in chosen]
         if page is not None:
-            text = write_page(described(here), results, remarks)
+            drawn, missing = _drawn(results, page.resolve().parent / "images", here)
+            text = write_page(described(here), results, remarks + missing, drawn)
             page.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{page} is written.\n")
+            sys.stdout.write(f"{page} is written, with {len(drawn)} pictures.\n")
     return 0
 
 
@@ -133,6 +136,31 @@ def _equipped(here: Place, folder: Path | None) -> tuple[Place, list[str]]:
             found = {"python": str(programs / "python")} if what == "ore" else {}
             here = replace(here, **(found or {"peer": str(programs / "llm")}))
     return here, remarks
+
+
+def _drawn(
+    results: list[tuple[Topic, list[Comparison] | str]], folder: Path, here: Place
+) -> tuple[set[str], list[str]]:
+    """Draw the pictures of a page, and return their names; or the reason why there are none.
+
+    matplotlib is installed for it, beside what is measured; without installing, this Python's is used.
+    """
+    found, python = drawing.charts(results), sys.executable
+    try:
+        if here.peer is not None or here.python != sys.executable:
+            sys.stdout.write("Installing the packages of the pictures ...\n")
+            sys.stdout.flush()
+            programs = install(here.folder / "drawing", "benchmarks/requirements-drawing.txt")
+            python = str(programs / "python")
+        elif importlib.util.find_spec("matplotlib") is None:
+            return set(), ["Without matplotlib there are no pictures."]
+        command = [python, "-m", "benchmarks.drawing", str(folder)]
+        text, environ = drawing.as_text(found), {**here.environ, "MPLCONFIGDIR": str(here.folder)}
+        subprocess.run(command, input=text, text=True, env=environ, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as exc:
+        why = (getattr(exc, "stderr", None) or str(exc)).strip().splitlines()
+        return set(), [f"The pictures could not be drawn: {why[-1]}"]
+    return {chart.name for chart in found}, []
 
 
 def _measured(topic: Topic, here: Place) -> list[Comparison] | str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from benchmarks.drawing import file_name
 from benchmarks.measure import HEAD, Comparison, markdown
 from benchmarks.place import Topic
 
@@ -27,6 +28,9 @@ its plugin for Ollama, from one run:
   that it is not quite the ratio of the two medians shown; *same again* is the other's as a multiple of
   its own from a second run in each round: what it differs from 1 by, this machine can't tell apart.
 - *wanted* is what ORE sets itself, and whether this run kept it. Nothing fails where it did not.
+- The pictures show *ratio*, from the same numbers: a bar to the left of 1× is less than the other takes.
+  A black line is the limit; a bar is green where it was kept, orange where not, blue where none is set.
+  The grey diamond is *same again*.
 """
 
 
@@ -34,6 +38,7 @@ def write_page(
     machine: Sequence[tuple[str, str]],
     results: Iterable[tuple[Topic, Sequence[Comparison] | str]],
     remarks: Sequence[str],
+    drawn: Collection[str] = (),
 ) -> str:
     """Return the page as Markdown.
 
@@ -41,6 +46,7 @@ def write_page(
         machine: What the run was made on, as names and values.
         results: Each topic with its comparisons, or with the reason why there are none.
         remarks: What else has to be said of the run, as whole sentences.
+        drawn: The names of the pictures that there are, without their ending.
     """
     parts = [HOW, "## The run\n", markdown([("", "of this run"), *machine]) + "\n"]
     parts += [f"{remark}\n" for remark in remarks]
@@ -49,5 +55,7 @@ def write_page(
         if isinstance(found, str):
             parts.append(f"Not measured: {found}.\n")
         else:
+            if (name := file_name(topic)) in drawn:
+                parts.append(f"![{topic.title}, beside others, with limits](images/{name}.svg)\n")
             parts.append(markdown([HEAD, *(row.cells() for row in found)]) + "\n")
     return "\n".join(parts)

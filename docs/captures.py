@@ -1,7 +1,10 @@
 """Draw the pictures in ``docs/images``: ORE in a real terminal, with the embedded model.
 
-Needs tmux, the extras ``rich`` and ``embedded``, and the model (``ore --pull smollm2:135m``; ORE_MODEL_DIR
-names its folder). By hand: ``python docs/captures.py``.
+Needs tmux, jq, the extras ``rich`` and ``embedded``, and the model (``ore --pull smollm2:135m``; ORE_MODEL_DIR
+names its folder). By hand: ``python docs/captures.py``, or ``python docs/captures.py NAME ...``.
+
+What is shown is what was printed. In a moving picture (``MOVING``) waiting is cut to a fixed pace, which
+CSS keeps: no script, played once, at most 20 seconds, and with animations off the last frame.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ ROWS, COLUMNS = 32, 84
 PATIENCE = 120.0  # seconds
 
 SHELL = """\
-PS1='$ '
+PS1='\\[\\e[32m\\]$\\[\\e[0;1m\\] '
+PS0='\\e[0m'
 ore() { %s "$@"; }
 clear
 """
-NOTES = "Buy milk and bread.\nCall Ada about the boat on Friday.\nThe rent is due on the first.\n"
 
 FORGE = f"""\
 #!{sys.executable}
@@ -39,9 +42,9 @@ forge(*sys.argv[1:])
 """
 
 FILES = {
-    "notes.txt": NOTES,
     "boat": "The boat is in the cellar. The road was dry.\n",
     "ada": "Ada will arrive on Friday.\n",
+    "countries.csv": "country\nFrance\nJapan\nGermany\n",
     "forge": FORGE,
 }
 """What is in the folder."""
@@ -53,21 +56,25 @@ _LED_BY_SPACES = re.compile(
     r'(<text [^>]*?)x="([\d.]+)"([^>]*?)textLength="([\d.]+)"([^>]*>)((?:&#160;)+)(?=[^&<])'
 )
 
+_LINE_END = re.compile(r"<text [^>]*>\n</text>")
+
+_ROW = re.compile(
+    r'((?:<text [^>]*clip-path="url\(#[a-z]+-line-(\d+)\)">[^<]*</text>)'
+    r'(?:<text [^>]*clip-path="url\(#[a-z]+-line-\2\)">[^<]*</text>)*)'
+)
+"""What stands in one line of ``rich``'s SVG, and the line's number."""
+
 Step = tuple[str, str]
 """What is typed, and what is waited for afterwards."""
 
 PICTURES: dict[str, list[Step]] = {
-    "repl": [
-        ("ore -c -v", "You: "),
-        ("Name three fruits.", "tok/s"),
-        ("Which of them is yellow?", "tok/s"),
-        ("/show", "active"),
-        ("/clear", "begin another"),
-    ],
-    "render": [
-        ("ore -i --render", "You: "),
-        ("Write a Markdown list of three fruits, their names in bold.", "You: "),
-        ("Show a short Python function that adds two numbers.", "You: "),
+    "proof": [
+        ("ore 'Name the capital of France.' --artifact-out france.json", "$ "),
+        ("ore --verify france.json", "$ "),
+        ("sed -i s/Paris/Lyons/ france.json   # one word of the answer", "$ "),
+        ("ore --verify --with-model france.json", "$ "),
+        ("sed -i s/Lyons/Paris/ france.json   # as it was", "$ "),
+        ("ore --replay france.json", "$ "),
     ],
     "why": [
         (
@@ -80,13 +87,33 @@ PICTURES: dict[str, list[Step]] = {
         ("ore --verify --with-model a.json", "$ "),
     ],
     "pipes": [
+        ("ore --rows countries.csv 'Name the capital of {{country}}.' -q > answers.jsonl", "$ "),
+        ("jq -r .content answers.jsonl", "$ "),
         ("ore --artifact-out run.json 'Name three fruits.'", "$ "),
-        ("ore --artifact-in run.json | tee fruits.txt | wc -l", "$ "),
-        ("cat notes.txt | ore 'Give these notes a title.' -q > title.txt; cat title.txt", "$ "),
-        ("ore -f notes.txt --tool read-file --tool-arg path=title.txt 'Hi'", "$ "),
-        ("ore --list-tools", "$ "),
+        ("ore --artifact-in run.json -q | tee fruits.txt | wc -l", "$ "),
+        ("ore -f boat -f ada -q 'Where is the boat?' > answer.txt; cat answer.txt", "$ "),
+    ],
+    "repl": [
+        ("ore -c", "You: "),
+        ("Name the capital of France.", "You: "),
+        ("And the capital of Japan?", "You: "),
+        ("/show", "You: "),
+    ],
+    "render": [
+        ("ore -i --render", "You: "),
+        ("Write a Markdown list of three fruits, their names in bold.", "You: "),
     ],
 }
+
+MOVING = {"proof"}
+"""The pictures that are typed as one looks."""
+
+PLAIN = {"proof", "why"}
+"""The pictures of checks, of which one is meant not to hold: without colours (``NO_COLOR``)."""
+
+BEFORE, KEY, ENTER, NEXT, READ = 0.4, 0.03, 0.3, 0.1, 1.4
+"""Seconds: before a command, for a key of it, after it, for a line that it prints, to read them."""
+LONGEST = 20.0
 
 
 class Terminal:
@@ -135,6 +162,7 @@ def terminal(name: str, folder: Path) -> Iterator[Terminal]:
     made = Terminal(f"captures-{name}-{os.getpid()}")
     size = ("-x", str(COLUMNS), "-y", str(ROWS))
     variables = {"HOME": str(folder), "ORE_BACKEND": "embedded", "ORE_HISTORY": "off"}
+    variables |= {"NO_COLOR": "1"} if name in PLAIN else {}
     env = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
     made.run("new-session", "-d", "-s", "it", "-c", str(folder), *size, *env, "bash --rcfile rc -i")
     try:
@@ -144,8 +172,14 @@ def terminal(name: str, folder: Path) -> Iterator[Terminal]:
         made.run("kill-server")
 
 
-def draw(name: str, screen: str) -> None:
-    """Write a screen as SVG, with no font fetched from anywhere."""
+def draw(name: str, screen: str, starts: list[int]) -> None:
+    """Write a screen as SVG, with no font fetched from anywhere.
+
+    Args:
+        name: Of the picture.
+        screen: What the terminal shows, with colours as escape sequences.
+        starts: The line of the screen that each step was typed in.
+    """
     from rich.console import Console
     from rich.terminal_theme import MONOKAI
     from rich.text import Text
@@ -154,9 +188,50 @@ def draw(name: str, screen: str) -> None:
     console.print(Text.from_ansi(screen), no_wrap=True)
     svg = console.export_svg(title="ore", theme=MONOKAI, unique_id=name)
     svg = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = _LED_BY_SPACES.sub(_begin_later, svg)
+    svg = _LED_BY_SPACES.sub(_begin_later, _LINE_END.sub("", svg))
+    if name in MOVING:
+        svg = moving(svg, [len(typed) for typed, _ in PICTURES[name]], starts)
     lines = [line.rstrip() for line in svg.splitlines()]
     (IMAGES / f"{name}.svg").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def moving(svg: str, lengths: list[int], starts: list[int]) -> str:
+    """Return the picture with its commands typed and its lines shown one after the other.
+
+    Raises:
+        SystemExit: It would take longer than ``LONGEST``.
+    """
+    last = max(int(match[2]) for match in _ROW.finditer(svg))
+    ends = [*starts[1:], last]
+    clock, rules = 0.0, []
+    for length, first, after in zip(lengths, starts, ends, strict=True):
+        rules.append(f".row-{first} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+        clock += BEFORE
+        typing = f"typed {length * KEY:.2f}s {clock:.2f}s steps({length}) backwards"
+        rules.append(f".row-{first} .keys {{ animation: {typing} }}")
+        clock += length * KEY + ENTER
+        for row in range(first + 1, after):
+            rules.append(f".row-{row} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+            clock += NEXT
+        clock += READ if after > first + 1 else 0.0
+    rules.append(f".row-{last} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+    if clock > LONGEST:
+        raise SystemExit(f"{clock:.1f} s are more than {LONGEST:g}")
+    style = f"""
+@keyframes shown {{ from {{ visibility: hidden }} to {{ visibility: visible }} }}
+@keyframes typed {{ from {{ clip-path: inset(0 100% 0 0) }} to {{ clip-path: inset(0 0 0 0) }} }}
+@media (prefers-reduced-motion: no-preference) {{
+{chr(10).join(rules)}
+}}
+"""
+    return _ROW.sub(_in_groups, svg).replace("</style>", f"{style}    </style>", 1)
+
+
+def _in_groups(match: re.Match[str]) -> str:
+    """Put a line's texts into a group, and what follows its prompt into one inside it."""
+    texts, number = match.groups()
+    prompt, end, rest = texts.partition("</text>")
+    return f'<g class="row-{number}">{prompt}{end}<g class="keys">{rest}</g></g>'
 
 
 def _begin_later(match: re.Match[str]) -> str:
@@ -176,11 +251,13 @@ def main() -> None:
             terminal(name, Path(folder)) as shell,
         ):
             seen: dict[str, int] = {"$ ": 1}
+            starts = []
             for typed, expected in PICTURES[name]:
+                starts.append(shell.text().count("\n"))
                 seen[expected] = seen.get(expected, 0) + 1
                 shell.type(typed)
                 shell.wait(expected, seen[expected])
-            draw(name, shell.colours())
+            draw(name, shell.colours(), starts)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from benchmarks import drawing
 from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, table
 from benchmarks.page import write_page
 from benchmarks.place import ROOT, Topic, install, place
@@ -68,6 +70,36 @@ def test_a_page_says_why_something_was_not_measured():
     assert "| Python | 3 |" in page and "\nA remark.\n" in page
     assert "| it | 1.00 s ± 0% | that | 2.00 s ± 0% | 0.50 |  |  |" in page
     assert page.endswith("## Two\n\nWhat it means.\n\nNot measured: no model.\n")
+
+
+def test_a_page_shows_the_pictures_that_were_drawn_of_the_figures_in_its_tables(tmp_path):
+    topics = [Topic(name, name.title(), "", lambda _: []) for name in ("one", "two")]
+    kept = Comparison("`it`", "ms", [0.03], "that", [0.02], [0.021], most=2)
+    missed = Comparison("it", "/s", [8.0], "that", [10.0], least=0.9)
+    results = [(topics[0], [kept, missed]), (topics[1], "no model")]
+    [chart] = drawing.charts(results)
+    assert chart.name == "performance-one"
+    assert chart.bars == (
+        drawing.Bar(
+            "it", "30.0 ms, that: 20.0 ms", pytest.approx(1.5), pytest.approx(1.05), 2, True
+        ),
+        drawing.Bar("it", "8.00/s, that: 10.0/s", pytest.approx(0.8), None, 0.9, False),
+    )
+    page = write_page([], results, [], {chart.name})
+    assert "(images/performance-one.svg)" in page and "performance-two" not in page
+    assert json.loads(drawing.as_text([chart]))[0]["bars"][1]["is_kept"] is False
+
+
+@pytest.mark.slow
+def test_the_same_figures_are_drawn_as_the_same_bytes(tmp_path):
+    pytest.importorskip("matplotlib")
+    bar = drawing.Bar("<it>", "30 ms, that: 20 ms", 1.5, 1.05, 2.0, True)
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        drawing.draw(drawing.Chart("it", (bar,)), folder)
+    text = (tmp_path / "a/it.svg").read_text(encoding="utf-8")
+    assert text == (tmp_path / "b/it.svg").read_text(encoding="utf-8")
+    assert "1.50 · 30 ms, that: 20 ms" in text and "&lt;it&gt;" in text and len(text) < 20_000
 
 
 def test_a_process_is_measured_from_its_start_to_its_bytes_and_its_end():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ FOREIGN_FLAGS = {"--api-key", "--slow", "--require-embedded", "--prompts"}
 FOREIGN_FLAGS |= {"--from", "--force", "--reinstall", "--user", "--upgrade"}  # of installers
 FOREIGN_FLAGS |= {"--build-arg", "--cached", "--format"}  # of docker and git
 """Flags of other programs that the prose names."""
+RED = "fill: #f4005f"
+"""The colour of ``ore:`` before an error, in the pictures of terminals."""
 OTHERS = [*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
 COMPARED = "docs/coming.md"
 """The page whose tables have the commands of other programs in every column but the last."""
@@ -39,6 +42,26 @@ def test_every_link_leads_somewhere(name):
         assert target.exists(), link
         if anchor:
             assert anchor in WITH_LINKS[str(target.relative_to(ROOT))].anchors, link
+
+
+def test_every_picture_is_shown_somewhere_and_asks_nobody():
+    shown = {Path(link).name for page in WITH_LINKS.values() for link in page.links}
+    for path in (ROOT / "docs/images").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert path.name in shown, path.name
+        assert not re.search(r"<script|@import|@font-face|(?:href|src)=.https?:", text), path.name
+
+
+def test_the_first_pictures_show_no_error_and_the_moving_one_stands_still_where_asked():
+    first = [link for link in pages()["README.md"].links if link.endswith(".svg")][:3]
+    assert first[0] == "docs/images/proof.svg" and "docs/images/why.svg" in first
+    for link in first:
+        assert RED not in (ROOT / link).read_text(encoding="utf-8"), link
+    moving = (ROOT / first[0]).read_text(encoding="utf-8")
+    before, asked, rules = moving.partition("@media (prefers-reduced-motion: no-preference)")
+    assert asked and "animation:" not in before
+    ends = [sum(map(float, times)) for times in re.findall(r"([\d.]+)s ([\d.]+)s steps", rules)]
+    assert ends and max(ends) <= 20
 
 
 @pytest.mark.parametrize("name", pages())
