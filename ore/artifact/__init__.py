@@ -24,6 +24,8 @@ from ore.errors import (
 from ore.files import read_regular, reason, replace_file
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact, strictjson
+from ore.types.artifact_fields import check_parsed
+from ore.types.execution import artifact_of_checked
 
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
 """The largest artifact that is read, and so the largest that is written."""
@@ -67,12 +69,14 @@ def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> byte
 def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
     """Return the artifact that ``data`` is; ``source`` names it in an error."""
     try:
-        return ExecutionArtifact.from_dict(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES))
+        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
+        check_parsed(document, len(data))
     except ValueError as exc:
         raise InvalidArtifactError(
             f"{one_line(source)} can't be used as an artifact: {str(exc).rstrip('.')}; give one "
             f"that was written with --artifact-out."
         ) from exc
+    return artifact_of_checked(document)
 
 
 def encode_artifact(artifact: ExecutionArtifact) -> str:
@@ -84,9 +88,8 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
     """
     try:
         text = json.dumps(artifact.to_dict(), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
-        ExecutionArtifact.from_dict(
-            strictjson.parse(text.encode("ascii"), limit=MAX_ARTIFACT_BYTES)
-        )
+        data = text.encode("ascii")
+        check_parsed(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES), len(data))
     except (TypeError, ValueError, RecursionError) as exc:
         raise not_keepable(exc) from exc
     return text

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 EXACT = 2**53 - 1
 """The largest integer that every reader of JSON takes for the same number."""
 
-_plain = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring
 _FIXED_DIGITS = 21  # ECMAScript writes larger numbers with an exponent
 
 
@@ -23,6 +24,14 @@ def canonical(value: Any) -> bytes:
             beyond ``EXACT``, or something that is not JSON.
     """
     return _text(value).encode("utf-8")
+
+
+def canonical_text(value: Any) -> str:
+    """Return the canonical JSON of a parsed value as text; raises what ``canonical`` does.
+
+    A text with half a surrogate pair stands in it: encoding it raises the ``ValueError``.
+    """
+    return _text(value)
 
 
 def digest(value: Any) -> str:
@@ -58,8 +67,12 @@ def value_or_text(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    if value is None or isinstance(value, (bool, str)):
-        return _plain(value)
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int):
         if abs(value) > EXACT:
             raise ValueError(f"the integer {str(value)[:24]} is too large to be exact")
@@ -69,9 +82,19 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_text, value))}]"
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-        return f"{{{','.join(f'{_text(key)}:{_text(value[key])}' for key in keys)}}}"
+        return joined({key: _text(each) for key, each in value.items()})
     raise ValueError(f"{type(value).__name__} is not JSON")
+
+
+def joined(texts: Mapping[str, str]) -> str:
+    """Return the canonical JSON of an object, of whose values the texts are that."""
+    is_ascii = all(map(str.isascii, texts))  # which sorts by bytes as it does by characters
+    keys = sorted(texts, key=None if is_ascii else _by_utf16)
+    return "{" + ",".join([f"{_quoted(key)}:{texts[key]}" for key in keys]) + "}"
+
+
+def _by_utf16(key: str) -> bytes:
+    return key.encode("utf-16-be")
 
 
 def _number(value: float) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ore.artifact.canonical import digest
+from ore.artifact.canonical import canonical_text, digest, joined
 
 SELF = "self_sha256"
 VALUES = "values_sha256"
@@ -32,11 +32,12 @@ def seal(document: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: A value in it has no canonical JSON.
     """
-    provenance = {**document["provenance"], VALUES: None, SELF: None}
-    document = {**document, "provenance": provenance}
-    provenance[VALUES] = dict(_values(document))
-    provenance[SELF] = digest(_without_self(document))
-    return document
+    texts = _texts(document)
+    values = dict(_values(texts))
+    texts["provenance"][VALUES] = canonical_text(values)
+    whole = {key: joined(each) if isinstance(each, dict) else each for key, each in texts.items()}
+    hashes = {VALUES: values, SELF: _sha256(joined(whole))}
+    return {**document, "provenance": document["provenance"] | hashes}
 
 
 def is_sealed(document: dict[str, Any]) -> bool:
@@ -50,11 +51,11 @@ def breaks(document: dict[str, Any]) -> list[str]:
     provenance = document["provenance"]
     if SELF not in provenance:
         return [f"provenance.{SELF} is missing"]
-    if provenance[SELF] == _quick_digest(_without_self(document)):
+    if provenance[SELF] == _quick_digest(without_self(document)):
         return []
     try:
-        found = digest(_without_self(document))
-        values = dict(_values(document))
+        found = digest(without_self(document))
+        values = dict(_values(_texts(document)))
     except ValueError as exc:
         return [f"it has no canonical JSON: {exc}"]
     if provenance[SELF] == found:
@@ -72,15 +73,30 @@ def _changed(kept: Any, values: dict[str, str]) -> list[str]:
     return sorted(named) + [f"{name} does not fit its hash" for name in differing]
 
 
-def _values(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name of every value, and of each in a section, with the beginning of its hash."""
+def _texts(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the canonical JSON of every value, and of each in a section, but for the hashes."""
+    texts: dict[str, Any] = {}
     for key, value in document.items():
-        if key not in _SECTIONS:
-            yield key, digest(value)[:_VALUE_DIGITS]
-            continue
-        for name, part in value.items():
-            if (key, name) not in (("provenance", SELF), ("provenance", VALUES)):
-                yield f"{key}.{name}", digest(part)[:_VALUE_DIGITS]
+        if key in _SECTIONS:
+            own = (SELF, VALUES) if key == "provenance" else ()
+            texts[key] = {n: canonical_text(part) for n, part in value.items() if n not in own}
+        else:
+            texts[key] = canonical_text(value)
+    return texts
+
+
+def _values(texts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name of every value, and of each in a section, with the beginning of its hash."""
+    for key, text in texts.items():
+        if isinstance(text, dict):
+            for name, part in text.items():
+                yield f"{key}.{name}", _sha256(part)[:_VALUE_DIGITS]
+        else:
+            yield key, _sha256(text)[:_VALUE_DIGITS]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _quick_digest(document: dict[str, Any]) -> str:
@@ -95,6 +111,7 @@ def _quick_digest(document: dict[str, Any]) -> str:
         return ""
 
 
-def _without_self(document: dict[str, Any]) -> dict[str, Any]:
+def without_self(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an artifact without ``self_sha256``, which is the hash of the rest."""
     kept = {key: value for key, value in document["provenance"].items() if key != SELF}
     return {**document, "provenance": kept}

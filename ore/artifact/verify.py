@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
@@ -19,8 +19,11 @@ from ore.artifact.seal import SELF, breaks, is_sealed
 from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_system_prompt
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact, strictjson
+from ore.types.artifact_fields import check_parsed
+from ore.types.execution import artifact_of_checked
 
 if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
+    from ore.artifact.alike import Alike
     from ore.artifact.signers import Signature, Signers
 
 HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
@@ -39,7 +42,7 @@ _COUNTED = {
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class Checked:
     """What was found of one artifact.
 
@@ -61,11 +64,11 @@ class Checked:
     artifact: ExecutionArtifact | None = None
     sha256: str | None = None
     is_sealed: bool = False
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
     execution_id: str | None = None
     parent: dict[str, Any] | None = None
-    content: str = ""
+    content: bytes = b""
     signature: Signature | None = None
 
     @property
@@ -99,12 +102,17 @@ def in_chain(found: list[Checked]) -> list[Checked]:
     """Add to what was found of artifacts by themselves what they show of each other; return it."""
     read = [each for each in found if each.execution_id is not None]
     _check_ids(each for each in read if not each.problems)
-    by_id: dict[str | None, list[Checked]] = {}
-    for each in read:
-        by_id.setdefault(each.execution_id, []).append(each)
-    for child in read:
-        if child.parent is not None:
-            _check_parent(child, child.parent, by_id.get(child.parent.get("execution_id"), []))
+    children = [(each, each.parent) for each in read if each.parent is not None]
+    by_id: dict[object, list[Checked]] = {}
+    for _, parent in children:
+        if isinstance(parent.get("execution_id"), str):
+            by_id[parent["execution_id"]] = []
+    for each in read if by_id else ():
+        if each.execution_id in by_id:
+            by_id[each.execution_id].append(each)
+    for child, parent in children:
+        named = parent.get("execution_id")
+        _check_parent(child, parent, by_id.get(named, []) if isinstance(named, str) else [])
     return found
 
 
@@ -123,22 +131,39 @@ def _check_ids(whole: Iterable[Checked]) -> None:
     for checked in whole:
         first = by_id.setdefault(checked.execution_id, checked)
         if first.content != checked.content:
-            checked.problems.append(f"it has the execution_id of {first.path}, but other content")
+            problem = f"it has the execution_id of {first.path}, but other content"
+            checked.problems = [*checked.problems, problem]
 
 
 def look_at(
-    path: str, stdin: io.BufferedIOBase | None = None, signers: Signers | None = None
+    path: str,
+    stdin: io.BufferedIOBase | None = None,
+    signers: Signers | None = None,
+    alike: Alike | None = None,
 ) -> Checked:
-    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it."""
+    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it.
+
+    Args:
+        alike: What is known of others; what is laid out as they are is not parsed. Without ``signers``.
+    """
     try:
         data = read_bytes(path, stdin)
     except ArtifactError as exc:
         return Checked(path, problems=[str(exc)])
+    if alike is not None and (found := alike.seal_of(data)):
+        return held(path, hashlib.sha256(data).hexdigest(), found[0], _hash_of(found[1]))
     checked = check(data, path)
+    if alike is not None and checked.state == HOLDS and not checked.notes:
+        alike.learn(data)
     if signers is not None:
         at = None if checked.artifact is None else checked.artifact.timestamp
         checked.signature = signers.look(path, data, at)
     return checked
+
+
+def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
+    """Return what is found of an artifact that holds, and of which nothing else is to be said."""
+    return Checked(path, None, sha256, True, (), (), execution_id, None, content)
 
 
 def check(data: bytes, path: str) -> Checked:
@@ -146,23 +171,25 @@ def check(data: bytes, path: str) -> Checked:
     sha256 = hashlib.sha256(data).hexdigest()
     try:
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, shortens=True)
-        artifact = ExecutionArtifact.from_dict(document)
+        check_parsed(document, len(data))
     except ValueError as exc:
         problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"
         return Checked(path, sha256=sha256, problems=[problem])
+    artifact = artifact_of_checked(document)
     checked = Checked(path, artifact, sha256, is_sealed(document))
-    if checked.is_sealed:
-        checked.problems += breaks(document)
-    else:
-        checked.notes.append("it has no seal: nothing shows whether it was changed")
     provenance = artifact.provenance or {}
     checked.execution_id, checked.content = artifact.execution_id, _content(document)
     if isinstance(provenance.get("parent"), dict):
         checked.parent = provenance["parent"]
-    checked.problems += _message_problems(artifact.input.prompt, provenance)
-    checked.problems += _system_problems(artifact)
-    checked.problems += _text_problems(provenance)
-    checked.problems += _parent_problems(artifact.execution_id, provenance)
+    unsealed = "it has no seal: nothing shows whether it was changed"
+    checked.notes = [] if checked.is_sealed else [unsealed]
+    checked.problems = [
+        *(breaks(document) if checked.is_sealed else ()),
+        *_message_problems(artifact.input.prompt, provenance),
+        *_system_problems(artifact),
+        *_text_problems(provenance),
+        *_parent_problems(artifact.execution_id, provenance),
+    ]
     return checked
 
 
@@ -209,27 +236,34 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
         yield "it names itself as its parent"
 
 
-def _content(document: dict[str, Any]) -> str:
+def _content(document: dict[str, Any]) -> bytes:
     """Return a hash of what an artifact says, however it is laid out."""
     known = (document.get("provenance") or {}).get(SELF)
-    return known if isinstance(known, str) else text_digest(json.dumps(document, sort_keys=True))
+    if not isinstance(known, str):
+        known = json.dumps(document, sort_keys=True)
+    return _hash_of(known)
+
+
+def _hash_of(seal: str) -> bytes:
+    return hashlib.sha256(seal.encode("utf-8", "surrogatepass")).digest()
 
 
 def _check_parent(child: Checked, parent: dict[str, Any], by_id: Sequence[Checked]) -> None:
     same = next((each for each in by_id if each.sha256 == parent.get("sha256")), None)
+    problem, note = None, f"its parent {parent.get('execution_id')} is not among these"
     if same is not None:
         artifact, original = read_again(child), read_again(same)
+        note = f"child of {same.path}"
         if artifact is None or original is None:
-            child.problems.append("it, or its parent, was changed meanwhile")
+            problem = "it, or its parent, was changed meanwhile"
         elif problem := _link_problem(artifact, parent.get("relation"), original):
-            child.problems.append(f"{problem} of its parent {same.path}")
-        else:
-            child.notes.append(f"child of {same.path}")
+            problem = f"{problem} of its parent {same.path}"
     elif by_id:
-        path = by_id[0].path
-        child.problems.append(f"its parent {path} is not the artifact it was made from")
+        problem = f"its parent {by_id[0].path} is not the artifact it was made from"
+    if problem:
+        child.problems = [*child.problems, problem]
     else:
-        child.notes.append(f"its parent {parent.get('execution_id')} is not among these")
+        child.notes = [*child.notes, note]
 
 
 def read_again(checked: Checked) -> ExecutionArtifact | None:

@@ -99,17 +99,26 @@ class SchemaReasoner(Reasoner):
     def __init__(self, inner: Reasoner, schema: Mapping[str, Any]) -> None:
         self.inner = inner
         self.schema = schema
+        self._judges: list[Judge] = []  # those that no thread judges with
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call of the inner reasoner."""
-        with judge_of(self.schema) as judge:
+        try:
+            judge = self._judges.pop()
+        except IndexError:
+            judge = judge_of(self.schema)
+        try:
             response = self.inner.reason(messages)
             if isinstance(response, Response):
                 parse_answer(response, judge)
+        finally:
+            self._judges.append(judge)
         return response
 
     def close(self) -> None:
-        """Close the inner reasoner."""
+        """Close the inner reasoner, and what judges."""
+        while self._judges:
+            self._judges.pop().close()
         self.inner.close()
 
 

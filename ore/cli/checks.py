@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +14,7 @@ from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
@@ -66,25 +69,45 @@ def _diff_folders(options: Options, console: Console) -> None:
         {os.path.relpath(path, folder) for path in many.files_of([folder])}
         for folder in options.diff
     ]
-    rows, differ = [], 0
-    for name in sorted(names[0] | names[1]):
-        where = [folder for folder, known in zip(options.diff, names, strict=True) if name in known]
-        row: dict[str, Any] = {"path": name, "same": None, "differences": [], "only_in": None}
-        if len(where) == 1:
-            row["only_in"] = where[0]
+    every = sorted(names[0] | names[1])
+    differ, begun = 0, time.monotonic()
+    is_mixed = options.json and console.stdout_is_terminal
+
+    def compared() -> Iterator[dict[str, Any]]:
+        nonlocal differ
+        drawn = begun
+        for number, name in enumerate(every, 1):
+            row = _compared(name, options.diff, [name in each for each in names])
+            differ += row["same"] is False or row["only_in"] is not None
+            yield row
+            if not is_mixed and (now := time.monotonic()) - drawn > REDRAW_SECONDS:
+                drawn, left = now, (now - begun) / number * (len(every) - number)
+                console.bar(f"{number:,} of {len(every):,} compared, {in_words(left)} left")
+
+    try:
+        if options.json:
+            console.json_list(compared())
         else:
-            found = comparing.diff(*(read_artifact(os.path.join(each, name)) for each in where))
-            row["same"], row["differences"] = found.same, [each.name for each in found.differences]
-        differ += row["same"] is False or row["only_in"] is not None
-        rows.append(row)
-    if options.json:
-        console.json_list(rows)
-    else:
-        console.rows([_diff_row(row) for row in rows if row["same"] is not True])
-    total = f"{len(rows):,} run{'s' * (len(rows) != 1)} compared"
+            shown = [_diff_row(row) for row in compared() if row["same"] is not True]
+            console.end_progress()
+            console.rows(shown)
+    finally:
+        console.end_progress()
+    total = f"{len(every):,} run{'s' * (len(every) != 1)} compared"
     if differ:
         raise CheckFailedError(f"{total}: {differ:,} not the same. Their lines say why.")
     console.notice(f"{total}: nothing differs.")
+
+
+def _compared(name: str, folders: Sequence[str], is_there: Sequence[bool]) -> dict[str, Any]:
+    """Return how the artifacts of one name in two folders differ."""
+    row: dict[str, Any] = {"path": name, "same": None, "differences": [], "only_in": None}
+    if not all(is_there):
+        row["only_in"] = folders[is_there.index(True)]
+        return row
+    found = comparing.diff(*(read_artifact(os.path.join(each, name)) for each in folders))
+    row["same"], row["differences"] = found.same, [each.name for each in found.differences]
+    return row
 
 
 def _diff_row(row: dict[str, Any]) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.reopen import Reopening
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import in_words
+from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -42,7 +42,6 @@ from ore.glass.judging import (
 
 _SHOWN = 40
 """How many characters a line shows of what is before a word, and of the word."""
-_TOLD_EVERY = 200  # files of a folder, after which the bar is drawn anew
 _SIGNED_EVERY = 20  # and of those that are signed, which takes longer
 _MOST_NAMED = 5
 """How many of those who signed are named in the last line."""
@@ -137,11 +136,12 @@ def _of_folders(named: Sequence[str], console: Console, signers: Signers | None)
     paths = list(many.files_of(named))
     if "-" in paths:
         raise UsageError("A folder can't be checked together with stdin: leave - out.")
-    begun = time.monotonic()
+    begun = drawn = time.monotonic()
 
     def told(done: int) -> None:
-        if done % _TOLD_EVERY == 0:
-            left = (time.monotonic() - begun) / done * (len(paths) - done)
+        nonlocal drawn
+        if (now := time.monotonic()) - drawn > REDRAW_SECONDS:
+            drawn, left = now, (now - begun) / done * (len(paths) - done)
             console.bar(f"{done:,} of {len(paths):,} checked, {in_words(left)} left")
 
     try:

@@ -30,7 +30,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOEXEC
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
 # A folder that is passed through needs no permission to be listed, where the system can tell.
 _FOLDER_ON_THE_WAY = _FOLDER | _NO_FOLLOW | getattr(os, "O_PATH", 0)
-_CHUNK = 1 << 20  # bytes asked for at once, where a file does not say its size
+_CHUNK = 1 << 16  # bytes asked for at once, where a file does not say its size or is small
 
 
 class UnfitFileError(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ MODES = (SINGLE_TURN, CONVERSATIONAL)
 MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
 
 def _is_number(value: Any) -> bool:
     try:
@@ -28,7 +31,7 @@ def _is_number(value: Any) -> bool:
 
 def _is_sendable_text(value: Any) -> bool:
     # Half a surrogate pair can be written in JSON and can't be sent to any model as UTF-8.
-    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+    return isinstance(value, str) and (value.isascii() or not _HALF_A_PAIR.search(value))
 
 
 def _is_list_of_text(value: Any) -> bool:
@@ -71,6 +74,14 @@ _MAY_BE_NULL = {
 }
 
 
+_Place = tuple[str, str, str, str]
+_PLACED: tuple[list[_Place], list[_Place]] = (
+    [(name, *name.rpartition(".")[::2], kind) for name, kind in _REQUIRED.items()],
+    [(name, *name.rpartition(".")[::2], kind) for name, kind in _MAY_BE_NULL.items()],
+)
+"""The fields that are required, and those that may be null: name, section, key, and what it holds."""
+
+
 def check_version(data: Any) -> None:
     """Raise ``ValueError``, one sentence, where ``data`` is not an artifact of this version."""
     if not isinstance(data, dict):
@@ -93,15 +104,28 @@ def check_fields(data: dict[str, Any]) -> None:
         strictjson.check(data, MAX_VALUES)
     except ValueError as exc:
         raise ValueError(f"The artifact can't be used: {exc}.") from exc
-    for name, kind in _REQUIRED.items():
-        holder, key = _place(data, name)
+    check_types(data)
+
+
+def check_parsed(data: Any, size: int) -> None:
+    """Do what ``check_version`` and ``check_fields`` do, for what ``strictjson`` read of ``size`` bytes."""
+    check_version(data)
+    # Between two values there is a comma at least: fewer bytes can't hold too many.
+    (check_types if size < 2 * MAX_VALUES else check_fields)(data)
+
+
+def check_types(data: dict[str, Any]) -> None:
+    """Do what ``check_fields`` does for an object that ``strictjson`` has read, of few values."""
+    required, may_be_null = _PLACED
+    for name, section, key, kind in required:
+        holder = data[section] if section else data
         if key not in holder:
             raise ValueError(f"The artifact's {name} is missing.")
         _check_field(name, holder[key], kind)
-    for name, kind in _MAY_BE_NULL.items():
-        holder, key = _place(data, name)
-        if holder.get(key) is not None:
-            _check_field(name, holder[key], kind)
+    for name, section, key, kind in may_be_null:
+        value = (data[section] if section else data).get(key)
+        if value is not None:
+            _check_field(name, value, kind)
     if data["input"]["mode"] not in MODES:
         raise ValueError(f"The artifact's input.mode is not {' or '.join(map(repr, MODES))}.")
     if data["execution_id"] != data["output"]["id"]:
@@ -110,20 +134,15 @@ def check_fields(data: dict[str, Any]) -> None:
 
 def known(data: dict[str, Any], section: str) -> dict[str, Any]:
     """Return a section of a checked artifact without its unknown keys."""
-    names = [name.partition(".") for name in (*_REQUIRED, *_MAY_BE_NULL)]
-    keys = [key for outer, dot, key in names if dot and outer == section and key in data[section]]
-    return {key: data[section][key] for key in keys}
+    there = data[section]
+    places = (each for part in _PLACED for each in part)
+    return {key: there[key] for _, outer, key, _ in places if outer == section and key in there}
 
 
 def kind_of(value: Any) -> str:
     """Return what JSON calls the type of a parsed value, with its article."""
     names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number" if isinstance(value, (int, float)) else "not JSON")
-
-
-def _place(data: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
-    section, _, key = name.rpartition(".")
-    return (data[section] if section else data), key
 
 
 def _check_field(name: str, value: Any, kind: str) -> None:

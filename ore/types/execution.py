@@ -160,15 +160,20 @@ class ExecutionArtifact:
         """
         check_version(data)
         check_fields(data)
-        return cls(
-            artifact_version=ARTIFACT_VERSION,
-            execution_id=data["execution_id"],
-            timestamp=data["timestamp"],
-            input=ExecutionArtifactInput(**known(data, "input")),
-            output=ExecutionArtifactOutput(**known(data, "output")),
-            continuation=ExecutionArtifactContinuation(**known(data, "continuation")),
-            provenance=data.get("provenance"),
-        )
+        return artifact_of_checked(data)
+
+
+def artifact_of_checked(data: dict[str, Any]) -> ExecutionArtifact:
+    """Return the artifact that an object holds, whose version and fields were checked."""
+    return ExecutionArtifact(
+        artifact_version=ARTIFACT_VERSION,
+        execution_id=data["execution_id"],
+        timestamp=data["timestamp"],
+        input=ExecutionArtifactInput(**known(data, "input")),
+        output=ExecutionArtifactOutput(**known(data, "output")),
+        continuation=ExecutionArtifactContinuation(**known(data, "continuation")),
+        provenance=data.get("provenance"),
+    )
 
 
 def _copy(value: Any) -> Any:

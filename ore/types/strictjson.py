@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from itertools import chain
 from typing import Any
@@ -20,7 +19,6 @@ MAX_DIGITS = 308
 """The most digits of an integer: every number that is accepted fits a float, too."""
 
 _EXACT = 2**53  # from here on a float skips integers
-_MANY_DIGITS = re.compile(r"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
@@ -43,18 +41,13 @@ def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
     if not text.strip():
         raise ValueError("it is empty")
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=refuse_constant,
-            parse_float=_shortest if shortens else None,
-            parse_int=_integer if _MANY_DIGITS.search(text) else None,
-        )
+        value = (_SHORTENING if shortens else _AS_IT_IS).decode(text)
     except json.JSONDecodeError as exc:
         raise ValueError(syntax_problem(exc)) from exc
     except RecursionError as exc:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from exc
-    check(value)
+    if text.count("{") + text.count("[") > MAX_DEPTH:  # with fewer, nothing can be too deep
+        check(value)
     return value
 
 
@@ -102,12 +95,30 @@ def refuse_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is not JSON")
 
 
-def _shortest(text: str) -> float:
+def _finite(text: str) -> float:
     value = float(text)
+    if math.isinf(value):
+        raise ValueError("it holds a number that is not finite")
+    return value
+
+
+def _shortest(text: str) -> float:
+    value = _finite(text)
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def _integer(digits: str) -> int:
-    if len(digits.removeprefix("-")) > MAX_DIGITS:
+    if len(digits) > MAX_DIGITS and len(digits.removeprefix("-")) > MAX_DIGITS:
         raise ValueError(f"it holds an integer of more than {MAX_DIGITS} digits")
     return int(digits)
+
+
+_AS_IT_IS, _SHORTENING = (
+    json.JSONDecoder(
+        object_pairs_hook=_object,
+        parse_constant=refuse_constant,
+        parse_float=read_float,
+        parse_int=_integer,
+    )
+    for read_float in (_finite, _shortest)
+)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+REDRAW_SECONDS = 0.2
+"""How often a bar is drawn anew."""
+
 _WINDOW_SECONDS = 10.0
 _LEAST_SECONDS = 1.0
 
