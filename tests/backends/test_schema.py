@@ -319,3 +319,22 @@ def test_a_schema_that_may_be_slow_is_judged_in_a_process_that_ends_with_the_tur
 
 def children() -> set[str]:
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+class Worded(Reasoner):
+    """Answers with a city."""
+
+    def reason(self, messages):
+        return Response('{"city": "Rome"}', "scripted")
+
+
+def test_all_answers_are_judged_by_one_process_which_ends_with_the_reasoner():
+    slow = {**CITY, "properties": {"city": {"type": "string", "pattern": "^[A-Z]"}}}
+    reasoner = SchemaReasoner(Worded(), slow)
+    for _ in range(3):
+        reasoner.reason([])
+    (judge,) = reasoner._judges
+    child = judge._child._child
+    assert child is not None and child.poll() is None
+    reasoner.close()
+    assert child.poll() is not None
