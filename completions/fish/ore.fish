@@ -102,7 +102,7 @@ function _shtab_ore_using
 end
 
 set -g _shtab_ore_commands 
-set -g _shtab_ore_opts_with_value --after --allowed-signers --artifact-in --artifact-out --backend --by --chat-template --choose --continuation --deadline --delete-session --diff --expect --export-session --file --grant --help --host --image --jobs --join-messages --junit --keep-alive --key --max-failures --min-confidence --model --option --out --persona --print-completion --pull --remove-model --rename-session --replay --report --resume-session --route-threshold --rows --rows-format --run --runs --salvage-session --save-session --scheduler --schema --search-sessions --session --set --show --show-license --show-session --sign --skill --system --think --timeout --tool --tool-arg --verify --why -S -f -h -m -o
+set -g _shtab_ore_opts_with_value --after --allowed-signers --artifact-in --artifact-out --as --backend --by --chat-template --choose --continuation --deadline --delete-session --diff --expect --export-session --file --grant --help --host --image --jobs --join-messages --junit --keep-alive --key --max-failures --min-confidence --model --option --out --persona --print-completion --pull --remove-model --rename-session --replay --report --resume-session --route-threshold --rows --rows-format --run --runs --salvage-session --save-session --scheduler --schema --search-sessions --session --set --show --show-license --show-session --sign --skill --system --think --timeout --tool --tool-arg --verify --why -S -f -h -m -o
 
 complete -c ore -e
 complete -c ore -f
@@ -187,12 +187,13 @@ complete -c ore -n _shtab_ore_using -l dry-run -d 'show what the model would rea
 complete -c ore -n _shtab_ore_using -l show -xka "(_shtab_glob_compgen_d0172c68)" -d 'show an artifact as a page; with --json its data'
 complete -c ore -n _shtab_ore_using -l verify -xka "(_shtab_glob_compgen_d0172c68)" -d 'check artifacts, or folders of them, and their chain'
 complete -c ore -n _shtab_ore_using -l with-model -d 'with --verify: whether the model could have said this, and where not'
-complete -c ore -n _shtab_ore_using -l allowed-signers -xka "(__fish_complete_path (commandline -ct))" -d 'with --verify: who signed each of them, if it is one of this file'"'"'s'
+complete -c ore -n _shtab_ore_using -l allowed-signers -xka "(__fish_complete_path (commandline -ct))" -d 'with --verify or --report: who signed each run, if it is one of this file'"'"'s'
 complete -c ore -n _shtab_ore_using -l sign -x -d 'sign each artifact that is written, or with --verify those that hold: FILE.sig beside it'
 complete -c ore -n _shtab_ore_using -l replay -xka "(_shtab_glob_compgen_d0172c68)" -d 'run artifacts again and compare; also folders'
 complete -c ore -n _shtab_ore_using -l diff -xka "(_shtab_glob_compgen_d0172c68)" -d 'compare two artifacts, or two folders of them'
 complete -c ore -n _shtab_ore_using -l report -xka "(_shtab_glob_compgen_d0172c68)" -d 'a page to look at, of artifacts or folders; of two, side by side'
 complete -c ore -n _shtab_ore_using -l out -xka "(_shtab_glob_compgen_d0172c68)" -d 'with --report: the file to write; default: stdout'
+complete -c ore -n _shtab_ore_using -l as -xka "methods worldbank llm-guidelines trailer" -d 'with --report: fill a form for a paper, or a trailer for a commit, as Markdown: methods, worldbank, llm-guidelines or trailer'
 complete -c ore -n _shtab_ore_using -l junit -xka "(_shtab_glob_compgen_d0172c68)" -d 'write what --replay or --rows found as JUnit XML, for CI'
 complete -c ore -n _shtab_ore_using -l why -xka "(_shtab_glob_compgen_d0172c68)" -d 'which file, skill or turn an answer rests on, by asking its model'
 complete -c ore -n _shtab_ore_using -l by -xka "sentence" -d 'with --why: for each sentence of the answer'

@@ -262,7 +262,7 @@ FLAGS = {
         ),
         Flag(
             "--allowed-signers FILE",
-            "with --verify: who signed each of them, if it is one of this file's",
+            "with --verify or --report: who signed each run, if it is one of this file's",
         ),
         Flag(
             "--sign KEY",
@@ -274,6 +274,13 @@ FLAGS = {
             "--report PATH ...", "a page to look at, of artifacts or folders; of two, side by side"
         ),
         Flag("--out PATH", "with --report: the file to write; default: stdout"),
+        Flag(
+            "--as FORM",
+            "with --report: fill a form for a paper, or a trailer for a commit, as Markdown: "
+            "methods, worldbank, llm-guidelines or trailer",
+            choices=("methods", "worldbank", "llm-guidelines", "trailer"),
+            dest="form",
+        ),
         Flag("--junit PATH", "write what --replay or --rows found as JUnit XML, for CI"),
         Flag("--why PATH", "which file, skill or turn an answer rests on, by asking its model"),
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),

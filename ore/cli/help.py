@@ -105,6 +105,7 @@ EXAMPLES = {
     "--diff": "ore --diff old.json new.json",
     "--report": "ore --report runs/ --out report.html",
     "--out": "ore --report runs/ --out report.html",
+    "--as": "ore --report runs/ --as methods > methods.md",
     "--junit": "ore --replay runs/*.json --junit report.xml",
     "--why": "ore --why run.json",
     "--by": "ore --why run.json --by sentence",

@@ -120,6 +120,7 @@ class Options:
     diff: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
     out: str | None = None
+    form: str | None = None
     why: str | None = None
     by: str | None = None
     rows: str | None = None
@@ -249,7 +250,7 @@ class Options:
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
         beside += OF_VERIFYING if verb == "--verify" else ()
-        beside += OF_REPORTS if verb == "--report" else ()
+        beside += (*OF_REPORTS, "--allowed-signers") if verb == "--report" else ()
         beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]

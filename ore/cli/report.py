@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ore.artifact.signers import Signers
 from ore.artifact.verify import totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
@@ -38,7 +39,8 @@ def report(options: Options, console: Console, *_: object) -> None:
             console.bar(f"{done:,} of {of:,} read, {in_words(left)} left")
 
     try:
-        collected = collect(options.report, console.stdin, told)
+        signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
+        collected = collect(options.report, console.stdin, told, signers)
     finally:
         console.end_progress()
     page = page_of(collected)

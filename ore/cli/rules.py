@@ -31,7 +31,7 @@ BESIDE_MODEL_VERBS = {
 BESIDE_ARTIFACT_VERBS = ("--runs",)
 OF_VERIFYING = ("--allowed-signers", "--sign")
 """What ``--verify`` takes besides where no model is asked."""
-OF_REPORTS = ("--out",)
+OF_REPORTS = ("--out", "--as")
 """What is said of a report."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
@@ -62,7 +62,7 @@ NEEDS = (
     ("--insecure", ("--pull",), "it says how a registry may be asked"),
     ("--route-threshold", ("--route",), "it says when to route"),
     ("--with-model", ("--verify",), "name the artifacts to judge"),
-    ("--allowed-signers", ("--verify",), "name the artifacts that they signed"),
+    ("--allowed-signers", ("--verify", "--report"), "name the artifacts that they signed"),
     ("--by", ("--why",), "name the artifact to look into"),
     ("--min-confidence", ("--choose",), "give the words to choose from"),
     ("--yes", ("--delete-session", "--remove-model"), "there is nothing else to confirm"),
@@ -79,6 +79,7 @@ NAMES = {
     "continue_last": "--continue",
     "run_file": "--run",
     "values": "--set",
+    "form": "--as",
 }
 """How a field is written, where it is not its own name with dashes."""
 

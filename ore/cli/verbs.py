@@ -30,6 +30,7 @@ DOES = {
     "--rows": "rowwise:over_rows",
     "--why": "why:why",
     "--report": "report:report",
+    "--as": "report_form:fill_form",
 }
 """The function that does a verb, by its module in this room.
 
@@ -40,5 +41,6 @@ It is given the options, the console, and what makes a backend of options.
 def do_verb(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Do what the one verb of the command line asks for, or take the turn that a file says."""
     options = with_last(options, os.environ)
-    module, _, name = DOES[options.verb or "--run"].partition(":")
+    verb = "--run" if options.verb is None else "--as" if options.form else options.verb
+    module, _, name = DOES[verb].partition(":")
     getattr(import_module(f"ore.cli.{module}"), name)(options, console, connect)

@@ -6,13 +6,15 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ore.artifact.many import files_of, looked_at
+from ore.artifact.signers import Signers
 from ore.artifact.verify import Checked, in_chain, look_at
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
-from ore.report.run_facts import RunFacts, facts_of, shown
+from ore.report.run_facts import RunFacts, facts_of, shown, why_of
 
 Kept = TypeVar("Kept")
 
@@ -44,6 +46,7 @@ def collect(
     paths: Sequence[str],
     stdin: io.BufferedIOBase | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
+    signers: Signers | None = None,
 ) -> Collected:
     """Read the artifacts of files and folders, and check them as ``--verify`` does.
 
@@ -52,6 +55,7 @@ def collect(
     Args:
         stdin: What ``-`` among the paths is.
         told: Called with how many have been read, of how many.
+        signers: Those who may have signed them; None does not look for signatures.
 
     Raises:
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
@@ -65,9 +69,9 @@ def collect(
     is_two = len(paths) == 2 and all(map(os.path.isdir, paths))
     collected = Collected([shown(one_line(path), 1000) for path in paths], is_two=is_two)
     files = [file for _, file in listed]
-    looks = looked_at(files, _look)
+    looks = looked_at(files, partial(_look, signers=signers))
     if "-" in files:
-        looks = (_look(path, stdin) for path in files)
+        looks = (_look(path, stdin, signers) for path in files)
     checks, room = [], _Room(collected)
     for (at, _), (checked, facts) in zip(listed, looks, strict=True):
         facts.folder = at
@@ -76,7 +80,7 @@ def collect(
         room.add(facts)
         told(len(checks), len(listed))
     for checked, facts in zip(in_chain(checks), collected.runs, strict=True):
-        facts.state, facts.why = checked.state, one_line("; ".join(checked.problems))[:300]
+        facts.state, facts.why = checked.state, one_line("; ".join(why_of(checked)))[:300]
     if not any(run.is_read for run in collected.runs):
         first = collected.runs[0]
         raise ArtifactError(f"There is no run to report on: {first.path}: {first.why}")
@@ -84,8 +88,10 @@ def collect(
     return collected
 
 
-def _look(path: str, stdin: io.BufferedIOBase | None = None) -> tuple[Checked, RunFacts]:
-    checked = look_at(path, stdin)
+def _look(
+    path: str, stdin: io.BufferedIOBase | None = None, signers: Signers | None = None
+) -> tuple[Checked, RunFacts]:
+    checked = look_at(path, stdin, signers)
     facts = facts_of(checked)
     if path != "-":  # which can't be read again
         checked.artifact = None

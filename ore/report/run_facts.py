@@ -96,7 +96,7 @@ class RunFacts:
 
 def facts_of(checked: Checked) -> RunFacts:
     """Return what a report keeps of one artifact, whole or not."""
-    why = one_line("; ".join(checked.problems))[:LONGEST_VALUE]
+    why = one_line("; ".join(why_of(checked)))[:LONGEST_VALUE]
     artifact = checked.artifact
     if artifact is None:
         return RunFacts(checked.path, NOT_READ, why)
@@ -120,7 +120,16 @@ def facts_of(checked: Checked) -> RunFacts:
     _add_figures(facts, artifact.output.metadata)
     _add_verdict(facts, artifact)
     _add_details(facts, artifact)
+    if checked.signature is not None and checked.signature.by is not None:
+        facts.own.append(("signed by", _line(checked.signature.by)))
     return facts
+
+
+def why_of(checked: Checked) -> list[str]:
+    """Return why an artifact does not hold, can't be read, or is not signed as it has to be."""
+    signature = checked.signature
+    why = signature.problem if signature is not None else None
+    return [*checked.problems, *([why] if why else [])]
 
 
 def shown(text: str, most: int) -> str:

@@ -197,7 +197,7 @@ def test_a_turn_that_has_no_history_asks_nothing_of_its_switch(ore, monkeypatch)
 
 
 def test_every_verb_has_the_function_that_does_it():
-    assert set(DOES) == {*VERBS, "--run"}
+    assert set(DOES) == {*VERBS, "--run", "--as"}
     for verb, where in DOES.items():
         module, _, name = where.partition(":")
         assert callable(getattr(import_module(f"ore.cli.{module}"), name)), verb

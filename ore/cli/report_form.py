@@ -1,0 +1,56 @@
+"""``--report … --as NAME``: a published form, filled from artifacts."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ore.artifact.verify import NOT_READ, totals
+from ore.cli.options import Options
+from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import in_words
+from ore.errors import OutputError
+from ore.files.neutral import one_line
+from ore.files.owned import check_owned, write_owned
+from ore.report.form_facts import gather
+from ore.report.forms import begin_of, filled
+
+_WHAT = "The form"
+_TOLD_EVERY = 200  # files, after which the bar is drawn anew
+
+
+def fill_form(options: Options, console: Console, *_: object) -> None:
+    """Write the form ``options.form``, filled from ``options.report``, to ``options.out`` or to stdout.
+
+    Raises:
+        OutputError: There is a file already: it may have what was written by hand.
+    """
+    name, out = str(options.form), options.out
+    begin = begin_of(name)
+    if out is not None:
+        if os.path.isfile(out) and os.path.getsize(out):
+            raise OutputError(
+                f"{_WHAT} can't be written to {one_line(out)}: it is there already, and may have what "
+                f"you wrote by hand; name another file.",
+                out,
+            )
+        check_owned(out, begin, _WHAT)
+    begun = time.monotonic()
+
+    def told(done: int, of: int) -> None:
+        if done % _TOLD_EVERY == 0:
+            left = (time.monotonic() - begun) / done * (of - done)
+            console.bar(f"{done:,} of {of:,} read, {in_words(left)} left")
+
+    try:
+        facts = gather(options.report, options.allowed_signers, told)
+    finally:
+        console.end_progress()
+    page = filled(name, facts)
+    if out is None:
+        console.document(page)
+    else:
+        write_owned(out, [page.encode("utf-8")], begin, _WHAT, 0o600)
+    states = {each.state for each in facts.checked}
+    left_out = " What can't be read is left out." if NOT_READ in states else ""
+    console.notice(f"{totals([each.state for each in facts.checked])}.{left_out}")

@@ -1,0 +1,281 @@
+"""What a form needs to know of runs: for each field the values there are, and in how many runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ore.artifact.canonical import text_digest
+from ore.artifact.many import files_of, looked_at
+from ore.artifact.signers import Signers
+from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources, is_of_session, kept_system_prompt
+from ore.artifact.verify import HOLDS, Checked, in_chain, look_at, totals
+from ore.errors import ArtifactError, UsageError
+from ore.files.neutral import one_line
+from ore.report.form_values import (
+    MOST_VALUES,
+    NOT_KNOWN,
+    Value,
+    day,
+    joined_value,
+    line_of,
+    of_value,
+    pair_value,
+    text_of,
+)
+from ore.types import ExecutionArtifact
+
+_ACCESS = {
+    "embedded": "on the machine itself, without a server (llama.cpp)",
+    "ollama": "API of an Ollama server",
+    "openai": "API of a server of the OpenAI protocol",
+}
+_HARDWARE = ("threads", "batch_threads", "batch")
+
+
+Said = dict[str, list[Value]]
+"""What one run says: the values of each field."""
+
+
+@dataclass
+class Facts:
+    """What all runs say.
+
+    Attributes:
+        runs: How many there are.
+        values: Of each field the values, and in how many runs they are.
+        more: Of each field in how many runs there are further values.
+        at: When they were answered, in Unix seconds.
+        sums: Tokens, seconds, and how many runs are this or that.
+        asked: The answers of each question that was asked in the same way.
+    """
+
+    runs: int = 0
+    values: dict[str, Counter[Value]] = field(default_factory=dict)
+    more: Counter[str] = field(default_factory=Counter)
+    at: list[float] = field(default_factory=list)
+    sums: Counter[str] = field(default_factory=Counter)
+    asked: dict[str, Counter[str]] = field(default_factory=dict)
+    checked: list[Checked] = field(default_factory=list)
+
+    def add(self, run: _Run) -> None:
+        """Take in a run."""
+        self.runs += 1
+        self.at.append(run.at)
+        self.sums.update(run.sums)
+        self.asked.setdefault(run.asked, Counter())[run.answer] += 1
+        for name, values in run.said.items():
+            known = self.values.setdefault(name, Counter())
+            for value in dict.fromkeys(values):
+                if value in known or len(known) < MOST_VALUES:
+                    known[value] += 1
+                else:
+                    self.more[name] += 1
+
+
+@dataclass(frozen=True)
+class _Run:
+    said: Said
+    at: float
+    sums: Mapping[str, float]
+    asked: str
+    answer: str
+
+
+def gather(
+    paths: Sequence[str],
+    allowed_signers: str | None = None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> Facts:
+    """Read the artifacts of files and folders, and check them as ``--verify`` does.
+
+    Args:
+        allowed_signers: A file of those who may have signed them, or None.
+        told: Called with how many have been read, of how many.
+
+    Raises:
+        ArtifactError: There is none, or a folder or the allowed signers can't be read.
+        UsageError: One of the paths is stdin.
+    """
+    files = list(files_of(paths))
+    if "-" in files:
+        raise UsageError("A form is not filled from stdin: name the file of the artifact.")
+    signers = None if allowed_signers is None else Signers(allowed_signers)
+    facts = Facts()
+    for checked, run in looked_at(files, partial(_look, signers=signers)):
+        facts.checked.append(checked)
+        if run is not None:
+            facts.add(run)
+        told(len(facts.checked), len(files))
+    in_chain(facts.checked)
+    if not facts.runs:
+        first = facts.checked[0]
+        why = one_line("; ".join(first.problems)).rstrip(".")
+        raise ArtifactError(f"There is no run to fill a form from: {one_line(first.path)}: {why}.")
+    _add_checks(facts)
+    return facts
+
+
+def _look(path: str, signers: Signers | None) -> tuple[Checked, _Run | None]:
+    checked = look_at(path, None, signers)
+    artifact, checked.artifact = checked.artifact, None
+    return checked, None if artifact is None else _run_of(artifact)
+
+
+def _run_of(artifact: ExecutionArtifact) -> _Run:
+    provenance, metadata = artifact.provenance or {}, artifact.output.metadata
+    effective = _part(provenance, "effective")
+    sources = hashed_sources(artifact)
+    said: Said = {
+        "ore_version": [of_value(provenance.get("ore_version"))],
+        "model": [of_value(artifact.input.model_id)],
+        "answered_by": [of_value(artifact.output.model_id)],
+        "models": [_model(artifact, provenance)],
+        "model_exact": [joined_value(artifact.input.model_id, provenance.get("model_digest"))],
+        "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
+        "access": [_access(provenance.get("backend"))],
+        "date": [Value((day(artifact.timestamp),), of_run=False)],
+        "options": [pair_value(*each) for each in _part(provenance, "options").items()],
+        "quantization": [of_value(effective.get("quantization"))],
+        "parameter_count": [of_value(effective.get("parameter_count"))],
+        "template": [of_value(_template(provenance, effective))],
+        "fingerprint": [of_value(metadata.get("system_fingerprint"))],
+        "window": [of_value(_part(metadata, "context").get("window"))],
+        "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)],
+        "inputs": [Value((line_of(name), line_of(sha256))) for name, sha256 in _inputs(sources)],
+        "own_tools": [of_value(name) for name in _part(provenance, "tool_definitions")],
+        "tools": [of_value(name) for name in _listed(artifact.input.tools)],
+        "skills": [of_value(name) for name in _listed(artifact.input.skills)],
+        "run_file": (
+            [joined_value(file.get("name"), file.get("sha256"))]
+            if (file := _part(provenance, "run_file"))
+            else []
+        ),
+        "images": [of_value(each) for each in _listed(metadata.get("images"))],
+        "system_prompt": [Value((_system_prompt(artifact, sources),))],
+        "prompt": [Value((text_of(artifact.input.prompt),))],
+        "answer": [Value((text_of(artifact.output.content),))],
+        **_parameters(effective),
+    }
+    asked = json.dumps([provenance.get(key) for key in ("messages_sha256", "options")])
+    model = line_of(provenance.get("model_digest") or artifact.input.model_id)
+    return _Run(
+        said,
+        artifact.timestamp,
+        _sums(artifact, provenance, sources),
+        (
+            text_digest(f"{model} {asked}")
+            if provenance.get("messages_sha256")
+            else artifact.execution_id
+        ),
+        text_digest(artifact.output.content),
+    )
+
+
+def _parameters(effective: Mapping[str, Any]) -> Said:
+    """Return the parameters in force: each a name, its value, and who chose it."""
+    rows = []
+    for name, each in list(_part(effective, "parameters").items())[:MOST_VALUES]:
+        part = each if isinstance(each, dict) else {}
+        value = NOT_KNOWN if part.get("value") is None else line_of(part["value"])
+        rows.append(Value((line_of(name), value, line_of(part.get("from") or NOT_KNOWN))))
+    known = [row.words for row in rows if row.words[1] != NOT_KNOWN]
+    heat = [Value((f"{value} ({by})",)) for name, value, by in known if name == "temperature"]
+    others = [f"{name} = {value} ({by})" for name, value, by in known if name != "temperature"]
+    return {
+        "parameters": rows,
+        "temperature": heat or [of_value(None)],
+        "other_parameters": [Value((each,)) for each in others],
+    }
+
+
+def _sums(
+    artifact: ExecutionArtifact, provenance: Mapping[str, Any], sources: list[tuple[str, str]]
+) -> dict[str, float]:
+    metadata = artifact.output.metadata
+    verdict = _part(provenance, "expectation").get("holds")
+    context = _part(metadata, "context")
+    options = _part(provenance, "options")
+    return {
+        "prompt_tokens": _number(metadata.get("prompt_eval_count")),
+        "answer_tokens": _number(metadata.get("eval_count")),
+        "seconds": _number(metadata.get("total_duration")) / 1e9,
+        "rows": isinstance(provenance.get("row"), dict),
+        "in_session": any(is_of_session(source) for source, _ in sources),
+        "made_from": isinstance(provenance.get("parent"), dict),
+        "cut": metadata.get("done_reason") == "length",
+        "truncated": context.get("status") == "truncated",
+        "expected": isinstance(verdict, bool),
+        "as_expected": verdict is True,
+        "shaped": "format" in options or "choices" in options,
+    }
+
+
+def _add_checks(facts: Facts) -> None:
+    """Add what was found of all of them together."""
+    names = Counter(
+        each.signature.by
+        for each in facts.checked
+        if each.signature is not None and each.signature.by is not None
+    )
+    facts.values["signed_by"] = Counter(
+        {Value((line_of(name),)): count for name, count in names.most_common(MOST_VALUES)}
+    )
+    facts.values["verified"] = Counter(
+        {Value((totals([each.state for each in facts.checked]),), of_run=False): facts.runs}
+    )
+    facts.sums["hold"] = sum(each.state == HOLDS for each in facts.checked)
+    again = [answers for answers in facts.asked.values() if sum(answers.values()) > 1]
+    facts.sums["again"] = len(again)
+    facts.sums["alike"] = sum(len(answers) == 1 for answers in again)
+
+
+def _part(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    part = values.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(value: Any) -> float:
+    is_count = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_count and 0 <= value < 1e18 else 0
+
+
+def _model(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> Value:
+    digest_of_it = provenance.get("model_digest")
+    return Value((line_of(artifact.input.model_id), line_of(digest_of_it or NOT_KNOWN)))
+
+
+def _access(backend: Any) -> Value:
+    known = _ACCESS.get(backend) if isinstance(backend, str) else None
+    return Value((known,), of_run=False) if known else of_value(backend)
+
+
+def _template(provenance: Mapping[str, Any], effective: Mapping[str, Any]) -> Any:
+    return _part(provenance, "chat_template").get("sha256") or effective.get("template_sha256")
+
+
+def _listed(values: Any) -> list[Any]:
+    return values[:MOST_VALUES] if isinstance(values, list) else []
+
+
+def _inputs(sources: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    kinds = ("file:", "tool:", "skill:", "artifact:", "stdin", "prompt+stdin")
+    return [each for each in sources if each[0].startswith(kinds)]
+
+
+def _system_prompt(artifact: ExecutionArtifact, sources: list[tuple[str, str]]) -> str:
+    """Return the text of the system prompt, or what is known in its place."""
+    sent = [sha256 for source, sha256 in sources if source in (PERSONA, SYSTEM)]
+    if not sent:
+        return "None"
+    try:
+        text = kept_system_prompt(artifact)
+    except ValueError:  # what does not fit its hash is not shown as the text
+        text = None
+    return (
+        text_of(text) if text is not None else f"[not in the artifact; SHA-256 {line_of(sent[0])}]"
+    )

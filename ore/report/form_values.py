@@ -1,0 +1,74 @@
+"""One value of a field of a form: short, whole and known, whatever a run says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ore.files.neutral import one_line
+
+MOST_VALUES = 200
+"""How many different values of a field are kept; more are counted."""
+LONGEST_TEXT, LONGEST_LINE = 20_000, 300
+"""The most characters of a text, and of any other value, that a form shows."""
+
+NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a field.
+
+    Attributes:
+        words: Texts, side by side in a row.
+        of_run: Whether they are of the artifact, so that nothing in them may be taken for Markdown.
+    """
+
+    words: tuple[str, ...]
+    of_run: bool = True
+
+
+def line_of(value: Any) -> str:
+    """Return a value on one line, cut at ``LONGEST_LINE`` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return one_line(_whole(text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"))
+
+
+def text_of(text: str) -> str:
+    """Return a text, cut at ``LONGEST_TEXT`` characters."""
+    if len(text) <= LONGEST_TEXT:
+        return _whole(text)
+    return _whole(f"{text[:LONGEST_TEXT]}\n[cut: it has {len(text):,} characters]")
+
+
+def _whole(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which no page can hold."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def of_value(value: Any) -> Value:
+    """Return a value, ``NOT_KNOWN`` for none."""
+    if value is None or value == "":
+        return Value((NOT_KNOWN,), of_run=False)
+    return Value((line_of(value),))
+
+
+def pair_value(name: Any, value: Any) -> Value:
+    """Return a name and what it is set to, as one value."""
+    return Value((f"{line_of(name)} = {line_of(value)}",))
+
+
+def joined_value(*values: Any) -> Value:
+    """Return what is known of several, side by side."""
+    known = tuple(line_of(value) for value in values if value is not None)
+    return Value(known) if known else of_value(None)
+
+
+def day(timestamp: float) -> str:
+    """Return the day of a Unix time, in UTC."""
+    try:
+        return datetime.fromtimestamp(timestamp, timezone.utc).strftime("%Y-%m-%d")
+    except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
+        return NOT_KNOWN

@@ -1,0 +1,362 @@
+"""Published forms, filled from artifacts: each field is there, and no text of a run breaks the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ore.artifact.seal import seal
+from ore.report.form_facts import gather
+from ore.report.form_values import MOST_VALUES
+from ore.report.forms import _COUNTED, NAMES, filled, load
+from tests.support.keys import allow, make_key, needs_ssh_keygen
+from tests.support.runs import record
+
+DIGEST = "17177962e7134a1a4a6e0d4b1b2c3d4e5f60718293a4b5c6d7e8f90123456789"
+EFFECTIVE = {
+    "parameters": {
+        "temperature": {"value": 0, "from": "user"},
+        "top_k": {"value": 40, "from": "server default"},
+        "num_predict": {"value": None, "from": None},
+    },
+    "quantization": "Q4_K_M",
+    "parameter_count": 3212749888,
+    "template_sha256": "ab" * 32,
+    "threads": 4,
+}
+WORLDBANK = """
+Output description; Publication reference; Tool name; Model version; Provider; Access method; Access date;
+Prompt language; Temperature; Other parameters; System prompt; User prompts; Input data or context;
+Raw output; Final output; Changes from raw to final; Reviewer, name or role; Review date;
+Validation criteria; Review notes
+"""
+"""The fields of the template in section 5 of the World Bank's guidelines, in its order."""
+CHECKLIST = {
+    "Introduction": (1, 1),
+    "Model selection and configuration": (5, 7),
+    "System and prompt design": (16, 14),
+    "Session traces": (2, 5),
+    "Benchmarks and metrics": (5, 9),
+    "Human validation": (3, 6),
+    "Reproducibility, ethics and resources": (1, 3),
+    "Results": (0, 4),
+    "Limitations": (4, 1),
+}
+"""How many items the checklist has of each section: must, should.
+
+One of its items, the model with its configuration and the date, is four lines here, and the defaults
+with the choice of the model two.
+"""
+
+
+def edit(path: Path, change) -> None:
+    """Let ``change`` edit an artifact, and seal it as if it had been so."""
+    document = json.loads(path.read_text())
+    change(document)
+    document["provenance"] = seal(document)["provenance"]
+    path.write_text(json.dumps(document))
+
+
+@pytest.fixture
+def run(folder):
+    path = folder / "run.json"
+    record(path, "Is it high tide?", "--system", "Be brief.", replies=["At 05:12."])
+
+    def change(document):
+        document["provenance"].update(
+            effective=EFFECTIVE,
+            model_digest=DIGEST,
+            backend="ollama",
+            server_version="0.13.5",
+            options={"temperature": 0},
+        )
+        document["output"]["metadata"]["context"] = {"window": 4096, "status": "fits"}
+        document["timestamp"] = document["output"]["timestamp"] = 1_770_000_000.0
+
+    edit(path, change)
+    return path
+
+
+def fill(name: str, *paths, **more) -> str:
+    return filled(name, gather([str(path) for path in paths], **more))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_says_whose_it_is_and_of_which_day(name):
+    form = load(name)
+    assert form.title and form.source and form.read
+    assert re.match(r"\d{4}-\d{2}", form.date)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_place_of_a_form_is_known(name, run):
+    facts = gather([str(run)])
+    for place in load(name).places:
+        key = place.removeprefix("*").removeprefix("text ")
+        known = key in facts.values or key in _COUNTED or key == "trailer"
+        assert known or place.startswith("by hand"), place
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.invariant
+def test_every_field_is_filled_or_said_to_be_by_hand(name, run):
+    page = fill(name, run)
+    assert "{{" not in page and "}}" not in page
+    for line in page.splitlines():
+        cells = line.strip("| ").split(" | ")
+        assert (
+            not line.startswith("| ") or line == "| | |" or all(cell.strip() for cell in cells)
+        ), line
+        assert not line.endswith(": "), line
+
+
+def test_the_log_of_the_world_bank_has_each_field_of_its_template_in_order(run):
+    page = fill("worldbank", run)
+    at = 0
+    for each in WORLDBANK.replace("\n", " ").split(";"):
+        assert each.strip() in page[at:], each
+        at = page.index(each.strip(), at)
+
+
+def test_the_log_of_the_world_bank_is_filled_from_one_run(run):
+    page = fill("worldbank", run)
+    for line in (
+        "| Tool name | ORE `1.8.0`, with `ollama` `0.13.5` |".replace("1.8.0", version()),
+        f"| Model version | `scripted` `{DIGEST}` |",
+        "| Access method | API of an Ollama server |",
+        "| Access date | 2026-02-02 |",
+        "| Temperature | `0 (user)` |",
+        "| Other parameters | `top_k = 40 (server default)` |",
+        "```text\nBe brief.\n```",
+        "```text\nIs it high tide?\n```",
+        "```text\nAt 05:12.\n```",
+        "Processing: individually, not batched: a call with one prompt for each of 1 run.",
+        "| Files against their hashes | 1 artifact: 1 holds |",
+        "| Prompt language | *by hand* |",
+    ):
+        assert line in page, line
+
+
+def version() -> str:
+    import ore
+
+    return ore.__version__
+
+
+def test_the_checklist_has_every_item():
+    sections = re.split(r"^## ", load("llm-guidelines").page, flags=re.M)[1:]
+    found = {part.splitlines()[0]: part for part in sections}
+    for name, (must, should) in CHECKLIST.items():
+        counted = (found[name].count("- **must**"), found[name].count("- **should**"))
+        assert counted == (must, should), name
+
+
+def test_the_checklist_is_filled_from_one_run(run):
+    page = fill("llm-guidelines", run)
+    for line in (
+        f"- **must** Exact model: `scripted` `{DIGEST}`; answered by `scripted`",
+        "- **must** Date of the runs: 2026-02-02 (UTC)",
+        "- **must** What was configured: `temperature = 0`",
+        "- **should** [quantisation] Level and method: `Q4_K_M`",
+        "- **must** [few-shot] How the examples were chosen: *by hand*",
+    ):
+        assert line in page, line
+
+
+def test_a_methods_section_has_the_parameters_in_force_and_who_chose_them(run):
+    page = fill("methods", run)
+    assert f"| `scripted` | `{DIGEST}` | 1 run |" in page
+    assert "| `temperature` | `0` | `user` | 1 run |" in page
+    assert "| `num_predict` | not known | not known | 1 run |" in page
+    assert "| Context window, in tokens | `4096` |" in page and "`3212749888`" in page
+    assert "| Threads | `threads = 4` |" in page
+
+
+def test_several_models_are_listed_with_their_runs(run, folder):
+    for number, model in enumerate(["mistral", "mistral", "scripted"]):
+        other = folder / f"{number}.json"
+        other.write_bytes(run.read_bytes())
+
+        def change(document, model=model, number=number):
+            document["input"]["model_id"] = document["output"]["model_id"] = model
+            document["execution_id"] = document["output"]["id"] = f"run {number}"
+            document["output"]["content"] = f"At {model}"
+            document["provenance"]["model_digest"] = model[0] * 64
+
+        edit(other, change)
+    page = fill("methods", folder)
+    assert "4 runs, 2026-02-02 (UTC), 1 prompt. " in page
+    assert f"| `mistral` | `{'m' * 64}` | 2 runs |" in page
+    assert "| Answered by | `mistral` (2 runs); `scripted` (2 runs) |" in page
+    assert "1 question was asked more than once in the same way" in page
+    assert fill("trailer", folder) == (
+        f"Assisted-by: ORE:mistral@sha256:{'m' * 12}\n"
+        f"Assisted-by: ORE:scripted@sha256:{'s' * 12}\n"
+        f"Assisted-by: ORE:scripted@sha256:{DIGEST[:12]}\n"
+    )
+
+
+HOSTILE = [
+    "a|b",
+    "a\\|b",
+    "`|`",
+    "``` | ```` |",
+    "\n| x | y |\n",
+    "\n\n# Heading\n\n- item",
+    "</td><script>alert(1)</script>",
+    "![x](http://127.0.0.1/x.png)",
+    "{{by hand}} {{*models}}",
+    "*by hand*",
+    "\r\nSigned-off-by: Eve <eve@tides.example>",
+    "\u202egnp.exe\u2028x",
+    "\x1b[2J\x00",
+    "\ud800",
+    "",
+    " ",
+    "~~~\n```\n````",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
+@pytest.mark.invariant
+def test_no_text_of_a_run_breaks_the_page(run, text):
+    markdown_it = pytest.importorskip("markdown_it")
+    parse = markdown_it.MarkdownIt("commonmark").enable("table").parse
+    sent = text.replace("\ud800", "")  # which no artifact's prompt can have
+
+    def shape(page):
+        blocks = parse(page)
+        inside = {each.type for block in blocks for each in block.children or ()}
+        return [block.type for block in blocks], inside
+
+    facts = gather([str(run)])
+    plain = {name: shape(filled(name, facts)) for name in NAMES}
+
+    def change(document):
+        document["input"].update(prompt=sent + "x", model_id=sent + "m", tools=[sent + "t"])
+        document["output"].update(content=sent, model_id=sent + "m")
+        document["provenance"].update(
+            server_version=text,
+            model_digest=text,
+            options={text: text},
+            run_file={"name": text, "sha256": text},
+            tool_definitions={text: "x"},
+            system_prompt=None,
+            effective={
+                **EFFECTIVE,
+                "parameters": {text: {"value": text, "from": text}, "b": {"value": 1, "from": "x"}},
+                "quantization": text,
+            },
+        )
+
+    write_odd(run, change)
+    facts = gather([str(run)])
+    for name, (wanted, known) in plain.items():
+        page = filled(name, facts)
+        blocks, inside = shape(page)
+        if name == "methods":  # whose table of parameters has a row for each
+            for kind in ("html_block", "heading_open", "table_open", "fence"):
+                assert blocks.count(kind) == wanted.count(kind)
+        else:
+            assert blocks == wanted
+        assert inside <= known | {"code_inline", "text_special"} and "html_inline" not in inside
+        if name == "trailer":
+            assert re.fullmatch(r"Assisted-by: ORE:[!-~]+( [!-~]+)*\n", page), page
+
+
+def write_odd(path: Path, change) -> None:
+    """Edit an artifact; what JSON alone can say (half a character) has no seal."""
+    document = json.loads(path.read_text())
+    change(document)
+    try:
+        document["provenance"] = seal(document)["provenance"]
+    except ValueError:
+        pass
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("value", [None, 7, True, [], {}, "x", [1, {"a": None}], {"parameters": 3}])
+def test_a_provenance_of_other_shapes_is_filled_all_the_same(run, value):
+    def change(document):
+        provenance = document["provenance"]
+        for key in (
+            "effective",
+            "options",
+            "model_digest",
+            "run_file",
+            "parent",
+            "row",
+            "expectation",
+        ):
+            provenance[key] = value
+        for key in ("context", "images", "system_fingerprint", "eval_count", "total_duration"):
+            document["output"]["metadata"][key] = value
+
+    write_odd(run, change)
+    for name in NAMES:
+        assert "{{" not in fill(name, run)
+
+
+@pytest.mark.slow
+def test_many_values_are_counted_and_not_all_shown(run, folder):
+    for number in range(MOST_VALUES + 5):
+        other = folder / f"{number:03}.json"
+        document = json.loads(run.read_text())
+        document["input"]["prompt"] = f"Question {number}"
+        document["execution_id"] = document["output"]["id"] = f"run {number}"
+        other.write_text(json.dumps(document))
+    page = fill("worldbank", folder)
+    assert f"And others in {MOST_VALUES + 5 + 1 - 20} runs, each in its artifact." in page
+    assert page.count("Question") == 20
+    assert f"{MOST_VALUES + 6} different prompts" in fill("methods", folder)
+
+
+def test_a_long_text_is_cut_and_that_is_said(run):
+    write_odd(run, lambda document: document["output"].update(content="a" * 30_000))
+    assert "[cut: it has 30,000 characters]" in fill("worldbank", run)
+
+
+@needs_ssh_keygen
+def test_a_form_says_who_signed_the_runs(ore, folder):
+    make_key(folder / "ada")
+    lab = allow(folder / "lab", ("ada|tides", folder / "ada"))
+    ore("hi", "--artifact-out", "run.json", "--sign", "ada")
+    page = fill("methods", folder / "run.json", allowed_signers=str(lab))
+    assert "| Signed by | `ada\\|tides` |" in page
+    assert "not looked for" in fill("methods", folder / "run.json")
+
+
+def test_the_flag_writes_a_form_and_never_over_one_that_is_there(ore, run):
+    result = ore("--report", "run.json", "--as", "trailer")
+    assert (result.code, result.out) == (0, f"Assisted-by: ORE:scripted@sha256:{DIGEST[:12]}\n")
+    assert result.err == "1 artifact: 1 holds.\n" and result.calls == []
+    assert ore("--report", "run.json", "--as", "methods", "--out", "m.md").code == 0
+    kept = Path("m.md").read_text() + "Ours.\n"
+    Path("m.md").write_text(kept)
+    result = ore("--report", "run.json", "--as", "methods", "--out", "m.md")
+    assert result.code == 1 and "may have what you wrote by hand; name another file" in result.err
+    assert Path("m.md").read_text() == kept
+
+
+@pytest.mark.parametrize(
+    "line, code, sentence",
+    [
+        ("hi --as methods", 2, "--as needs --report: name the artifacts to report on."),
+        ("--report run.json --as thesis", 2, "--as must be methods, worldbank, llm-guidelines or"),
+        ("--report - --as methods", 2, "A form is not filled from stdin: name the file"),
+        ("--report none.json --as methods", 1, "There is no run to fill a form from: none.json"),
+        ("--report run.json --as methods --json", 2, "--report can't be used with --json"),
+        ("--report run.json --as methods --out no/m.md", 1, "there is no folder no; make it first"),
+        (
+            "--report run.json --as methods --allowed-signers none",
+            1,
+            "The allowed signers can't be",
+        ),
+    ],
+)
+def test_what_was_asked_for_wrongly_is_a_sentence(ore, run, line, code, sentence):
+    result = ore(*line.split(), stdin="")
+    assert result.code == code and sentence in result.err
