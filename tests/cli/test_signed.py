@@ -154,7 +154,7 @@ def test_a_turn_that_failed_has_no_signature(ore):
     "line, sentence",
     [
         ("hi --sign ada", "--sign needs --artifact-out or --runs: say where the artifact goes; of"),
-        ("hi --allowed-signers lab", "--allowed-signers needs --verify: name the artifacts"),
+        ("hi --allowed-signers lab", "--allowed-signers needs --verify or --report: name the"),
         ("hi --artifact-out --sign ada", "--sign can't be used with --artifact-out to stdout"),
         ("--verify a --sign ada --allowed-signers lab", "--sign can't be used with --allowed-sign"),
         ("--verify a --sign ada --with-model", "--sign can't be used with --with-model"),
