@@ -21,9 +21,9 @@ from ore.errors import (
     OreError,
     ReaderGoneError,
 )
-from ore.files import read_regular, reason, replace_file
+from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
-from ore.types import ExecutionArtifact, strictjson
+from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked
 

@@ -18,7 +18,7 @@ from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.canonical import canonical
 from ore.artifact.seal import SELF, without_self
 from ore.artifact.sources import PERSONA, SYSTEM
-from ore.types import strictjson
+from ore.files import strictjson
 
 _Path = tuple[str | int, ...]
 

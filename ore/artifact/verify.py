@@ -18,7 +18,8 @@ from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import SELF, breaks, is_sealed
 from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_system_prompt
 from ore.errors import ArtifactError
-from ore.types import ExecutionArtifact, strictjson
+from ore.files import strictjson
+from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked
 

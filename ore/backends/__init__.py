@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from ore.backends.preferred import PREFERRED_MODELS as PREFERRED_MODELS
 from ore.backends.preferred import choose_default as choose_default
 from ore.backends.preferred import is_preferred as is_preferred
 from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, UsageError
-from ore.reasoner import Reasoner
-from ore.types import Message, Response
 
-if TYPE_CHECKING:  # a turn that is taken has no use for it
+if TYPE_CHECKING:  # a list of models does without
     from ore.backends.reading import Reading
+    from ore.reasoner import Reasoner
+    from ore.types import Message
 
 
 @dataclass(frozen=True)
@@ -266,30 +265,6 @@ class Backend(ABC):
         return "waiting" if self._phase is None else self._phase()
 
 
-class StreamingReasoner(Reasoner):
-    """A reasoner that always streams; an answer in one piece is a stream read to its end."""
-
-    _doing = "waiting"
-
-    def phase(self) -> str:
-        """Return what a call that is under way is doing, in a few words."""
-        return self._doing
-
-    def reason(self, messages: list[Message]) -> Response:
-        """Answer with one model call; see ``stream_reason`` for what is raised."""
-        with closing(self.stream_reason(messages)) as chunks:
-            while True:
-                try:
-                    next(chunks)
-                except StopIteration as end:
-                    response: Response = end.value
-                    return response
-
-    @abstractmethod
-    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
-        """Yield the answer's text as it arrives; closing the generator stops the model."""
-
-
 def split_pin(model: str) -> tuple[str, str | None]:
     """Return the name in ``model``, ``NAME@sha256:HEX``, and its digits; None for no digits.
 
@@ -298,7 +273,7 @@ def split_pin(model: str) -> tuple[str, str | None]:
     """
     if "@sha256" not in model.lower():
         return model, None
-    found = _PINNED.fullmatch(model)
+    found = re.fullmatch(_PINNED, model)
     if not found:
         raise UsageError(
             f"{model!r} does not pin a model: write NAME@sha256: and the first 12 to 64 digits of "
@@ -307,4 +282,4 @@ def split_pin(model: str) -> tuple[str, str | None]:
     return found["name"], found["digits"].lower()
 
 
-_PINNED = re.compile(r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})")
+_PINNED = r"(?P<name>.+)@sha256:(?P<digits>[0-9a-fA-F]{12,64})"

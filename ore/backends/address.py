@@ -21,7 +21,7 @@ _OLLAMA_CLOUD = "ollama.com"
 _SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _AT = "@\uff20\ufe6b"  # in any of its widths
-_SHOWABLE = re.compile(r"([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)", re.ASCII | re.IGNORECASE)
+_SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
 _PORT = re.compile(r"[0-9]{0,5}")
 _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
@@ -214,7 +214,7 @@ def _name(host: str, source: str, text: str) -> str:
 
 def _bad(source: str, text: str, why: str) -> UsageError:
     named = "The server's address" if source == "host" else source
-    found = _SHOWABLE.match(unquoted(text))
+    found = re.match(_SHOWABLE, unquoted(text))
     begins = f", which begins with {found[0]}," if found else ""
     return UsageError(
         f"{named}{begins} can't be used ({why}): write it like 127.0.0.1:11434 or "

@@ -226,6 +226,12 @@ def _auto(
             if wanted.answers:
                 warning(f"Ollama does not answer: the embedded {chosen} does.")
             return embedded
+        if chosen is not None:
+            shown = one_line(chosen)
+            notice(
+                f"The embedded engine has no {shown}: --list-models shows what there is, and --pull "
+                f"{shown} fetches it."
+            )
         return backend  # says what became of the model that was asked for
     first = "" if has_engine else f", after {install_command('embedded')}"
     notice(f"To try ORE without Ollama: --pull smollm2:135m{first}")

@@ -22,7 +22,7 @@ FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count",
 """What else is told: threads that write and that read; the tokens of a batch; what the model is."""
 
 _WINDOW = "num_ctx"
-_MOST_CHARACTERS, _LONGEST_WORD, _LONGEST_FACT = 1 << 16, 40, 48
+_MOST_CHARACTERS, _LONGEST_FACT = 1 << 16, 48
 _IN_FULL = " (--artifact-out lists all)"
 
 
@@ -96,12 +96,6 @@ def in_short(count: int | None) -> str | None:
         if count is not None and count >= size:
             return f"{count / size:.2f}".rstrip("0").rstrip(".") + letter
     return None if count is None else str(count)
-
-
-def word(value: object) -> str | None:
-    """Return ``value`` where it is one short word of a server's that can be kept, else None."""
-    is_word = isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD
-    return str(value) if is_word else None
 
 
 def in_words(told: Mapping[str, Any]) -> str:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ore.backends import Backend, Model, Progress, Settings, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
 from ore.errors import OreError
-from ore.types import Message
 
 if TYPE_CHECKING:  # a list of models takes no turn
     from ore.backends.engine_turn import EmbeddedReasoner
     from ore.backends.reading import Reading
+    from ore.types import Message
 
 
 class EmbeddedBackend(Backend):

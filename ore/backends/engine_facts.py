@@ -8,10 +8,11 @@ from http.client import HTTPException
 from typing import Any
 
 from ore.backends import Settings, gguf
-from ore.backends.effective import PARAMETERS, template_digest, word
+from ore.backends.effective import PARAMETERS, template_digest
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_request import LOADED_WITH, sampling_of
 from ore.errors import IncompleteAnswerError, OreError
+from ore.files.neutral import word
 
 _OTHER_NAMES = {"num_keep": "n_keep"}
 _UNSAID: dict[str, Any] = {"seed": None, "stop": []}

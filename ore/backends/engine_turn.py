@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import Settings, StreamingReasoner, local_models
+from ore.backends import Settings, local_models
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
@@ -36,7 +36,7 @@ from ore.errors import (
     BackendError,
     ContextTruncatedError,
 )
-from ore.reasoner import Scorer
+from ore.reasoner import Scorer, StreamingReasoner
 from ore.types import Message, Response
 from ore.types.score import Score
 

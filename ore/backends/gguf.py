@@ -38,13 +38,19 @@ class Tables:
     is_whole: bool
 
 
+_FIRST_BYTES = 1 << 14  # which most heads have less than
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
 _WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
 _MOST_DIMENSIONS = 8
 _DAMAGE = (struct.error, UnicodeDecodeError, KeyError, OverflowError)
 """What reading raises over a file that is damaged, or goes on behind what was read of it."""
 _STRING, _ARRAY = 8, 9
-_NUMBERS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
+_NUMBERS = {
+    kind: struct.Struct(f"<{letter}")
+    for kind, letter in (*enumerate("BbHhIif?"), (10, "Q"), (11, "q"), (12, "d"))
+}
+_HEAD, _LIST, _PLACE = (struct.Struct(f"<{letters}") for letters in ("4sIQQ", "IQ", "IQ"))
+_COUNT, _SIZE = struct.Struct("<I"), struct.Struct("<Q")
 _PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
 _MOST_PARTS = 10_000
 _FILE_TYPES = {
@@ -105,9 +111,13 @@ def read_head(path: Path) -> dict[str, Any]:
     """Return the keys that stand before a model's list of tokens, with their values.
 
     Follows GGUF versions 2 and 3 (a head, then keys with typed values, all little-endian). Reading
-    stops where the file is damaged, and after its first MiB. An array's value is None.
+    stops where the file is damaged, and after its first MiB. An array's value is None. A file that is
+    not GGUF has none.
     """
-    return _read(io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES)))[0]
+    found, count = _read(io.BytesIO(read_regular(path, sys.maxsize, head=_FIRST_BYTES)))
+    if count is None:
+        found, _ = _read(io.BytesIO(read_regular(path, sys.maxsize, head=_HEAD_BYTES)))
+    return found
 
 
 def read_template(path: Path) -> tuple[str | None, int | None]:
@@ -138,9 +148,10 @@ def read_tables(path: Path, strings: Mapping[str, Collection[int]] | None = None
     try:
         for _ in range(count or 0):
             name = _string(head)
-            (dimensions,) = _take(head, "I")
-            tensors[name] = _take(head, f"{min(dimensions, _MOST_DIMENSIONS)}Q")
-            _take(head, "IQ")  # its type, and where it begins
+            (dimensions,) = _take(head, _COUNT)
+            row = struct.Struct(f"<{min(dimensions, _MOST_DIMENSIONS)}Q")
+            tensors[name] = _take(head, row)
+            _take(head, _PLACE)  # its type, and where it begins
     except _DAMAGE:
         is_whole = False
     return Tables(keys, tensors, kept, is_whole)
@@ -157,16 +168,17 @@ def _read(
 ) -> tuple[dict[str, Any], int | None]:
     """Return the keys, and where all of them were read how many tensors follow.
 
-    Without ``kept`` reading stops before the tokens; texts of lists are put into it.
+    Without ``kept`` reading stops before the tokens; texts of lists are put into it. The count is None
+    where more follows than there is, or the bytes are damaged.
     """
     found: dict[str, Any] = {}
     try:
-        _, known, tensors, keys = _take(head, "4sIQQ")
-        for _ in range(keys if known in (2, 3) else 0):
+        magic, known, tensors, keys = _take(head, _HEAD)
+        for _ in range(keys if magic == MAGIC and known in (2, 3) else 0):
             name = _string(head)
-            if name.startswith("tokenizer.") and window_of(found) and kept is None:
+            if kept is None and name.startswith("tokenizer.") and window_of(found):
                 break
-            (kind,) = _take(head, "I")
+            (kind,) = _take(head, _COUNT)
             found[name] = _value(head, kind, (kept or {}).get(name, {}))
     except _DAMAGE:
         return found, None
@@ -209,12 +221,16 @@ def window_of(head: dict[str, Any]) -> int | None:
     return length if type(length) is int and length > 0 else None
 
 
-def _take(head: io.BytesIO, layout: str) -> tuple[Any, ...]:
-    return struct.unpack(f"<{layout}", head.read(struct.calcsize(f"<{layout}")))
+def _take(head: io.BytesIO, layout: struct.Struct) -> tuple[Any, ...]:
+    return layout.unpack(head.read(layout.size))
 
 
 def _string(head: io.BytesIO) -> str:
-    return str(head.read(*_take(head, "Q")), "utf-8")
+    (size,) = _SIZE.unpack(head.read(8))
+    text = head.read(size)
+    if len(text) < size:
+        raise struct.error("a text ends behind what was read")
+    return str(text, "utf-8")
 
 
 def _value(head: io.BytesIO, kind: int, kept: dict[int, str]) -> Any:
@@ -222,9 +238,9 @@ def _value(head: io.BytesIO, kind: int, kept: dict[int, str]) -> Any:
         return _string(head)
     if kind != _ARRAY:
         return _take(head, _NUMBERS[kind])[0]
-    kind, count = _take(head, "IQ")
+    kind, count = _take(head, _LIST)
     if kind != _STRING:
-        head.seek(count * struct.calcsize(_NUMBERS[kind]), os.SEEK_CUR)
+        head.seek(count * _NUMBERS[kind].size, os.SEEK_CUR)
         return None
     with head.getbuffer() as data:  # a list may have a million texts
         at, end = head.tell(), len(data)

@@ -10,16 +10,17 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ore.backends import PREFERRED_MODELS, Model, gguf, mended, remembered, weights
-from ore.backends.effective import word
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import Shelf, shelves
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import reason
+from ore.files.neutral import word
 
 _MOST_WORDS, _LONGEST_REPOSITORY = 12, 80
 
@@ -197,16 +198,18 @@ def described(*, whole: bool = False) -> list[Model]:
     Args:
         whole: Its digest and its template too, for which the files are read.
     """
-    found = []
+    found: list[tuple[Model, Path | None]] = []
     for name, path in weights.installed().items():
-        model = replace(gguf.described(name, path), where=str(path.parent))
-        found.append(weights.with_digests(model, path) if whole else model)
-    known = {model.name.casefold() for model in found}
+        found.append((replace(gguf.described(name, path), where=str(path.parent)), path))
+    known = {model.name.casefold() for model, _ in found}
     for named, shelf in _on_shelves():
-        if str(named).casefold() not in known:
-            known.add(str(named).casefold())
-            found.append(_described(shelf, named, whole))
-    return found
+        if (folded := str(named).casefold()) not in known:
+            known.add(folded)
+            found.append(_described(shelf, named))
+    if not whole:
+        return [model for model, _ in found]
+    with_digests = import_module("ore.backends.whole_files").with_digests
+    return [model if path is None else with_digests(model, path) for model, path in found]
 
 
 def default() -> str | None:
@@ -233,25 +236,26 @@ def _on_shelves() -> Iterator[tuple[ModelName, Shelf]]:
             yield name, shelf
 
 
-def _described(shelf: Shelf, name: ModelName, whole: bool) -> Model:
-    """Return what is known of a model of a shelf; of one that can't be run, why."""
-    model = Model(str(name), where=str(shelf.root))
+def _described(shelf: Shelf, name: ModelName) -> tuple[Model, Path | None]:
+    """Return what is known of a model of a shelf, and its file; of one that can't be run, why."""
+    where = str(shelf.root)
     try:
         manifest = shelf.manifest(name)
         path = shelf.weights(name, manifest)
-        gguf.check_kind(path)
+        found = gguf.described(str(name), path)
+        if found.window is None:
+            gguf.check_kind(path)
     except OreError as exc:
-        return replace(model, capabilities=(), problem=str(exc))
-    found = replace(gguf.described(model.name, path), where=model.where)
+        return Model(str(name), capabilities=(), where=where, problem=str(exc)), None
+    said: dict[str, Any] = {}
     if found.parameters is None or found.quantization is None:
         said = shelf.config(name, manifest)
-        found = replace(
+    return (
+        replace(
             found,
             parameters=found.parameters or word(said.get("model_type")),
             quantization=found.quantization or word(said.get("file_type")),
-        )
-    if not whole:
-        return found
-    with suppress(FileAccessError):
-        found = weights.with_digests(found, path)
-    return found
+            where=where,
+        ),
+        path,
+    )

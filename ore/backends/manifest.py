@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ore.types import strictjson
+from ore.files import strictjson
 
 MANIFEST_BYTES = 1 << 22
 """The most that a manifest may have; one of a thousand single tensors has 200,000 bytes."""

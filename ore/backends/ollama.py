@@ -9,7 +9,7 @@ from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, Settings, StreamingReasoner, failures, is_preferred, window
+from ore.backends import Backend, Model, Settings, failures, is_preferred, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.go_template import arriving
@@ -20,7 +20,7 @@ from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
 from ore.backends.window import find_model
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
-from ore.reasoner import Reasoner
+from ore.reasoner import Reasoner, StreamingReasoner
 from ore.types import Message, Response
 
 if TYPE_CHECKING:  # imported by the first turn: a program that takes none has no use for them

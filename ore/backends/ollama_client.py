@@ -20,7 +20,7 @@ from ore.backends.ollama_models import default_of, described, trained_window, we
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError
-from ore.types import strictjson
+from ore.files import strictjson
 
 if TYPE_CHECKING:  # imported by the first question: a program that asks nothing has no use for it
     import httpx

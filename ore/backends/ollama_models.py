@@ -9,11 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 from ore.backends import Model, choose_default
-from ore.backends.effective import parameters_of, template_digest, word
+from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
 from ore.backends.http import shorten
 from ore.backends.joining import joined
 from ore.errors import BackendError, OreError
+from ore.files.neutral import word
 from ore.types import Message
 
 KNOWN_SECONDS = 2.0

@@ -30,9 +30,9 @@ from ore.backends.http import (
     whole_body,
 )
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
+from ore.files import strictjson
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
-from ore.types import strictjson
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
     import httpx2
@@ -271,8 +271,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         with deferred_signals():
             import httpx2
             import openai
-            import openai.resources.chat.completions  # else imported when it is first used
-            import openai.resources.models
+            from openai.resources import chat, models  # else imported when they are first used
     except ImportError as exc:
         raise ExtraNotInstalledError(
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}",

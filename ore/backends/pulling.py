@@ -151,8 +151,8 @@ def _fetch_weights(
     file, notes = f".{name}.part", f".{name}.notes"
     if _is_there(shelf, layer, blobs, progress):
         return
-    _prepare(blobs, file, notes, layer)
     _check_room(shelf, registry.name, blobs, file, layer)
+    _prepare(blobs, file, notes, layer)
 
     def look() -> None:
         """Go no further with a file that the engine would not read rightly."""

@@ -34,7 +34,7 @@ from ore.backends.model_names import ModelName
 from ore.backends.refusals import error_words
 from ore.backends.registry_failures import Trouble
 from ore.errors import OreError, UsageError
-from ore.types import strictjson
+from ore.files import strictjson
 
 SILENCE_SECONDS = 30.0
 """How long nothing may come before a connection is given up."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ore.errors import FileAccessError
-from ore.files import make_private, read_regular, replace_file
-from ore.types import strictjson
+from ore.files import make_private, read_regular, replace_file, strictjson
 
 NAME = ".digests.json"
 _LIMIT = 1 << 20

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ore.backends.http import REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
 from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
-from ore.files import read_regular
+from ore.files import read_regular, strictjson
 from ore.files.extras import install_command
 from ore.reasoner import Reasoner
-from ore.types import Message, Response, strictjson
+from ore.types import Message, Response
 
 if TYPE_CHECKING:
     from ore.backends.validation import Judge

@@ -23,9 +23,8 @@ from typing import Any
 from ore.backends.manifest import MANIFEST_BYTES, Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, legal_name, parse_name
 from ore.errors import CapabilityError, FileAccessError, HomeError, OreError, UsageError
-from ore.files import read_confined, reason
+from ore.files import read_confined, reason, strictjson
 from ore.files.neutral import one_line
-from ore.types import strictjson
 
 MANIFESTS, BLOBS = "manifests", "blobs"
 SERVICE_ROOT = Path("/usr/share/ollama/.ollama/models")
@@ -128,8 +127,8 @@ class Shelf:
         """
         path = self.blob_path(layer)
         try:
-            if stat.S_ISLNK(os.lstat(path.parent).st_mode):
-                raise OSError(errno.ELOOP, f"{path.parent.name} is a symbolic link")
+            if stat.S_ISLNK(os.lstat(os.path.join(self.root, BLOBS)).st_mode):
+                raise OSError(errno.ELOOP, f"{BLOBS} is a symbolic link")
             status = os.lstat(path)
             why = _not_a_blob(status, layer)
         except FileNotFoundError:

@@ -5,14 +5,13 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ore.backends import Model, gguf, remembered
-from ore.backends.effective import in_short, template_digest
+from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import begins_with, reason
@@ -80,20 +79,6 @@ def installed() -> dict[str, Path]:
         if path not in pinned.values() and name not in PINNED:
             own.setdefault(name, path)  # one in one file goes before a split one of that name
     return {**pinned, **dict(sorted(own.items()))}
-
-
-def with_digests(model: Model, path: Path) -> Model:
-    """Return a model with what its whole file says: its digest, its template, how large it is."""
-    try:
-        digest, (template, count) = file_digest(path), gguf.read_template(path)
-    except FileAccessError:
-        return model
-    return replace(
-        model,
-        parameters=in_short(count) or model.parameters,
-        digest=digest,
-        template_sha256=template_digest(template),
-    )
 
 
 def _is_model(path: Path) -> bool:
@@ -174,8 +159,7 @@ def file_digest(path: Path, *, anew: bool = False) -> str:
     parts = parts_of(path)
     if len(parts) == 1:
         return _digest_of(path, anew=anew)
-    lines = "".join(f"{_digest_of(part, anew=anew)}\n" for part in parts)
-    return hashlib.sha256(lines.encode("ascii")).hexdigest()
+    return _sha256(f"{_digest_of(part, anew=anew)}\n".encode() for part in parts)
 
 
 def _digest_of(path: Path, *, anew: bool = False) -> str:
@@ -193,8 +177,14 @@ def note_digest(path: Path, digest: str) -> None:
 
 def sha256_of(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal digits."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
+        return _sha256(iter(lambda: file.read(_BLOCK), b""))
+
+
+def _sha256(blocks: Iterable[bytes]) -> str:
+    import hashlib  # loads OpenSSL, and what is remembered is not hashed
+
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
     return digest.hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from ore.backends import Backend
@@ -17,7 +16,7 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     models = backend.described(whole=options.json)
     default = backend.default_model()
     usual = (default, f"{default}:latest")
-    rows = [{"name": each.name, "default": each.name in usual, **asdict(each)} for each in models]
+    rows = [{"name": each.name, "default": each.name in usual, **vars(each)} for each in models]
     if not rows:
         console.notice(backend.no_models())
     if options.json:

@@ -37,7 +37,7 @@ from ore.cli.rules import (
 from ore.errors import UsageError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Options:
     """The command line, one field per flag; see ``ore.cli.parser`` for what each means."""
 

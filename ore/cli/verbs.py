@@ -9,7 +9,6 @@ from importlib import import_module
 from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.rules import SESSION_VERBS
-from ore.cli.runlog import with_last
 from ore.cli.terminal.console import Console
 
 DOES = {
@@ -40,7 +39,8 @@ It is given the options, the console, and what makes a backend of options.
 
 def do_verb(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Do what the one verb of the command line asks for, or take the turn that a file says."""
-    options = with_last(options, os.environ)
+    if options.names_last:
+        options = import_module("ore.cli.runlog").with_last(options, os.environ)
     verb = "--run" if options.verb is None else "--as" if options.form else options.verb
     module, _, name = DOES[verb].partition(":")
     getattr(import_module(f"ore.cli.{module}"), name)(options, console, connect)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # loaded only where something is missing
 
 _DISTRIBUTION = "ore-reasoning"
 _PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_EXTRA = re.compile(r"extra *== *['\"]([\w-]+)['\"]")
+_EXTRA = r"extra *== *['\"]([\w-]+)['\"]"
 
 
 def distribution(name: str) -> Distribution | None:
@@ -62,7 +62,7 @@ def _named(extra: str | None) -> str:
     ours = distribution(_DISTRIBUTION)
     for line in (ours and ours.requires) or ():
         package, _, marker = line.partition(";")
-        of_extra = _EXTRA.search(marker)
+        of_extra = re.search(_EXTRA, marker)
         if (of_extra[1] if of_extra else None) == extra:
             found.append(package.strip())
     return " ".join(map(shlex.quote, found))

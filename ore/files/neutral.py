@@ -26,6 +26,7 @@ def _visible(code: int) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+_LONGEST_WORD = 40
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
@@ -37,3 +38,9 @@ def neutralise(text: str) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` neutralised and on one line, for a name or a reason inside a sentence."""
     return neutralise(text.replace("\n", "^J").replace("\t", "^I"))
+
+
+def word(value: object) -> str | None:
+    """Return ``value`` where it is one short word that can be kept as it is, else None."""
+    is_word = isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD
+    return str(value) if is_word else None

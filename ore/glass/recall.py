@@ -25,13 +25,14 @@ from ore.backends import Settings
 from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
+from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.glass.choosing import checked_choices
 from ore.glass.personas import load_persona
 from ore.glass.provenance import Sourced, sourced
 from ore.skills import build_skill_registry, find_skill, skill_text
 from ore.store import FileSessionStore
-from ore.types import ExecutionArtifact, Session, strictjson
+from ore.types import ExecutionArtifact, Session
 
 _ROLES = ("system", "user", "assistant")
 _NOT_HELD = {

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
@@ -43,6 +44,30 @@ class Reasoner(Closing, ABC):
 
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
+
+
+class StreamingReasoner(Reasoner):
+    """A reasoner that always streams; an answer in one piece is a stream read to its end."""
+
+    _doing = "waiting"
+
+    def phase(self) -> str:
+        """Return what a call that is under way is doing, in a few words."""
+        return self._doing
+
+    def reason(self, messages: list[Message]) -> Response:
+        """Answer with one model call; see ``stream_reason`` for what is raised."""
+        with contextlib.closing(self.stream_reason(messages)) as chunks:
+            while True:
+                try:
+                    next(chunks)
+                except StopIteration as end:
+                    response: Response = end.value
+                    return response
+
+    @abstractmethod
+    def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
+        """Yield the answer's text as it arrives; closing the generator stops the model."""
 
 
 class Scorer(ABC):

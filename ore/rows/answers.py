@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 from ore.backends.http import REPLY_LIMIT
+from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.rows.row_checks import probability_of, verdict_on
 from ore.rows.row_turns import Outcome
-from ore.types import strictjson
 
 ANSWER = "answer"
 """The name of the column that ``--csv`` adds."""

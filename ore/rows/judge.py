@@ -12,10 +12,11 @@ from ore.artifact.canonical import canonical
 from ore.backends.http import REPLY_LIMIT, shorten
 from ore.backends.schema import judge_of
 from ore.errors import CheckFailedError
+from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.reasoner import Reasoner
 from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
-from ore.types import ExecutionArtifact, Message, Response, strictjson
+from ore.types import ExecutionArtifact, Message, Response
 
 _MOST_SHOWN = 300  # characters of an answer, or of what was expected
 

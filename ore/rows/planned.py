@@ -16,6 +16,7 @@ from typing import Any, cast
 from ore.artifact.canonical import digest, text_digest, value_or_text
 from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session
 from ore.errors import ArtifactError
+from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.types import (
     ExecutionArtifact,
@@ -23,7 +24,6 @@ from ore.types import (
     Response,
     RoutingDecision,
     ToolResult,
-    strictjson,
 )
 from ore.types.turn_plan import PLAN_VERSION
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ore.errors import FileAccessError, UsageError
-from ore.files import reason
+from ore.files import reason, strictjson
 from ore.files.neutral import one_line
 from ore.rows.placeholders import quoted
 from ore.rows.table_lines import LONGEST_ROW, Lines, Records
-from ore.types import strictjson
 
 FORMATS = ("csv", "tsv", "jsonl", "text")
 """How a table is written."""

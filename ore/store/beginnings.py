@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ore.errors import FileAccessError, InvalidSessionError, SessionError, SessionNameError
-from ore.files import reason
+from ore.files import reason, strictjson
 from ore.files.folder import Folder
 from ore.store.names import META, MOST_FILE_BYTES, check_name
-from ore.types import strictjson
 
 LARGEST = 8 << 20
 """The most bytes of such a file: a system prompt of a mebibyte, escaped."""

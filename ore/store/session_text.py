@@ -9,8 +9,8 @@ import json
 import math
 from typing import Any
 
+from ore.files.strictjson import refuse_constant, syntax_problem
 from ore.types import Message, Session
-from ore.types.strictjson import refuse_constant, syntax_problem
 
 LARGEST_SESSION = 256 * 1024 * 1024
 """The most bytes of a session that is read or written, about a million messages."""

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ore.types import strictjson
-
 ARTIFACT_VERSION = "ore.exec.v1"
 """The one version of the execution artifact that is written and read."""
 
@@ -100,6 +98,8 @@ def check_fields(data: dict[str, Any]) -> None:
 
     So it does for what is too deep or too much to be looked at.
     """
+    from ore.files import strictjson  # no turn reads an artifact
+
     try:
         strictjson.check(data, MAX_VALUES)
     except ValueError as exc:

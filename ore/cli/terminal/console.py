@@ -135,18 +135,14 @@ class Console(Asking):
 
     def json(self, value: object) -> None:
         """Write one JSON document; raise ``ReasonerContractError`` for a value that has no JSON."""
-        import json
-
         try:
-            self.document(json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
+            self.document(_encoder()(value))
         except (TypeError, ValueError, RecursionError) as exc:
             raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
 
     def json_list(self, values: Iterable[object]) -> None:
         """Write one JSON document, a list, value by value, so that it is never whole in memory."""
-        import json
-
-        encode, separator = json.JSONEncoder(indent=2, allow_nan=False).encode, "[\n  "
+        encode, separator = _encoder(), "[\n  "
         for value in values:
             self._write(separator + encode(value).replace("\n", "\n  "))
             separator = ",\n  "
@@ -259,3 +255,10 @@ class Console(Asking):
         if self.can_redraw:
             self._put("\r\x1b[K")
         self.notice(text)
+
+
+def _encoder() -> Callable[[object], str]:
+    """Return what writes a value as JSON in ASCII, with no number that JSON does not have."""
+    import json  # most runs write none
+
+    return json.JSONEncoder(indent=2, allow_nan=False).encode

@@ -330,6 +330,12 @@ def test_a_hostile_manifest_ends_in_a_sentence_before_any_weights_are_asked_for(
     assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 600
 
 
+def test_where_there_is_no_room_nothing_is_begun(root, registry):
+    with pytest.raises(FileAccessError, match="too little room"):
+        pull(registry.add_manifest("team/tiny:q4", {"layers": [layer(size=1 << 40)]}), nothing)
+    assert not [path for path in root.rglob("*") if path.is_file() and path.stat().st_size > 1000]
+
+
 def test_a_cloud_model_is_refused_by_its_config(root, registry):
     name = registry.add("team/tiny:q4", license="L", config={"remote_host": "x"})
     with pytest.raises(CapabilityError, match="was not fetched.*runs on another machine"):

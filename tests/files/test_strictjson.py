@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.types.strictjson import MAX_DEPTH, MAX_DIGITS, check, parse
+from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, parse
 
 LIMIT = 1 << 20
 
