@@ -168,12 +168,13 @@ def verdicts(text: str) -> list[str]:
 
 
 @pytest.mark.embedded
-def test_the_tutorial_works_with_the_small_model(desk, model_dir, monkeypatch):
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md"])
+def test_the_first_pages_work_with_the_small_model(name, desk, model_dir, monkeypatch):
     """Each step has its exit code, checks say what stands there, and no answer is endless."""
     monkeypatch.setenv("ORE_BACKEND", "embedded")
-    page = pages()["docs/tutorial.md"]
+    page = pages()[name]
     for block in runnable(page):
-        if "--pull" in block.text:  # of a server's model
+        if "--pull" in block.text or block.language != "sh":  # of a server's model
             continue
         printed, shown = desk.run(block.text), page.shown_below(block)
         assert len(printed) < 4_000, block.text
