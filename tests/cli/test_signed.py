@@ -249,3 +249,15 @@ def test_a_passphrase_is_asked_for_once_for_one_file(keys, ore):
     assert ended == 0 and b"1 signed now" in shown
     result = ore("--verify", "run.json", "run.json", "--sign", "locked")
     assert result.code == 1 and "would ask for its passphrase for each file" in result.err
+
+
+def test_a_report_says_who_signed_and_what_nobody_signed(ore):
+    pytest.importorskip("jinja2")
+    ore("hi", *SIGNED)
+    result = ore("--report", "run.json", *LAB)
+    assert result.code == 0 and "ada@tides.example" in result.out
+    os.unlink("run.json.sig")
+    result = ore("--report", "run.json", *LAB)
+    assert result.err == "1 artifact: 1 is not signed.\n"
+    assert "nobody signed it: there is no run.json.sig" in result.out
+    assert "ada@tides.example" not in result.out
