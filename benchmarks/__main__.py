@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,13 +168,15 @@ def _measured(topic: Topic, here: Place) -> list[Comparison] | str:
     """Measure a topic and show it; return the reason where it can't be measured here."""
     sys.stdout.write(f"\n{topic.title}\n")
     sys.stdout.flush()
+    begun = time.monotonic()
     try:
         found = topic.measure(here)
     except NotHere as exc:
         sys.stdout.write(f"Not measured: {exc}.\n")
         return str(exc)
     rows = [tuple(cell.replace("`", "") for cell in row.cells()) for row in found]
-    sys.stdout.write(table([HEAD, *rows]) + "\n")
+    took = time.monotonic() - begun
+    sys.stdout.write(f"{table([HEAD, *rows])}\n{topic.name}: {took:.0f} s for all of it\n")
     sys.stdout.flush()
     return found
 
