@@ -219,7 +219,7 @@ FLAGS = {
             "a table, row for row, whose column 'expected' is what each answer is to be",
         ),
         Flag("--key COLUMN", "a column whose value stands beside each answer"),
-        Flag("--csv", "write the table with the answer as one more column"),
+        Flag("--csv", "write the table with the answer as one more column; of --report, its table"),
         Flag(
             "--jobs N",
             "turns at once; default: 4, with the embedded engine 1",

@@ -16,6 +16,7 @@ from ore.cli.rules import (
     ARTIFACT_VERBS,
     BESIDE_ARTIFACT_VERBS,
     BESIDE_MODEL_VERBS,
+    BESIDE_REPORT,
     BESIDE_ROWS,
     BESIDE_VERBS,
     CONFLICTS,
@@ -25,7 +26,6 @@ from ore.cli.rules import (
     NEEDS,
     OF_ARTIFACTS,
     OF_PULLS,
-    OF_REPORTS,
     OF_VERIFYING,
     REPL,
     STDIN_ARTIFACT,
@@ -250,7 +250,7 @@ class Options:
         beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
         beside += OF_PULLS if verb == "--pull" else ()
         beside += OF_VERIFYING if verb == "--verify" else ()
-        beside += (*OF_REPORTS, "--allowed-signers") if verb == "--report" else ()
+        beside += BESIDE_REPORT if verb == "--report" else ()
         beside += BESIDE_ROWS if verb == "--rows" else ()
         pairs = [(verb, flag) for flag in given if verb and flag not in beside]
         pairs += [pair for pair in CONFLICTS if pair[0] in given and pair[1] in given]

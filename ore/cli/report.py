@@ -1,4 +1,4 @@
-"""``--report``: artifacts as a page to look at."""
+"""``--report``: artifacts as a page to look at, or a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import in_words
 from ore.errors import UsageError
+from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
-from ore.report.collecting import collect
+from ore.report.as_table import COLUMNS, csv_lines
+from ore.report.collecting import Collected, collect
 from ore.report.page import BEGIN, page_of
 
 _WHAT = "The report"
@@ -20,17 +22,30 @@ _TOLD_EVERY = 200  # files, after which the bar is drawn anew
 
 
 def report(options: Options, console: Console, *_: object) -> None:
-    """Write a page on the artifacts at ``options.report`` to ``options.out``, or to stdout.
+    """Write a page on the artifacts at ``options.report``, or with ``options.csv`` a table of them.
 
-    What can't be read among them is in the page, and no error.
+    It goes to ``options.out``, else to stdout. What can't be read among them is in it, and no error.
     """
+    begin = csv_line(COLUMNS).encode("ascii") if options.csv else BEGIN
     if options.out is not None:
-        check_owned(options.out, BEGIN, _WHAT)
-    elif console.stdout_is_terminal:
+        check_owned(options.out, begin, _WHAT)
+    elif console.stdout_is_terminal and not options.csv:
         raise UsageError(
             "A report is a page for a browser: name its file, as in --out report.html, or send it on "
             "with > or |."
         )
+    collected = _collected(options, console)
+    text = "\n".join(csv_lines(collected)) + "\n" if options.csv else page_of(collected)
+    if options.out is None:
+        console.document(text)
+    else:
+        write_owned(options.out, [text.encode("utf-8")], begin, _WHAT, 0o600)
+    kind = "a table" if options.csv else "a page for a browser"
+    where = "" if options.out is None else f" {one_line(options.out)} is {kind}."
+    console.notice(f"{totals([run.state for run in collected.runs])}.{where}")
+
+
+def _collected(options: Options, console: Console) -> Collected:
     begun = time.monotonic()
 
     def told(done: int, of: int) -> None:
@@ -40,13 +55,6 @@ def report(options: Options, console: Console, *_: object) -> None:
 
     try:
         signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
-        collected = collect(options.report, console.stdin, told, signers)
+        return collect(options.report, console.stdin, told, signers)
     finally:
         console.end_progress()
-    page = page_of(collected)
-    if options.out is None:
-        console.document(page)
-    else:
-        write_owned(options.out, [page.encode("utf-8")], BEGIN, _WHAT, 0o600)
-    where = "" if options.out is None else f" {one_line(options.out)} is a page for a browser."
-    console.notice(f"{totals([run.state for run in collected.runs])}.{where}")

@@ -19,6 +19,7 @@ from ore.cli.runs import Run, open_run
 from ore.cli.terminal.console import Console
 from ore.cli.turn import warnings_of
 from ore.errors import ArtifactError, CheckFailedError, OreError, Terminated, UsageError
+from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.glass.provenance import known_of
 from ore.rows import answers
@@ -67,7 +68,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
             folder.check()
         if not looked.rows and not options.dry_run:
             if options.csv:
-                console.document(answers.csv_line(columns))
+                console.document(csv_line(columns))
             console.notice(f"{table.shown} has no rows: there is nothing to ask.")
             return
         warned = Warned()
@@ -185,7 +186,7 @@ class _Rows:
         tally, console, jobs = self._tally, self._console, self._run.asked.settings.at_once or 1
         if self._options.csv:
             self._say_formulas()
-            self._write(answers.csv_line(_columns(self._table, self._options)))
+            self._write(csv_line(_columns(self._table, self._options)))
         outcomes = in_order(
             self._wanted(), self._one, jobs + KEEPERS, tick=self._tick, every=REDRAW_SECONDS
         )

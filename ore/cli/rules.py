@@ -33,6 +33,8 @@ OF_VERIFYING = ("--allowed-signers", "--sign")
 """What ``--verify`` takes besides where no model is asked."""
 OF_REPORTS = ("--out", "--as")
 """What is said of a report."""
+BESIDE_REPORT = (*OF_REPORTS, "--csv", "--allowed-signers")
+"""What ``--report`` takes besides."""
 OF_ROWS = (
     *("--rows-format", "--expect", "--key", "--csv", "--jobs", "--max-failures"),
     "--scheduler",
@@ -66,7 +68,8 @@ NEEDS = (
     ("--by", ("--why",), "name the artifact to look into"),
     ("--min-confidence", ("--choose",), "give the words to choose from"),
     ("--yes", ("--delete-session", "--remove-model"), "there is nothing else to confirm"),
-    *((flag, ("--rows",), "name the table that it is for") for flag in OF_ROWS),
+    *((flag, ("--rows",), "name the table that it is for") for flag in OF_ROWS if flag != "--csv"),
+    ("--csv", ("--rows", "--report"), "name the table, or the artifacts, that it is for"),
     *((flag, ("--report",), "name the artifacts to report on") for flag in OF_REPORTS),
 )
 """What needs another flag: itself, those of which one is enough, and the end of a sentence."""
@@ -114,6 +117,7 @@ NOT_WITH = {
     "--csv": ("--json",),
     "--sign": (STDOUT_ARTIFACT, "--allowed-signers", "--with-model"),
     "--report": ("--json",),
+    "--as": ("--csv",),
     "--dry-run": ("--artifact-out", REPL),
     "--system": ("--no-system", "--persona"),
     "--no-system": ("--persona",),

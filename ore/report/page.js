@@ -4,7 +4,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const index = Object.fromEntries(data.columns.map((name, at) => [name, at]));
   const text = (at) => data.texts[at];
-  const CHUNK = 40, BRIEF = 240, MOST_PRINTED = 2000;
+  const CHUNK = 20, BRIEF = 240, MOST_PRINTED = 2000;
   const runs = data.runs.map((row, at) => ({ row, at, text: null }));
   const of = (run, name) => run.row[index[name]];
   const byId = (id) => document.getElementById(id);
@@ -15,17 +15,29 @@
     if (content !== undefined && content !== null) made.textContent = content;
     return made;
   }
+  function withRole(tag, role, className) {  // a table that is laid out as a grid stays one to a reader
+    const made = element(tag, className);
+    made.setAttribute("role", role);
+    return made;
+  }
   const figure = (value, digits) =>
     value === null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
   const percent = (value) => (value === null ? null : figure(100 * value, 1) + " %");
   const holdsText = { null: "", 0: "does not hold", 1: "holds" };
+
+  const soon = window.requestIdleCallback || ((act) => setTimeout(act));
 
   // A list of any length: rows stand in groups, and only those near the window are filled.
   class LongList {
     constructor(table, draw, rowHeight) {
       this.table = table; this.draw = draw; this.rowHeight = rowHeight; this.items = []; this.groups = [];
       this.watch = new IntersectionObserver((seen) => {
-        for (const each of seen) each.isIntersecting ? this.fill(each.target) : this.empty(each.target);
+        for (const { target, isIntersecting, boundingClientRect: at } of seen) {
+          target.wanted = isIntersecting;
+          if (!isIntersecting) this.empty(target);
+          else if (at.top < innerHeight && at.bottom > 0) this.fill(target);
+          else soon(() => target.wanted && this.fill(target));
+        }
       }, { rootMargin: "1200px" });
     }
     show(items) {
@@ -33,7 +45,7 @@
       for (const group of this.groups) group.remove();
       this.items = items; this.groups = [];
       for (let first = 0; first < items.length; first += CHUNK) {
-        const group = document.createElement("tbody");
+        const group = withRole("tbody", "rowgroup");
         group.first = first; group.filled = false;
         group.size = Math.min(CHUNK, items.length - first) * this.rowHeight();
         this.hold(group); this.groups.push(group);
@@ -42,16 +54,14 @@
       for (const group of this.groups) this.watch.observe(group);
     }
     hold(group) {
-      const row = element("tr"), cell = element("td");
-      cell.colSpan = this.table.tHead.rows[0].cells.length;
-      row.style.height = cell.style.height = group.size + "px";
-      row.append(cell); group.replaceChildren(row); group.filled = false;
+      group.replaceChildren(); group.style.height = group.size + "px"; group.filled = false;
     }
     fill(group) {
       if (group.filled) return;
       const rows = [];
       for (const item of this.items.slice(group.first, group.first + CHUNK)) rows.push(...this.draw(item));
-      group.replaceChildren(...rows); group.filled = true;
+      group.replaceChildren(...rows); group.style.height = "";
+      group.style.containIntrinsicSize = "auto " + group.size + "px"; group.filled = true;
     }
     empty(group) {
       if (!group.filled) return;
@@ -60,7 +70,7 @@
     }
     fillAll() {
       this.watch.disconnect();
-      for (const group of this.groups) if (group.first < MOST_PRINTED) this.fill(group); else group.replaceChildren();
+      for (const group of this.groups) if (group.first < MOST_PRINTED) this.fill(group); else group.remove();
     }
     watchAgain() { this.show(this.items); }
   }
@@ -68,12 +78,13 @@
   // One run: its line, and what is below it when it is open.
   const open = new Set();
   function cell(className, label, content) {
-    const made = element("td", className, content);
+    const made = withRole("td", "cell", className);
+    if (content) made.textContent = content;
     made.dataset.label = label;
     return made;
   }
   function drawRun(run) {
-    const line = element("tr", "run");
+    const line = withRole("tr", "row", "run");
     const prompt = cell("prompt", "Prompt"), button = element("button", "open");
     button.type = "button"; button.setAttribute("aria-expanded", open.has(run.at));
     const brief = element("span", "brief", (of(run, "prompt") || of(run, "path")).slice(0, BRIEF));
@@ -95,8 +106,7 @@
     return open.has(run.at) ? [line, drawMore(run)] : [line];
   }
   function drawMore(run) {
-    const line = element("tr", "more"), place = element("td"), state = text(of(run, "state"));
-    place.colSpan = 7;
+    const line = withRole("tr", "row", "more"), place = withRole("td", "cell"), state = text(of(run, "state"));
     const facts = [["file", of(run, "path")]];
     if (data.folders.length > 1) facts.push(["of", data.folders[of(run, "folder")]]);
     facts.push(["verdict", state + (of(run, "why") ? ": " + of(run, "why") : "")]);
@@ -187,7 +197,8 @@
   }
   function find(kind) {
     const off = wanted.find === kind;
-    byId("filters").reset(); open.clear();
+    for (const id of ["search", "model", "state", "holds"]) byId(id).value = "";
+    open.clear();
     Object.assign(wanted, { find: off ? "" : kind, sort: "", down: false });
     if (!off && kind === "slowest") Object.assign(wanted, { sort: "seconds", down: true });
     if (!off && kind === "disagree") wanted.sort = "question";
@@ -237,7 +248,7 @@
     return place;
   }
   function drawPair([first, second, same, firstMarks, secondMarks]) {
-    const line = element("tr", same ? "same" : "");
+    const line = withRole("tr", "row", same ? "pair same" : "pair");
     const prompt = cell("", "Prompt", of(runs[first], "prompt").slice(0, 4 * BRIEF));
     const one = cell("", data.folders[0]), other = cell("", data.folders[1]);
     prompt.dir = "auto";

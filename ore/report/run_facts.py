@@ -142,6 +142,8 @@ def _whole(text: str) -> str:
 
 
 def _line(value: Any) -> str:
+    if type(value) in (int, float):
+        return repr(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     cut = f"{text[:LONGEST_VALUE]}…" if len(text) > LONGEST_VALUE else text
     return one_line(_whole(cut))

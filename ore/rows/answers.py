@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from ore.backends.http import REPLY_LIMIT
 from ore.files import strictjson
+from ore.files.cells import csv_line, harmless
 from ore.files.neutral import one_line
 from ore.rows.row_checks import probability_of, verdict_on
 from ore.rows.row_turns import Outcome
@@ -17,9 +17,6 @@ from ore.rows.row_turns import Outcome
 ANSWER = "answer"
 """The name of the column that ``--csv`` adds."""
 
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
-_NUMBER = re.compile(r"[+-]?\d[\d .,]*%?")
-_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
 _LONGEST_REASON = 300
 
 
@@ -57,28 +54,7 @@ def reason_of(outcome: Outcome) -> str:
     return f"row {outcome.row.number} (line {outcome.row.line}): {said}"
 
 
-def csv_line(cells: Iterable[str]) -> str:
-    """Return a record of CSV (RFC 4180) without its end."""
-    return ",".join(
-        '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell for cell in cells
-    )
-
-
 def as_csv(outcome: Outcome, columns: Mapping[str, None]) -> str:
     """Return the row as it was, and its answer, harmless; without an answer that cell is empty."""
     cells = [outcome.row.values.get(name, "") for name in columns]
     return csv_line([*cells, harmless(outcome.content or "")])
-
-
-def harmless(text: str) -> str:
-    """Return a model's text as a cell that no spreadsheet runs: an apostrophe before a formula.
-
-    A number is left as it is.
-    """
-    is_formula = text.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(text.strip())
-    return f"'{text}" if is_formula else text
-
-
-def begins_like_formula(text: str) -> bool:
-    """Return whether a spreadsheet may run what is in a cell."""
-    return harmless(text) != text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ore.errors import UsageError
-from ore.rows.answers import begins_like_formula
+from ore.files.cells import begins_like_formula
 from ore.rows.placeholders import Template, quoted
 from ore.rows.row_turns import Question
 from ore.rows.tables import LINE, Row, Table

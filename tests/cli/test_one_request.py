@@ -128,6 +128,7 @@ TABLE = [
     Row("--diff run.json full.json", 0),
     Row("--show run.json", 0),
     Row("--report run.json --as methods", 0),
+    Row("--report run.json --csv", 0, extra="jinja2"),
     Row("--report run.json full.json --out page.html", 0, extra="jinja2"),
     Row("hi --artifact-out=- --artifact-text --system Rhyme.", 1),
     Row("hi --artifact-out=- --artifact-hashes-only --system Rhyme.", 1),

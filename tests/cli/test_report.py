@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import stat
 
@@ -90,6 +92,21 @@ def test_what_does_not_go_together_is_said(ore, runs, line, said):
     result = ore(*line.split())
     assert result.code == 2
     assert said in result.err or said == "expected"
+
+
+def test_a_table_of_them_runs_no_formula(ore, folder):
+    formula = '=HYPERLINK("http://x")'
+    write(folder / "runs", run(1, prompt=formula, answer="+1+cmd|' /C calc'!A0", model="@SUM(1)"))
+    result = ore("--report", "runs", "--csv")
+    assert result.code == 0
+    header, line = csv.reader(io.StringIO(result.out))
+    found = dict(zip(header, line, strict=True))
+    assert found["prompt"] == "'" + formula and found["model"] == "'@SUM(1)"
+    assert found["answer"] == "'+1+cmd|' /C calc'!A0"
+    assert (found["answer_tokens"], found["seconds"], found["holds"]) == ("5", "0.2", "")
+    assert ore("--report", "runs", "--csv", "--out", "runs.csv").code == 0
+    assert ore("--report", "runs", "--csv", "--out", "runs.csv").code == 0
+    assert ore("--report", "runs", "--out", "runs.csv").code == 1
 
 
 def test_of_two_folders_the_runs_stand_side_by_side(ore, folder, runs):

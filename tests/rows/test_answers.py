@@ -9,7 +9,8 @@ import json
 import pytest
 
 from ore.errors import OreError
-from ore.rows.answers import as_csv, as_json, csv_line, harmless, reason_of
+from ore.files.cells import csv_line, harmless
+from ore.rows.answers import as_csv, as_json, reason_of
 from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
 from ore.rows.tables import Row

@@ -102,11 +102,17 @@ def browser(profile: Path) -> Iterator[Browser]:
     """Yield a browser whose files are in the folder ``profile``; it ends with the block."""
     assert CHROMIUM is not None
     (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
+
+    def placed() -> None:
+        for own, there in ((their_in, 100), (their_out, 101), (100, 3), (101, 4)):
+            os.dup2(own, there)
+
     child = subprocess.Popen(
-        ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{their_in} 4>&{their_out}', CHROMIUM]
+        [CHROMIUM]
         + ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
         + [f"--user-data-dir={profile}", "--no-first-run", "about:blank"],
-        pass_fds=(their_in, their_out),
+        preexec_fn=placed,
+        close_fds=False,  # the others are not inheritable
         start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
