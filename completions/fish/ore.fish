@@ -170,7 +170,7 @@ complete -c ore -n _shtab_ore_using -l rows -x -d 'ask the prompt, with its {{co
 complete -c ore -n _shtab_ore_using -l rows-format -xka "csv tsv jsonl text" -d 'how the table is written: csv, tsv, jsonl or text; default: what its name says'
 complete -c ore -n _shtab_ore_using -l expect -xka "(__fish_complete_path (commandline -ct))" -d 'a table, row for row, whose column '"'"'expected'"'"' is what each answer is to be'
 complete -c ore -n _shtab_ore_using -l key -x -d 'a column whose value stands beside each answer'
-complete -c ore -n _shtab_ore_using -l csv -d 'write the table with the answer as one more column'
+complete -c ore -n _shtab_ore_using -l csv -d 'write the table with the answer as one more column; of --report, its table'
 complete -c ore -n _shtab_ore_using -l jobs -x -d 'turns at once; default: 4, with the embedded engine 1'
 complete -c ore -n _shtab_ore_using -l max-failures -x -d 'stop when so many rows have failed; default: none'
 complete -c ore -n _shtab_ore_using -l scheduler -x -d 'send the rows to the workers of a Dask cluster'
