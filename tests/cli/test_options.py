@@ -43,6 +43,7 @@ WRITTEN = {
     "--extract": ["--extract"],
     "--logprobs": ["--logprobs"],
     "--think": ["--think", "on"],
+    "--csv": ["--csv"],
     "--as": ["--report", "run.json", "--as", "methods"],
     STDIN_ARTIFACT: ["--artifact-in", "-"],
 }
