@@ -10,6 +10,7 @@ import http.client
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from typing import Any
 
 from benchmarks.measure import Comparison, interleaved, warmed
 from benchmarks.place import PYTHON, ROOT, NotHere, Place, Topic
+from tests.support.shelves import put_model
 
 MODEL = "smollm2:135m"
 QUESTION = "Tell me a story about a dog and a cat."
@@ -41,8 +43,9 @@ TEXT = f"""\
 Fresh processes with the model of `--pull {MODEL}`, {TOKENS} tokens each. The engine's package is called
 directly, in the process that measures, with the fastest of its settings (threads that generate, threads
 that read, threads that sleep or spin while they wait), which is found first. ORE starts a process for
-it. In a conversation ORE computes only what is new of a prompt: the last row is its tenth turn, beside
-one that computes everything afresh."""
+it. A blob of a shelf in Ollama's layout is a copy of the same file, asked for by its name, its hash
+remembered as the file's is. In a conversation ORE computes only what is new of a prompt: the last row is
+its tenth turn, beside one that computes everything afresh."""
 FIGURES = (
     ("load", "load the model", "s", 1.05, None),
     ("first", "first token", "s", 1.05, None),
@@ -62,12 +65,29 @@ def measure(place: Place) -> list[Comparison]:
     for key, what, unit, most, least in FIGURES:
         theirs, ours, again = ([one[key] for one in found[name]] for name in names)
         rows.append(Comparison(what, unit, ours, beside, theirs, again, most, least))
+    rows.append(of_a_blob(place, environ))
     talks = {"reused": "reused", "fresh": "fresh", "fresh again": "fresh"}
     cases = {name: partial(run, program, environ) for name, program in talks.items()}
     found = interleaved(cases, max(place.runs // 5, 1))  # each takes long; all is warm by now
     reused, fresh, again = ([one["first"] for one in found[name]] for name in talks)
     what = "first token of turn 10"
     return [*rows, Comparison(what, "s", reused, "no reuse", fresh, again)]
+
+
+def of_a_blob(place: Place, environ: dict[str, str]) -> Comparison:
+    """Compare a turn of a blob with one of the same bytes by their path, process and all."""
+    from ore.backends import weights
+
+    shelf, file = place.folder / "shelf", weights.find(MODEL)
+    manifest = put_model(shelf, "blob", file.read_bytes())
+    environ = {**environ, "OLLAMA_MODELS": str(manifest.parents[4])}
+    path = place.folder / "same.gguf"
+    shutil.copyfile(file, path)
+    programs = {"blob": "ore blob", "path": f"ore {path}", "path again": f"ore {path}"}
+    cases = {name: partial(run, program, environ) for name, program in programs.items()}
+    found = warmed(cases, max(place.runs * 2 // 5, 3))
+    blob, by_path, again = ([one["process"] for one in found[name]] for name in programs)
+    return Comparison("a turn of a blob", "s", blob, "by its path", by_path, again, most=1.05)
 
 
 def fastest(environ: dict[str, str]) -> tuple[str, str]:
@@ -110,12 +130,12 @@ def run(program: str, environ: dict[str, str]) -> dict[str, float]:
     return {**json.loads(done.stdout), "process": time.perf_counter() - started}
 
 
-def ask_ore() -> dict[str, float]:
+def ask_ore(model: str = MODEL) -> dict[str, float]:
     from ore.backends import Settings
     from ore.backends.engine_turn import EmbeddedReasoner
     from ore.types import Message
 
-    reasoner = EmbeddedReasoner(MODEL, Settings(options={"num_predict": TOKENS}))
+    reasoner = EmbeddedReasoner(model, Settings(options={"num_predict": TOKENS}))
     chunks = reasoner.stream_reason([Message("system", SYSTEM), Message("user", QUESTION)])
     started, arrivals = time.perf_counter(), []
     while True:

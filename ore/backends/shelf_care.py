@@ -15,7 +15,7 @@ from ore.backends import local_models, weights
 from ore.backends.freeing import free, named
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import MANIFESTS, Shelf
-from ore.errors import BackendError, FileAccessError, OreError
+from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import reason
 from ore.files.neutral import one_line
 
@@ -112,7 +112,12 @@ def removable(name: str) -> str:
                 f"{found} is Ollama's, in {shelf.root}, where ORE writes nothing: remove it with "
                 f"ollama rm {found}."
             )
-    raise weights.not_found_error(name, tuple(local_models.names()))
+    raise ModelNotFoundError(
+        f"ORE has fetched no model '{one_line(name)}', so there is nothing to remove: --list-models "
+        f"shows what there is, and where.",
+        model=name,
+        available=tuple(map(str, own.names())),
+    )
 
 
 def remove(name: str) -> int:
