@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks import (
     drawing,
     embedded,
+    folders,
     memory,
     pulls,
     repl,
@@ -28,6 +29,7 @@ from benchmarks import (
     startup,
     streaming,
     turn,
+    workers,
 )
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
@@ -51,6 +53,8 @@ TOPICS = {
         pulls.TOPIC,
         rows.TOPIC,
         rows.ENGINE_TOPIC,
+        workers.TOPIC,
+        folders.TOPIC,
     )
 }
 PAGE = ROOT / "docs/performance.md"

@@ -117,8 +117,8 @@ def measure(place: Place) -> list[Comparison]:
 
 
 def _beside_bare(place: Place, delay: float, *, jobs: int, rows: int) -> Comparison:
-    with _stand_in(delay) as url, _folder(place) as folder:
-        table = _table(folder, rows)
+    with stand_in(delay) as url, _folder(place) as folder:
+        table = make_table(folder, rows)
         sample = folder / "sample.json"
         seconds(
             place.ore(*_flags(url), "--artifact-out", str(sample), "Where is 1?"), place.environ
@@ -151,8 +151,8 @@ def _beside_processes(place: Place) -> list[Comparison]:
     if place.peer is None:
         return []
     rows = 10 if place.is_quick else 40
-    with _stand_in(0.0) as url, _folder(place) as folder:
-        table = _table(folder, rows)
+    with stand_in(0.0) as url, _folder(place) as folder:
+        table = make_table(folder, rows)
         ours = place.ore(*_flags(url), "--rows", str(table), QUESTION, "--jobs", "1")
         peer = [place.peer, "-m", PEER_MODEL]
         cases = {
@@ -171,7 +171,7 @@ def measure_engine(place: Place) -> list[Comparison]:
     rows, few = (20, 3) if place.is_quick else (300, 10)
     more = ("--backend", "embedded", "--no-system", "-o", f"num_predict={TOKENS}", "-q")
     with _folder(place) as folder:
-        table, small = _table(folder, rows), _table(folder, few, "small.csv")
+        table, small = make_table(folder, rows), make_table(folder, few, "small.csv")
         single = list(place.ore(*more))
         cases: dict[str, Callable[[], float]] = {
             "ore": lambda: _engine_rows(place, environ, table, rows, more),
@@ -245,7 +245,8 @@ def _flags(url: str) -> tuple[str, ...]:
     return ("--host", url, "--model", MODEL, "--no-system", "-q")
 
 
-def _table(folder: Path, rows: int, name: str = "table.csv") -> Path:
+def make_table(folder: Path, rows: int, name: str = "table.csv") -> Path:
+    """Write a table of one column, and of so many rows; return its path."""
     path = folder / name
     path.write_text("city\n" + "".join(f"{number}\n" for number in range(rows)))
     return path
@@ -258,8 +259,8 @@ def _folder(place: Place) -> Iterator[Path]:
 
 
 @contextmanager
-def _stand_in(delay: float) -> Iterator[str]:
-    """A server of its own that takes so many seconds for each chat; yields its address."""
+def stand_in(delay: float) -> Iterator[str]:
+    """Run a server of its own that takes so many seconds for each chat; yields its address."""
     process = subprocess.Popen(
         [PYTHON, "-c", STAND_IN, str(delay)], stdout=subprocess.PIPE, text=True
     )

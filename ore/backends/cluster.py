@@ -7,6 +7,7 @@ named and not used. What a lost worker had begun is given to another one.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -108,22 +109,32 @@ class ClusterBackend(Backend):
 
     def _ask(self, function: Callable[..., Any], *given: Any) -> Any:
         """Call a function on one of the workers that can be used, and wait for what it returns."""
-        distributed, alone_since = import_module("distributed"), None
+        distributed, alone_since, dropped = import_module("distributed"), None, 0
         future = self._client.submit(
             function, *given, pure=False, retries=RETRIES, workers=list(self._told)
         )
+        is_done = threading.Event()
+        future.add_done_callback(lambda _: is_done.set())
         try:
             while True:
+                # Nothing is fetched before it is there: several turns are fetched at once, and one that
+                # does not wait any longer takes the others with it.
                 try:
-                    return future.result(timeout=_LOOK_SECONDS)
+                    if is_done.wait(_LOOK_SECONDS):
+                        return future.result(timeout=ALONE_SECONDS)
                 except (TimeoutError, distributed.TimeoutError):
-                    now = time.monotonic()
-                    alone_since = None if self._is_anybody_there() else alone_since or now
-                    if alone_since is not None and now - alone_since > ALONE_SECONDS:
-                        raise BackendError(
-                            f"No worker of {self.host} is left that can be used: start one as the "
-                            f"others were, and run it again."
-                        ) from None
+                    pass
+                except UnboundLocalError:  # Dask's, where what it fetched for several was dropped
+                    dropped += 1
+                    if dropped > RETRIES:
+                        raise
+                now = time.monotonic()
+                alone_since = None if self._is_anybody_there() else alone_since or now
+                if alone_since is not None and now - alone_since > ALONE_SECONDS:
+                    raise BackendError(
+                        f"No worker of {self.host} is left that can be used: start one as the "
+                        f"others were, and run it again."
+                    )
         except OreError:
             raise
         except Exception as exc:  # the cluster's own, of many kinds
