@@ -10,13 +10,16 @@ __version__ = "1.8.0"
 # below finds in them the module of a name that is used for the first time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ore.backends import Backend as Backend
     from ore.backends import Settings as Settings
     from ore.backends.engine_turn import EmbeddedReasoner as EmbeddedReasoner
+    from ore.backends.named import backend as backend
     from ore.backends.named import reasoner as reasoner
     from ore.backends.openai import OpenAIReasoner as OpenAIReasoner
     from ore.cli import main as main
     from ore.cli import run as run
     from ore.core import ORE as ORE
+    from ore.errors import Advice as Advice
     from ore.errors import ArtifactError as ArtifactError
     from ore.errors import BackendError as BackendError
     from ore.errors import BackendTimeoutError as BackendTimeoutError

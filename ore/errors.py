@@ -7,7 +7,29 @@ evidence as attributes, so that callers branch on type and read fields, never pa
 from __future__ import annotations
 
 import errno
+import re
 from enum import Enum
+from typing import NamedTuple
+
+ADVICE = re.compile(r"`(?P<what>[A-Za-z_][\w.]*)(?:=(?P<value>[^`]*)|[(\[](?P<about>[^`]*)[)\]])`")
+"""What can be done, as sentences say it: ```timeout=```, ```Backend.pull('llama3.2')```."""
+
+
+class Advice(NamedTuple):
+    """One thing to do: an argument to give or to leave out, or a function to call.
+
+    Attributes:
+        what: Its name in Python: ``"timeout"``, ``"Backend.pull"``.
+        about: What it is to be given, ``""`` where that is open: ``"llama3.2"``.
+    """
+
+    what: str
+    about: str = ""
+
+    @classmethod
+    def of(cls, found: re.Match[str]) -> Advice:
+        """Return what was ``found`` of ``ADVICE``."""
+        return cls(found["what"], (found["value"] or found["about"] or "").strip("'\""))
 
 
 class OreError(Exception):
@@ -20,6 +42,12 @@ class OreError(Exception):
     """
 
     exit_code = 1
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What the sentence says to do, in its order: what it has between backticks."""
+        said = str(self).removesuffix(getattr(self, "text", ""))  # an answer that it quotes
+        return tuple(Advice.of(found) for found in ADVICE.finditer(said))
 
 
 class UsageError(OreError):
@@ -35,7 +63,7 @@ class CheckFailedError(OreError):
 
 
 class SchemaMismatchError(CheckFailedError):
-    """An answer is not what ``--schema`` asks for; ``text`` is the answer, verbatim."""
+    """An answer is not what its schema asks for; ``text`` is the answer, verbatim."""
 
     def __init__(self, message: str, *, text: str = "") -> None:
         super().__init__(message)
@@ -267,13 +295,12 @@ class GateError(ToolError, PermissionError):
 
     Attributes:
         missing: The permissions (``ore.tools.Permission``) that were not granted.
-        grants: The flags that would grant them, as they are written on the command line.
     """
 
     def __init__(self, tool_name: str, missing: frozenset[Enum]) -> None:
         # A program's own tool may name its permissions by text: it is denied like any other.
         names = sorted(str(getattr(permission, "value", permission)) for permission in missing)
-        self.grants = " ".join(f"--grant {name}" for name in names)
-        message = f"The tool '{tool_name}' was not run: allow it with {self.grants}."
+        allowed = " and ".join(f"`Permission('{name}')`" for name in names)
+        message = f"The tool '{tool_name}' was not run: allow it with {allowed}."
         super().__init__(message, tool_name)
         self.missing = missing

@@ -158,7 +158,8 @@ class Grant(enum.Enum):
 def test_a_denied_tool_says_how_to_allow_it(missing):
     error = GateError("run", frozenset(missing))
     assert str(error) == (
-        "The tool 'run' was not run: allow it with --grant filesystem-read --grant shell."
+        "The tool 'run' was not run: allow it with `Permission('filesystem-read')` and "
+        "`Permission('shell')`."
     )
     assert (error.tool_name, error.missing) == ("run", missing)
-    assert error.grants == "--grant filesystem-read --grant shell"
+    assert [each.about for each in error.advice] == ["filesystem-read", "shell"]

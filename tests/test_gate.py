@@ -68,7 +68,8 @@ def test_a_denial_says_every_grant_that_is_missing():
     with pytest.raises(GateError) as caught:
         Gate({Permission.NETWORK}).check(Recorder(needs))
     assert str(caught.value) == (
-        "The tool 'recorder' was not run: allow it with --grant filesystem-read --grant shell."
+        "The tool 'recorder' was not run: allow it with `Permission('filesystem-read')` and "
+        "`Permission('shell')`."
     )
 
 

@@ -144,9 +144,9 @@ def test_a_text_file_below_the_folder_is_read(folder, args, text):
     assert Path(result.metadata["path"]).read_bytes().endswith(text.encode())
 
 
-OUT = "leads out of the current folder: name the folder to read in with --tool-arg root=DIR."
+OUT = "leads out of the current folder: name the folder to read in with `args['root']`."
 LINK = (
-    "leads through a symbolic link: name the file that it leads to, with --tool-arg root=DIR if "
+    "leads through a symbolic link: name the file that it leads to, with `args['root']` if "
     "that is elsewhere."
 )
 OTHER = "name another text file, of at most 1 MiB."
@@ -155,9 +155,9 @@ OTHER = "name another text file, of at most 1 MiB."
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ({}, "read-file needs --tool-arg path=PATH."),
-        ({"path": " "}, "read-file needs --tool-arg path=PATH."),
-        ({"root": "."}, "read-file needs --tool-arg path=PATH."),
+        ({}, "read-file needs `args['path']`."),
+        ({"path": " "}, "read-file needs `args['path']`."),
+        ({"root": "."}, "read-file needs `args['path']`."),
         ({"path": "a.txt", "x\n": "1"}, r"read-file has no argument 'x\n': it takes path, root."),
         ({"path": "missing"}, "There is no file 'missing' in the current folder: check the path."),
         ({"path": "no/a"}, "There is no file 'no/a' in the current folder: check the path."),

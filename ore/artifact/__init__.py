@@ -74,7 +74,7 @@ def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
     except ValueError as exc:
         raise InvalidArtifactError(
             f"{one_line(source)} can't be used as an artifact: {str(exc).rstrip('.')}; give one "
-            f"that was written with --artifact-out."
+            f"that was written with `ORE.record()`."
         ) from exc
     return artifact_of_checked(document)
 

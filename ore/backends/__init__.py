@@ -112,7 +112,7 @@ class Backend(ABC):
     """A place where models run.
 
     Attributes:
-        name: ``"ollama"``, ``"embedded"``, ``"openai"``, as ``--backend`` says it.
+        name: ``"ollama"``, ``"embedded"``, ``"openai"``.
         host: The address of the server, or None without one.
         at_once: How many turns a run over rows takes at once where nobody says it.
     """
@@ -151,11 +151,11 @@ class Backend(ABC):
     def no_default(self) -> str:
         """Return the sentence for when there is no default model: why, and what to do."""
         where = f" on {self.host}" if self.host else ""
-        return f"No model is installed{where}: fetch one with --pull NAME, as --pull llama3.2."
+        return f"No model is installed{where}: fetch one with `Backend.pull(NAME)`, as `Backend.pull('llama3.2')`."
 
     def no_models(self) -> str:
         """Return the sentence for when a list of models is empty: what to do."""
-        return "No model is installed: fetch one with --pull NAME."
+        return "No model is installed: fetch one with `Backend.pull(NAME)`."
 
     @abstractmethod
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
@@ -218,7 +218,7 @@ class Backend(ABC):
         names = self.models()
         if not {model_id, f"{model_id}:latest"} & set(names):
             raise ModelNotFoundError(
-                f"There is no model '{model_id}', so its pin can't be checked: --list-models shows "
+                f"There is no model '{model_id}', so its pin can't be checked: `Backend.models()` shows "
                 f"what there is.",
                 model=model_id,
                 host=self.host,
@@ -277,7 +277,7 @@ def split_pin(model: str) -> tuple[str, str | None]:
     if not found:
         raise UsageError(
             f"{model!r} does not pin a model: write NAME@sha256: and the first 12 to 64 digits of "
-            f"its digest, which --list-models --json shows."
+            f"its digest, which `Backend.described(whole=True)` shows."
         )
     return found["name"], found["digits"].lower()
 

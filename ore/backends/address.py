@@ -16,6 +16,8 @@ from ore.errors import UsageError
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 OLLAMA_PORT = 11434
+ARGUMENT = "`host=`"
+"""What names a server that was given as an argument."""
 
 _OLLAMA_CLOUD = "ollama.com"
 _SCHEME_PORTS = {"http": 80, "https": 443}
@@ -30,7 +32,7 @@ _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Z
 class Host:
     """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
 
-    ``source`` is a flag, a variable, ``"default"``, or ``"host"`` for an argument in Python.
+    ``source`` is ``ARGUMENT``, a variable, ``"default"``, or ``"host"``, of which nothing is said.
     """
 
     url: str
@@ -109,12 +111,12 @@ def unquoted(text: str) -> str:
 
 
 def resolve_ollama(flag: str | None = None, environ: Mapping[str, str] | None = None) -> Host:
-    """Return the server to ask: ``--host``, else ``OLLAMA_HOST``, else the default address.
+    """Return the server to ask: ``flag``, else ``OLLAMA_HOST``, else the default address.
 
-    A blank ``OLLAMA_HOST`` counts as not set; a blank ``--host`` is an error.
+    A blank ``OLLAMA_HOST`` counts as not set; a blank ``flag`` is an error.
     """
     if flag is not None:
-        return Host(normalise_ollama(flag, "--host"), "--host")
+        return Host(normalise_ollama(flag, ARGUMENT), ARGUMENT)
     named = (os.environ if environ is None else environ).get("OLLAMA_HOST", "")
     if unquoted(named):
         return Host(normalise_ollama(named, "OLLAMA_HOST"), "OLLAMA_HOST")
@@ -153,15 +155,15 @@ def ollama_authorization(url: str, environ: Mapping[str, str] | None = None) -> 
 
 
 def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:
-    """Return the server to ask: ``--host``, else ``OPENAI_BASE_URL``; ``/v1`` is its usual path.
+    """Return the server to ask: ``flag``, else ``OPENAI_BASE_URL``; ``/v1`` is its usual path.
 
     There is no default: where prompts go has to be said.
     """
-    source = "--host" if flag is not None else "OPENAI_BASE_URL"
+    source = ARGUMENT if flag is not None else "OPENAI_BASE_URL"
     text = unquoted(flag if flag is not None else environ.get(source, ""))
     if not text:
         raise UsageError(
-            "The openai backend needs a server: name it with --host URL or OPENAI_BASE_URL, as in "
+            "The openai backend needs a server: name it with `host=` URL or OPENAI_BASE_URL, as in "
             "http://127.0.0.1:8000/v1."
         )
     url = normalised(text, source, 80)

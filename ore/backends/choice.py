@@ -108,8 +108,8 @@ def open_backend(
     if _is_gguf_file(model, name, wanted.host):
         if name == "ollama" or wanted.host is not None:
             raise UsageError(
-                f"{model} is a file, which only the embedded backend runs: use --backend "
-                f"embedded, and no --host."
+                f"{model} is a file, which only the embedded backend runs: use "
+                f"`reasoner('embedded:NAME')`, and no `host=`."
             )
         name = "embedded"
     if name == "embedded":
@@ -178,7 +178,7 @@ def _model(environ: Mapping[str, str]) -> str | None:
 
 def _embedded(model: str | None, host: str | None = None) -> EmbeddedBackend:
     if host is not None:
-        raise UsageError("--host can't be used with the embedded backend: it has no server.")
+        raise UsageError("`host=` can't be used with the embedded backend: it has no server.")
     from ore.backends.embedded import EmbeddedBackend
 
     return EmbeddedBackend(model)
@@ -234,5 +234,5 @@ def _auto(
             )
         return backend  # says what became of the model that was asked for
     first = "" if has_engine else f", after {install_command('embedded')}"
-    notice(f"To try ORE without Ollama: --pull smollm2:135m{first}")
+    notice(f"To try ORE without Ollama: `Backend.pull('smollm2:135m')`{first}")
     return backend

@@ -75,7 +75,9 @@ class ClusterBackend(Backend):
 
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         """Refuse: models are fetched where they run."""
-        raise CapabilityError("A cluster's models are fetched on its workers: run --pull there.")
+        raise CapabilityError(
+            "A cluster's models are fetched on its workers: run `Backend.pull()` there."
+        )
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what the workers, which are alike, say of themselves and of the model."""
@@ -212,7 +214,7 @@ class ClusterReasoner(Reasoner):
 def _connected(address: str) -> Any:
     if find_spec("distributed") is None:
         raise ExtraNotInstalledError(
-            f"--scheduler needs the package 'distributed': {install_command('dask')}", "dask"
+            f"`scheduler=` needs the package 'distributed': {install_command('dask')}", "dask"
         )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
     try:

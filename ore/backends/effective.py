@@ -23,7 +23,7 @@ FACTS = ("threads", "batch_threads", "batch", "quantization", "parameter_count",
 
 _WINDOW = "num_ctx"
 _MOST_CHARACTERS, _LONGEST_FACT = 1 << 16, 48
-_IN_FULL = " (--artifact-out lists all)"
+_IN_FULL = " (`ORE.record()` lists all)"
 
 
 def effective(

@@ -61,7 +61,7 @@ class EmbeddedBackend(Backend):
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""
         return (
-            f"No model is installed: fetch the small one with --pull {weights.DEFAULT_MODEL}, or "
+            f"No model is installed: fetch the small one with `Backend.pull('{weights.DEFAULT_MODEL}')`, or "
             f"put a GGUF file into {weights.models_folder()}."
         )
 

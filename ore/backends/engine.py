@@ -48,7 +48,7 @@ class Engine:
     """
 
     name = "The embedded engine"
-    larger_window = "Raise the window with -o num_ctx=N."
+    larger_window = "Raise the window with `options['num_ctx']`."
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ def refusal_error(body: bytes) -> BackendError:
             return ContextTruncatedError(
                 f"The prompt has {why['n_prompt_tokens']} tokens and the model's window holds "
                 f"{why.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
-                f"window with -o num_ctx=N."
+                f"window with `options['num_ctx']`."
             )
     change = "Simplify the schema" if "grammar" in said else "Change the prompt"
     error = TurnRefusedError(
@@ -54,8 +54,8 @@ def system_refused_error(said: str) -> TurnRefusedError:
     """
     return TurnRefusedError(
         f"The model's chat template refuses messages of the role 'system'{said}. So the model was "
-        f"not asked: leave the system prompt and the skills out (--no-system), give it another "
-        f"template (--chat-template), or use another model."
+        f"not asked: leave the system prompt and the skills out (`system_prompt=''`), give it another "
+        f"template (`chat_template=`), or use another model."
     )
 
 
@@ -76,7 +76,7 @@ def closed_error() -> IncompleteAnswerError:
 
 def timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
     """Return the error for a turn in which the ``deadline`` passed, or ``silence`` in seconds."""
-    what, flag = "The turn took longer than its deadline allows", "--deadline"
+    what, flag = "The turn took longer than its deadline allows", "`deadline=`"
     if not deadline.passed:
-        what, flag = f"The embedded model was silent for {silence:g} seconds", "--timeout"
+        what, flag = f"The embedded model was silent for {silence:g} seconds", "`timeout=`"
     return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")

@@ -221,7 +221,7 @@ class EngineProcess:
             return ExtraNotInstalledError(text, "embedded")
         if kind == "LookupError":
             return CapabilityError(
-                "The installed engine computes with no graphics card: leave -o num_gpu out, or use "
+                "The installed engine computes with no graphics card: leave `options['num_gpu']` out, or use "
                 "Ollama."
             )
         if kind in ("AttributeError", "TypeError"):

@@ -155,20 +155,20 @@ def planned_tokens(
     if tokens >= window:
         raise ContextTruncatedError(
             f"The prompt has {tokens} tokens and the model's window holds {window}: nothing was "
-            f"sent to the model. Shorten it, or raise the window with -o num_ctx=N."
+            f"sent to the model. Shorten it, or raise the window with `options['num_ctx']`."
         )
     if (left := window - tokens) < limit:
         said = (
             f"The prompt has {tokens} of the {window} tokens of the context window: {left} are left "
-            f"for the answer, less than -o num_predict={limit}"
+            f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:
             raise ContextTruncatedError(
                 f"{said}, so nothing was sent to the model. Shorten the prompt, or raise the window "
-                f"with -o num_ctx=N."
+                f"with `options['num_ctx']`."
             )
         if settings.on_warning is not None:
-            settings.on_warning(f"{said}; -o num_ctx=N makes the window larger.")
+            settings.on_warning(f"{said}; `options['num_ctx']` makes the window larger.")
     return tokens
 
 

@@ -33,11 +33,11 @@ def check_settings(settings: Settings) -> None:
     """Refuse settings that the engine does not have, and a window that it can't have."""
     if settings.keep_alive is not None:
         raise CapabilityError(
-            "The embedded model stays loaded while ORE runs: leave --keep-alive out, or use Ollama."
+            "The embedded model stays loaded while ORE runs: leave `keep_alive=` out, or use Ollama."
         )
     if (settings.at_once or 1) > MOST_AT_ONCE:
         raise UsageError(
-            f"--jobs is {settings.at_once}: the embedded engine takes at most {MOST_AT_ONCE} turns "
+            f"`at_once=` is {settings.at_once}: the embedded engine takes at most {MOST_AT_ONCE} turns "
             f"at once."
         )
     for name in settings.options:
@@ -92,7 +92,7 @@ def check_messages(messages: list[Message]) -> None:
             )
         if message.images:
             raise CapabilityError(
-                "The embedded engine can't look at images: leave --image out, or use an Ollama "
+                "The embedded engine can't look at images: leave `images=` out, or use an Ollama "
                 "model that can."
             )
     encoded(messages)
@@ -106,5 +106,5 @@ def thinking_of(think: bool | str | None, template: str) -> dict[str, Any]:
     if isinstance(think, str):
         can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
     if name not in template and other not in template:
-        raise CapabilityError(f"The model can't {can}: leave --think out, or use another model.")
+        raise CapabilityError(f"The model can't {can}: leave `think=` out, or use another model.")
     return {"chat_template_kwargs": {name: think}}

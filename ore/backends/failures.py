@@ -46,7 +46,7 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
         why = "what answers there does not speak https, so try http"
     return ServerUnreachableError(
         f"No {protocol.server} answers at {host}: {shorten(why)}. {protocol.start}, or name "
-        f"another with --host.",
+        f"another with `host=`.",
         host=host.url,
     )
 
@@ -55,7 +55,7 @@ def untrusted_error(host: Host, why: str) -> ServerUnreachableError:
     """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
     return ServerUnreachableError(
         f"The certificate of {host} can't be trusted ({shorten(why)}): name the authority that "
-        f"signed it with SSL_CERT_FILE, or another server with --host.",
+        f"signed it with SSL_CERT_FILE, or another server with `host=`.",
         host=host.url,
     )
 
@@ -75,7 +75,7 @@ def silence_error(host: Host, seconds: float | None) -> BackendTimeoutError:
     if seconds is None:
         what = f"Nothing came from {host}, and the connection was given up: ask again"
     else:
-        what = f"Nothing came from {host} for {seconds:g} s: give it longer with --timeout"
+        what = f"Nothing came from {host} for {seconds:g} s: give it longer with `timeout=`"
     return BackendTimeoutError(f"{what}, or look at the server's log.", host=host.url)
 
 
@@ -91,7 +91,7 @@ def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:
     """The turn was not done after ``seconds``."""
     return BackendTimeoutError(
         f"The answer from {host} was not complete after {seconds:g} s, so the turn was ended: "
-        f"give it longer with --deadline.",
+        f"give it longer with `deadline=`.",
         host=host.url,
     )
 
@@ -147,7 +147,7 @@ def check_context(host: Host, context: dict[str, Any], partial: str) -> None:
             why = "the server does not say how large its context window is: use one that does"
         raise ContextTruncatedError(
             f"Nobody knows whether all of the prompt was read, for {why}, or leave "
-            f"--strict-context out.",
+            f"`strict_context=` out.",
             host=host.url,
             partial=partial,
         )
@@ -167,10 +167,10 @@ def no_model_error(
 ) -> ModelNotFoundError:
     """The server does not have ``model``; ``available`` names what it has."""
     name = shorten(model)
-    advice = "--list-models shows what there is"
+    advice = "`Backend.models()` shows what there is"
     if protocol is OLLAMA:
         others = f", or use one that is there: {', '.join(available[:20])}" if available else ""
-        advice = f"fetch it with --pull {name}{others}"
+        advice = f"fetch it with `Backend.pull('{name}')`{others}"
     return ModelNotFoundError(
         f"There is no model '{name}' at {host}: {advice}.",
         model=model,
@@ -189,8 +189,8 @@ def check_abilities(host: Host, model: str, able: object, wanted: Mapping[str, o
 def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
     """The server says of ``model`` that it lacks ``"thinking"`` or ``"vision"``."""
     what, way = {
-        "thinking": ("think first", "leave --think out, or say --think off"),
-        "vision": ("look at images", "leave --image out"),
+        "thinking": ("think first", "leave `think=` out, or say `think=False`"),
+        "vision": ("look at images", "leave `images=` out"),
     }[ability]
     return CapabilityError(
         f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one.",

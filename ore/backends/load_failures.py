@@ -31,7 +31,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
         "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "
-        "window (-o num_ctx=N), or another model",
+        "window (`options['num_ctx']`), or another model",
     ),
     (
         r"unknown model architecture: '(?P<why>[^'\n]*)'",
@@ -43,7 +43,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"chat template parsing error|failed to initialize chat template",
-        "its chat template can't be used ({why}): give it another with --chat-template, or use "
+        "its chat template can't be used ({why}): give it another with `chat_template=`, or use "
         "another build of the model",
     ),
     (
@@ -85,7 +85,7 @@ def endless_load_error(path: Path) -> BackendError:
     """Return the error for a model with which the engine does not come to an end."""
     return BackendError(
         f"{path} can't be loaded: the engine does not come to an end with it. Its chat template may "
-        f"go round in circles: give it another with --chat-template, or use another model."
+        f"go round in circles: give it another with `chat_template=`, or use another model."
     )
 
 

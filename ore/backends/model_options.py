@@ -80,14 +80,14 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, separator, text = pair.partition("=")
         if not separator or not key:
-            raise UsageError(f"--option takes KEY=VALUE, as in temperature=0.2, not '{pair}'.")
+            raise UsageError(f"`options=` takes KEY=VALUE, as in temperature=0.2, not '{pair}'.")
         if key not in OPTIONS:
             raise UsageError(f"There is no option '{key}'{_nearest(key)}.")
         value = _parsed(key, text)
         if key == "stop":
             options.setdefault(key, []).append(value)
         elif key in options:
-            raise UsageError(f"--option gives '{key}' twice: leave one of them out.")
+            raise UsageError(f"`options=` gives '{key}' twice: leave one of them out.")
         else:
             options[key] = value
     return options
@@ -113,7 +113,7 @@ def check_ollama(options: Iterable[str], chat_template: str | None = None) -> No
     if "cache_prompt" in options:
         raise CapabilityError(
             "Ollama has no option 'cache_prompt', and decides for itself what it computes anew: leave "
-            "it out, or use --backend embedded."
+            "it out, or use `reasoner('embedded:NAME')`."
         )
 
 
@@ -128,7 +128,7 @@ def parse_keep_alive(text: str) -> float | str:
         if len(text) <= _MOST_DIGITS and _DURATION.fullmatch(text):
             return text
     raise UsageError(
-        f"--keep-alive takes seconds, or a duration such as 5m or 1h30m, not '{text}'."
+        f"`keep_alive=` takes seconds, or a duration such as 5m or 1h30m, not '{text}'."
     )
 
 

@@ -1,4 +1,4 @@
-"""A reasoner by its name, for programs: ``ollama:NAME``, ``embedded:NAME`` or ``openai:NAME``."""
+"""A reasoner by its name, for programs: ``ollama:NAME``, ``embedded:NAME`` or ``openai:NAME``; a backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ore.backends import Settings
+from ore.backends import Backend, Settings
 from ore.backends.choice import Choice, model_of, open_backend
 from ore.backends.schema import SchemaReasoner
 from ore.errors import UsageError
@@ -73,13 +73,35 @@ def reasoner(
     return made if format is None else SchemaReasoner(made, format)
 
 
+def backend(
+    kind: str = "auto", *, host: str | None = None, timeout: float | None = None
+) -> Backend:
+    """Return a place where models run: which there are (``models``), and what fetches one (``pull``).
+
+    ``ore.backend("embedded").pull("smollm2:135m", print)`` fetches a model and prints how far it is.
+
+    Args:
+        kind: ``"ollama"``, ``"embedded"``, ``"openai"``, or ``"auto"``, as the command line chooses.
+        host: The server's address; None is what the environment names, else the default one.
+        timeout: The longest to wait for an answer about its models, in seconds.
+
+    Raises:
+        UsageError: There is no such backend, or an argument has no meaning there.
+        ExtraNotInstalledError: The backend's package is missing.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"{kind!r} names no backend: it is one of {', '.join(KINDS)}.")
+    choice = Choice(backend=kind, model=None, host=host, seconds=timeout)
+    return open_backend(choice, os.environ, {}, _nobody, _nobody)
+
+
 def _made(kind: str, model: str, host: str | None, settings: Settings) -> Reasoner:
     choice = Choice(backend=kind, model=model or None, host=host)
-    backend = open_backend(choice, os.environ, {}, _nobody, settings.on_warning or _nobody)
-    model_id, pin = model_of(backend, model or None, os.environ)
+    chosen = open_backend(choice, os.environ, {}, _nobody, settings.on_warning or _nobody)
+    model_id, pin = model_of(chosen, model or None, os.environ)
     if pin is not None:
-        backend.check_digest(model_id, pin)
-    return backend.reasoner(model_id, settings)
+        chosen.check_digest(model_id, pin)
+    return chosen.reasoner(model_id, settings)
 
 
 def _nobody(told: str) -> None:

@@ -75,7 +75,7 @@ class OllamaBackend(Backend):
     def about_default(self, model_id: str) -> str | None:
         if self._model or is_preferred(model_id):
             return None
-        return f"No preferred model is there, so {model_id} answers: --model names another one."
+        return f"No preferred model is there, so {model_id} answers: `model_id=` names another one."
 
     def described(self, *, whole: bool = False) -> list[Model]:
         return self._client.described(self._seconds, whole)
@@ -170,7 +170,7 @@ class AyaReasoner(StreamingReasoner):
         on_thinking: OnThinking | None = None,
     ) -> None:
         if not isinstance(model_id, str) or not model_id.strip():
-            raise UsageError("No model was named: give one with --model NAME.")
+            raise UsageError("No model was named: give one with `model_id=` NAME.")
         self.model_id, self.host = model_id, as_host(host)
         self.timeout = timeout if timeout is None else checked_seconds("timeout", timeout)
         self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)

@@ -91,12 +91,12 @@ class OpenAIBackend(Backend):
 
     def no_default(self) -> str:
         return (
-            f"The server at {self.address} has several models, or none: name one with --model; "
-            f"--list-models shows what there is."
+            f"The server at {self.address} has several models, or none: name one with `model_id=`; "
+            f"`Backend.models()` shows what there is."
         )
 
     def no_models(self) -> str:
-        return f"The server at {self.address} lists no model: name the one to ask with --model."
+        return f"The server at {self.address} lists no model: name the one to ask with `model_id=`."
 
     def check_digest(self, model_id: str, pin: str) -> None:
         """Refuse: the protocol has no word for a model's digest."""

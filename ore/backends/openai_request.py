@@ -34,12 +34,12 @@ def check_settings(settings: Settings) -> None:
             )
     if isinstance(settings.think, bool):
         raise CapabilityError(
-            "The OpenAI protocol says only how much a model thinks: use --think low, medium or "
+            "The OpenAI protocol says only how much a model thinks: use `think=` low, medium or "
             "high, or leave it out."
         )
     if settings.keep_alive is not None:
         raise CapabilityError(
-            "The OpenAI protocol does not say how long a model stays loaded: leave --keep-alive "
+            "The OpenAI protocol does not say how long a model stays loaded: leave `keep_alive=` "
             "out."
         )
 

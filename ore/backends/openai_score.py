@@ -65,7 +65,7 @@ class Server:
                     raise
                 raise CapabilityError(
                     f"{self.name} takes no grammar of tokens, so it can't say how likely a text is: "
-                    f"use a later llama.cpp (December 2025 or newer), or --backend embedded.",
+                    f"use a later llama.cpp (December 2025 or newer), or `reasoner('embedded:NAME')`.",
                     host=self.host.url,
                 ) from exc
 
@@ -92,17 +92,17 @@ def asking(
     if owner != VLLM and (owner != LLAMA or window is None):
         raise CapabilityError(
             f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, "
-            f"and so can --backend embedded.",
+            f"and so can `reasoner('embedded:NAME')`.",
             host=host.url,
         )
     if any(message.images for message in messages):
-        raise CapabilityError("No text can be scored as an answer to images: leave --image out.")
+        raise CapabilityError("No text can be scored as an answer to images: leave `images=` out.")
     if settings.joins:
         messages, _ = arriving(messages, host, key, deadline)
     request = request_of(model_id, messages, settings)
     if owner == VLLM or window is None:
         if settings.think is not None:
-            raise CapabilityError("vLLM scores a text without thinking only: leave --think out.")
+            raise CapabilityError("vLLM scores a text without thinking only: leave `think=` out.")
         silence = settings.timeout
         laid = VllmAsking(host, key, model_id, request["messages"], silence, deadline)
         with well_formed(laid.name):

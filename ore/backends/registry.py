@@ -196,7 +196,7 @@ class Registry:
         elif is_loopback(str(to)) and not is_loopback(str(at)):
             why = "from another machine to this one"
         elif to.scheme == "http" and not (self._insecure or is_loopback(str(to))):
-            why = "over http, which --insecure allows"
+            why = "over http, which `insecure=True` allows"
         if why:
             raise failures.redirect_error(_host(response), why)
         return to

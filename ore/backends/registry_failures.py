@@ -61,7 +61,7 @@ def unreachable_error(host: str, why: str) -> ServerUnreachableError:
         )
     if any(sign in why for sign in _NOT_TLS):
         return ServerUnreachableError(
-            f"{host} does not speak https: add --insecure to ask it over http, where nobody on the "
+            f"{host} does not speak https: add `insecure=True` to ask it over http, where nobody on the "
             f"way can be kept from reading along.",
             host=host,
         )

@@ -37,7 +37,7 @@ def read_schema(text: str) -> dict[str, Any]:
     """
     validation = _validation()
     if text.lstrip().startswith("{"):
-        source, data = "--schema", text.encode("utf-8")
+        source, data = "`schema=`", text.encode("utf-8")
     elif os.path.exists(text) or is_path(text):
         source, data = text, read_regular(text, MOST_SCHEMA_BYTES)
     else:
@@ -127,7 +127,7 @@ def _parse_fields(text: str) -> dict[str, Any]:
         return parse_fields(text)
     except ValueError as exc:
         raise UsageError(
-            f"--schema takes a JSON object, a file that holds one, or fields as in 'name, age int', "
+            f"`schema=` takes a JSON object, a file that holds one, or fields as in 'name, age int', "
             f"and '{shorten(text)}' is none of them: {shorten(str(exc))}."
         ) from exc
 
@@ -146,7 +146,7 @@ def _validation() -> ModuleType:
         from ore.backends import validation
     except ModuleNotFoundError as exc:
         raise ExtraNotInstalledError(
-            f"--schema needs the package 'jsonschema': {install_command('schema')}",
+            f"`schema=` needs the package 'jsonschema': {install_command('schema')}",
             "schema",
         ) from exc
     return validation

@@ -199,7 +199,8 @@ class Shelf:
 
     def again(self, name: ModelName) -> str:
         """Return what brings a model back, as the end of a sentence."""
-        return f"fetch it again with {'ore --pull' if self.is_own else 'ollama pull'} {name}"
+        way = f"`Backend.pull('{name}')`" if self.is_own else f"ollama pull {name}"
+        return f"fetch it again with {way}"
 
     def refusal(self, name: ModelName, manifest: Manifest) -> str:
         """Return why the engine can't run what a model is made of, as the end of a sentence."""

@@ -113,7 +113,7 @@ def find(model_id: str) -> Path:
             raise not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
             raise ModelNotFoundError(
-                f"There is no file {path}: check the path, or name a model of --list-models.",
+                f"There is no file {path}: check the path, or name a model of `Backend.models()`.",
                 model=model_id,
             )
     check_kind(path)
@@ -124,13 +124,13 @@ def find(model_id: str) -> Path:
 def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundError:
     """Return the error that there is no such model: how to get it, or which others are there."""
     if model_id in PINNED:
-        step, path = f"fetch it with --pull {model_id}", pinned_path(model_id)
+        step, path = f"fetch it with `Backend.pull('{model_id}')`", pinned_path(model_id)
         if os.path.lexists(path):
             step = f"{path} does not have the bytes that ORE trusts; move it away, then {step}"
     elif available:
         step = f"use one of {', '.join(available)}, or the path of a GGUF file"
     else:
-        step = f"fetch the small one with --pull {DEFAULT_MODEL}, or name the path of a GGUF file"
+        step = f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`, or name the path of a GGUF file"
     text = f"The embedded engine has no model '{model_id}': {step}."
     return ModelNotFoundError(text, model=model_id, available=available)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ore.cli.advice import said
 from ore.cli.parser import USAGE, build_parser
 from ore.cli.terminal.console import Console
 from ore.errors import (
@@ -62,6 +63,7 @@ def main(
         env_files: The file that each environment variable came from, where it came from one.
     """
     console = console or Console.from_system()
+    console.said = said
     try:
         code = _dispatch(argv, console, open_backend, env_files or {})
         console.flush()
@@ -85,7 +87,7 @@ def _report(console: Console, error: OreError) -> int:
     if isinstance(error, (OutputError, ReaderGoneError)):
         console.abandon_stdout()
     if not isinstance(error, ReaderGoneError):
-        console.error(str(error))
+        console.error(error)
     return error.exit_code
 
 

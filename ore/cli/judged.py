@@ -206,7 +206,7 @@ def _judged(checked: Checked, opening: Reopening, console: Console) -> Judgement
     try:
         opened = opening.open(artifact)
         if reason := check_sent(artifact, opened.messages):
-            return cannot_say(reason)
+            return cannot_say(console.said(reason))
         if not isinstance(opened.reasoner, Follower):
             return cannot_say(
                 f"the backend {opened.backend.name} can't follow an answer token by token: only the "
@@ -221,7 +221,7 @@ def _judged(checked: Checked, opening: Reopening, console: Console) -> Judgement
         *(ArtifactError, CapabilityError, CheckFailedError),
         *(ContextTruncatedError, ModelNotFoundError, UsageError),
     ) as exc:
-        return cannot_say(str(exc).rstrip("."))
+        return cannot_say(console.said(exc).rstrip("."))
 
 
 def _sentence(judgement: Judgement, text: str) -> str:

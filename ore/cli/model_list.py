@@ -17,6 +17,8 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     default = backend.default_model()
     usual = (default, f"{default}:latest")
     rows = [{"name": each.name, "default": each.name in usual, **vars(each)} for each in models]
+    for row in rows:
+        row["problem"] = row["problem"] and console.said(row["problem"])
     if not rows:
         console.notice(backend.no_models())
     if options.json:

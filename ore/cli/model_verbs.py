@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ore.backends.shelf_care import check_models, removable, remove
 from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
@@ -14,7 +16,8 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
     found = []
     try:
         for each in check_models(console.progress):
-            found.append(each)
+            problem = each.problem and console.said(each.problem)
+            found.append(replace(each, problem=problem))
     finally:
         console.end_progress()
     if options.json:

@@ -43,7 +43,7 @@ def loop(run: Run) -> int:
             try:
                 prompt = _next_prompt(talk)
             except LineTooLong as exc:
-                console.error(str(exc))
+                console.error(exc)
                 failed = True
                 continue
             if prompt is None:
@@ -54,7 +54,7 @@ def loop(run: Run) -> int:
         talk.run.engine.reasoner.close()
         _forget_if_nothing_was_said(conversation)
         if conversation.unsaved and (error := conversation.keep()):
-            console.error(str(error))
+            console.error(error)
     return int(conversation.unsaved or (failed and not console.stdin_is_terminal))
 
 
@@ -96,11 +96,11 @@ def _attempt(talk: Talk, prompt: str) -> bool:
         talk.turns += 1
         if turn.not_kept is None:
             return True
-        console.error(str(turn.not_kept))
+        console.error(turn.not_kept)
     except (OutputError, ReaderGoneError):
         raise
     except OreError as exc:
-        console.error(str(exc))
+        console.error(exc)
     except KeyboardInterrupt as exc:
         outcome = str(exc) or outcome_of_stop(run, before)
         if not console.stdin_is_terminal:
@@ -137,7 +137,7 @@ def _next_prompt(talk: Talk) -> str | None:
     except (OutputError, ReaderGoneError, LineTooLong):
         raise
     except OreError as exc:
-        console.error(str(exc))
+        console.error(exc)
     return ""
 
 

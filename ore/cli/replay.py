@@ -145,7 +145,7 @@ class _Replay:
             how, messages = recorded_messages(old, self._console.notice, self._all)
             expected = recorded_expectation(old)
         except OreError as exc:
-            return Outcome(path, "not run", reason=str(exc))
+            return Outcome(path, "not run", reason=self._console.said(exc))
         backend = self._models.backend(rerun)
         if backend.name != "ollama":
             settings = replace(settings, keep_alive=None)
@@ -166,9 +166,9 @@ class _Replay:
         except (CapabilityError, ModelNotFoundError) as exc:
             if self._options.model is not None:
                 raise
-            return Outcome(path, "not run", reason=str(exc))
+            return Outcome(path, "not run", reason=self._console.said(exc))
         except (ContextTruncatedError, UsageError) as exc:
-            return Outcome(path, "not run", reason=str(exc))
+            return Outcome(path, "not run", reason=self._console.said(exc))
         return Outcome(
             path,
             found.state,

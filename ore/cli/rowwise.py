@@ -233,6 +233,8 @@ class _Rows:
     def _take(self, outcome: Outcome) -> None:
         """Write what became of a row, and say what went wrong."""
         console = self._console
+        if outcome.error is not None:
+            outcome.error.args = (console.said(outcome.error),)  # wherever it is written
         if self._options.csv:
             self._write(answers.as_csv(outcome, self._table.columns))
         else:

@@ -21,7 +21,7 @@ def outcome_of_stop(run: Run, length_before: int) -> str:
     error = run.conversation.keep()
     if error is None:
         return "Stopped: the turn was answered already, and is part of the session."
-    run.console.error(str(error))
+    run.console.error(error)
     return "Stopped: the turn was answered already, and is not saved."
 
 
@@ -32,7 +32,7 @@ def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -
         not_kept: Why its artifact is not as it was to be, if so; it is told here.
     """
     if not_kept is not None:
-        run.console.error(str(not_kept))
+        run.console.error(not_kept)
     elif is_recorded(run, response):
         return "Stopped: the turn was answered already, and its artifact is written."
     return _DROPPED

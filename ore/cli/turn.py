@@ -114,7 +114,7 @@ def take_turn(run: Run, context: Context) -> Turn:
             tell_of_prompt(run, context, response, earlier)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
-            console.error(str(not_kept))
+            console.error(not_kept)
         elif run.conversation.name is not None and isinstance(exc, OutputError):
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
@@ -168,7 +168,7 @@ def _keep(
     document, errors = record(run, context, response, earlier, told)
     errors = [*([unsaved] if unsaved is not None else []), *errors]
     for error in errors[:-1]:
-        run.console.error(str(error))
+        run.console.error(error)
     return document, errors[-1] if errors else None
 
 

@@ -34,7 +34,7 @@ def read_choices(text: str) -> tuple[str, ...]:
         UsageError: They are fewer than two or too many; one is empty, too long, or not printable;
             two are equal.
     """
-    where = "--choose"
+    where = "`choices=`"
     if text.startswith("@") and "\n" not in text:
         where = one_line(text[1:])
         try:
@@ -188,9 +188,7 @@ def check(response: Response, least: float) -> None:
     choice: dict[str, Any] = response.metadata["choice"]
     if choice["probability"] < least:
         shown = ", ".join(f"{word} {p:.4f}" for word, p in choice["probabilities"].items())
-        raise CheckFailedError(
-            f"No word is as likely as --min-confidence {least:g} asks for: {shown}."
-        )
+        raise CheckFailedError(f"No word is as likely as `least={least:g}` asks for: {shown}.")
 
 
 def about_covered(response: Response) -> str | None:

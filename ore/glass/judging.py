@@ -94,7 +94,7 @@ def check_sent(artifact: ExecutionArtifact, messages: Sequence[Sourced]) -> str 
     if sent != messages_digest(messages):
         return (
             "its messages are not what they were: its persona or its skills have changed since; "
-            "--artifact-full keeps them"
+            "`ORE.record(full=True)` keeps them"
         )
     return None
 

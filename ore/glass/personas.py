@@ -65,7 +65,7 @@ def read_system_prompt(path: str) -> str:
         FileAccessError: It can't be read.
     """
     if not path:
-        raise UsageError("--system @ does not name a file: write --system @FILE, or a text.")
+        raise UsageError("What follows @ does not name a file: write its path there, or a text.")
     problem, text = _text_of(read_regular(path, LONGEST_SYSTEM_PROMPT))
     if problem:
         raise UsageError(f"The system prompt in {path} can't be used: {problem}.")
@@ -97,4 +97,4 @@ def _text_of(data: bytes) -> tuple[str, str]:
         text = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as exc:
         return f"it is not UTF-8 at byte {exc.start}; convert it to UTF-8", ""
-    return ("" if text else "it is empty; --no-system sends no system prompt"), text
+    return ("" if text else "it is empty; `system_prompt=''` sends no system prompt"), text

@@ -40,7 +40,7 @@ _NOT_HELD = {
     "tool:": "what its tools returned is",
 }
 """The sources of messages whose text no other place has."""
-_KEEP_TEXT = "record such runs without --artifact-hashes-only, or with --artifact-text"
+_KEEP_TEXT = "record such runs with `ORE.record()`"
 _THINK = (True, False, "low", "medium", "high")
 
 
@@ -62,7 +62,7 @@ def recorded_messages(
     sources = sources_of(artifact) + [f"tool:{name}" for name in artifact.input.tools or ()]
     for kind, what in _NOT_HELD.items():
         if any(source.startswith(kind) for source in sources):
-            raise ArtifactError(f"{what} not in it: record such runs with --artifact-full")
+            raise ArtifactError(f"{what} not in it: record such runs with `ORE.record(full=True)`")
     source, system = _recorded_system_prompt(artifact, notice)
     skills = list(dict.fromkeys(artifact.input.skills or ()))
     registry = build_skill_registry(report=notice) if skills else {}
@@ -92,7 +92,7 @@ def _gone_on_from(
             return other
     raise ArtifactError(
         "the answer it went on from is not in it: name that artifact as well, or record such runs "
-        "with --artifact-full"
+        "with `ORE.record(full=True)`"
     )
 
 
@@ -102,7 +102,7 @@ def _recorded_session(artifact: ExecutionArtifact, sources: list[str]) -> Sessio
     A session that holds others by now is not read: no artifact chooses what is sent of it.
     """
     name = sources[0].removeprefix(SESSION).removeprefix(":").rpartition("#")[0]
-    advice = "record such runs with --artifact-full"
+    advice = "record such runs with `ORE.record(full=True)`"
     if not name:
         raise ArtifactError(f"its conversation was not saved, and is not in it: {advice}")
     try:
@@ -165,7 +165,7 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
         raise ArtifactError("the chat template in it is not the one that its hash says")
     raise ArtifactError(
         f"its chat template (SHA-256 {one_line(str(sha256))[:12]}…) is not in it: name the file with "
-        f"--chat-template, or record such runs with --artifact-full"
+        f"`chat_template=`, or record such runs with `ORE.record(full=True)`"
     )
 
 

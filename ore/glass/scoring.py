@@ -25,6 +25,6 @@ def scorer_of(backend: Backend, model_id: str, settings: Settings) -> Scorer:
     made.close()
     raise CapabilityError(
         f"The backend '{backend.name}' can't say how likely a given text is: use one that can, as "
-        f"with --backend embedded.",
+        f"`reasoner('embedded:NAME')`.",
         host=backend.host,
     )

@@ -139,5 +139,5 @@ class RowFolder:
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
         return ArtifactError(
             f"Artifacts can't be written to {one_line(str(path))}: {why}. Name another folder with "
-            f"--artifact-out."
+            f"`RowFolder()`."
         )

@@ -78,14 +78,16 @@ def _require_columns(
 ) -> None:
     there = [*table.columns, *values]
     if twice := [name for name in values if name in table.columns]:
-        raise UsageError(f"--set gives {quoted(twice)}, and so does {table.shown}: leave one out.")
+        raise UsageError(
+            f"`values=` gives {quoted(twice)}, and so does {table.shown}: leave one out."
+        )
     if missing := template.missing(there):
         raise UsageError(
             f"{table.shown} has no column {quoted(missing)}: it has {quoted(table.columns)}."
         )
     if key is not None and key not in table.columns:
         raise UsageError(
-            f"{table.shown} has no column {quoted([key])} for --key: it has "
+            f"{table.shown} has no column {quoted([key])} for `key=`: it has "
             f"{quoted(table.columns)}."
         )
 
@@ -95,7 +97,7 @@ def _problem(row: Row, question: Question, key: str | None) -> str | None:
         return row.problem
     there = {**question.values, **row.values}
     if twice := [name for name in question.values if name in row.values]:
-        return f"it has {quoted(twice)}, which --set gives"
+        return f"it has {quoted(twice)}, which `values=` gives"
     missing = [*question.template.missing(there), *([key] if key and key not in there else [])]
     if missing:
         return f"it has no {quoted(dict.fromkeys(missing))}"

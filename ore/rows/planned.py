@@ -157,7 +157,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:
         raise ArtifactError(
-            f"{shown} can't be run as a plan: {exc}. Write one with --dry-run > {shown}."
+            f"{shown} can't be run as a plan: {exc}. Write one to it with `ORE.plan()`."
         ) from exc
     return Plan(
         hashlib.sha256(data).hexdigest(),
@@ -183,7 +183,7 @@ def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
         if "images" in each:
             raise ValueError("its turn has images, of which it has the hashes only")
         if each["source"].startswith(ANSWER_OF):
-            raise ValueError("its turn goes on from an artifact: use --after again instead")
+            raise ValueError("its turn goes on from an artifact: use `after=` again instead")
     if messages_digest(messages) != plan["messages_sha256"]:
         raise ValueError("its messages are not those that it was written with")
     return messages

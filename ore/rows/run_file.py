@@ -91,7 +91,7 @@ class RunFile:
         problems += [f"no place for {quoted(unused)}"] if unused else []
         if problems:
             named = [name for name in missing if name != STDIN]
-            advice = f"give --set '{one_line(named[0])}=VALUE'" if named else ""
+            advice = f"give `values['{one_line(named[0])}']`" if named else ""
             if STDIN in missing:
                 advice = ", and ".join([*([advice] if advice else []), "pipe a text in"])
             if not advice:
@@ -210,7 +210,7 @@ def _schema(value: Any, folder: str) -> str:
 
 
 def _choose(value: Any, folder: str) -> str:
-    """Return words as ``--choose`` has them; it says what is wrong with them."""
+    """Return words to choose from; it says what is wrong with them."""
     words = [_text(each, folder) for each in _list(value)]
     if len(words) == 1 and words[0].startswith("@"):
         return "@" + _beside(words[0][1:], folder)

@@ -180,7 +180,7 @@ def open_table(
     found = format or ENDINGS.get(os.path.splitext(path)[1].lower())
     if found is None:
         raise UsageError(
-            f"How {shown} is written does not show: say it with --rows-format, which is one of "
+            f"How {shown} is written does not show: say it with `format=`, which is one of "
             f"{', '.join(FORMATS)}."
         )
     try:

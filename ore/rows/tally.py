@@ -98,7 +98,7 @@ class Tally:
             return error
         if self._most_failures is not None and self.failed >= self._most_failures:
             rows = "1 row" if self.failed == 1 else f"{self.failed:,} rows"
-            return OreError(f"Stopped after {rows} failed, as --max-failures says.")
+            return OreError(f"Stopped after {rows} failed, as `most_failures=` says.")
         return None
 
 

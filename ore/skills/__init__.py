@@ -94,7 +94,7 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
     if not registry:
         there = f"put a folder with a SKILL.md into {shown_folder()} to add one"
     elif len(registry) > 20:
-        there += f" and {len(registry) - 20} more (see --list-skills)"
+        there += f" and {len(registry) - 20} more (see `build_skill_registry()`)"
     raise SkillNotFoundError(f"There is no skill '{one_line(name)}': {there}.", name)
 
 

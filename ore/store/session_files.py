@@ -61,8 +61,8 @@ class SessionFiles:
             raise
         except FileNotFoundError as exc:
             raise SessionNotFoundError(
-                f"There is no session '{name}' in {self._root}: --list-sessions shows those there "
-                f"are.",
+                f"There is no session '{name}' in {self._root}: `FileSessionStore.list()` shows "
+                f"those there are.",
                 name,
             ) from exc
         except OSError as exc:
@@ -109,7 +109,7 @@ class SessionFiles:
         except ValueError as exc:
             raise InvalidSessionError(
                 f"The session '{name}' {failed}: {exc}. The file {self._path(name)} is left as it "
-                f"is; --salvage-session {name} copies its whole turns to a new session.",
+                f"is; `FileSessionStore.salvage('{name}')` copies its whole turns to a new session.",
                 name,
             ) from exc
 

@@ -166,7 +166,7 @@ def _read_text(args: dict[str, str]) -> tuple[str, str]:
         raise FileAccessError(f"read-file has no argument {shown}: it takes path, root.")
     path, root = args.get("path", ""), args.get("root")
     if not path.strip():
-        raise FileAccessError("read-file needs --tool-arg path=PATH.")
+        raise FileAccessError("read-file needs `args['path']`.")
     folder, where = os.curdir, "the current folder"
     if root is not None:
         folder, where = os.path.expanduser(root), f"the folder {root[:_SHOWN]!r}"
@@ -178,7 +178,7 @@ def _read_text(args: dict[str, str]) -> tuple[str, str]:
     found = _paths_below(folder, os.path.expanduser(path))
     if not found:
         raise FileAccessError(
-            f"{shown} leads out of {where}: name the folder to read in with --tool-arg root=DIR."
+            f"{shown} leads out of {where}: name the folder to read in with `args['root']`."
         )
     for relative in found:
         try:
@@ -219,7 +219,7 @@ def _read_below(folder: str, relative: str, shown: str) -> bytes:
     except PermissionError as exc:
         raise FileAccessError(
             f"{shown} leads through a symbolic link: name the file that it leads to, with "
-            f"--tool-arg root=DIR if that is elsewhere."
+            f"`args['root']` if that is elsewhere."
         ) from exc
     except FileAccessError as exc:
         why = str(exc).rstrip(".")

@@ -251,8 +251,8 @@ def _check_arguments(made: Definition, args: Mapping[str, str]) -> None:
         raise ToolError(
             f"{made.name} has no argument {one_line(unknown[0][:60])!r}: {takes}.", made.name
         )
-    if missing := [f"{name}=…" for name in made.arguments if name not in args]:
-        raise ToolError(f"{made.name} needs --tool-arg {' '.join(missing)}.", made.name)
+    if missing := [f"`args['{name}']`" for name in made.arguments if name not in args]:
+        raise ToolError(f"{made.name} needs {' and '.join(missing)}.", made.name)
     if any("\0" in value for value in args.values()):
         raise ToolError(f"{made.name} can't be given a NUL character.", made.name)
 

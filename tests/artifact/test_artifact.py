@@ -66,7 +66,7 @@ def test_what_is_not_an_artifact_is_refused_in_one_sentence_that_names_it(folder
         with pytest.raises(InvalidArtifactError) as caught:
             read_artifact(source, io.BytesIO(data))
         assert str(caught.value).startswith(f"{said} can't be used as an artifact: {why}")
-        assert str(caught.value).endswith("; give one that was written with --artifact-out.")
+        assert str(caught.value).endswith("; give one that was written with `ORE.record()`.")
         assert ".;" not in str(caught.value)
         assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
 

@@ -162,8 +162,8 @@ def test_loopback_is_told_from_the_rest(url, local):
         (None, {"OLLAMA_HOST": ""}, Host("http://127.0.0.1:11434", "default")),
         (None, {"OLLAMA_HOST": " '' "}, Host("http://127.0.0.1:11434", "default")),
         (None, {"OLLAMA_HOST": "box"}, Host("http://box:11434", "OLLAMA_HOST")),
-        ("other:1", {"OLLAMA_HOST": "box"}, Host("http://other:1", "--host")),
-        ("other:1", {"OLLAMA_HOST": "not:an:address"}, Host("http://other:1", "--host")),
+        ("other:1", {"OLLAMA_HOST": "box"}, Host("http://other:1", "`host=`")),
+        ("other:1", {"OLLAMA_HOST": "not:an:address"}, Host("http://other:1", "`host=`")),
     ],
 )
 def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
@@ -172,7 +172,10 @@ def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
 
 @pytest.mark.parametrize(
     "flag, environ, named",
-    [("", {}, "--host can't be used"), (None, {"OLLAMA_HOST": "a b"}, "OLLAMA_HOST can't be used")],
+    [
+        ("", {}, "`host=` can't be used"),
+        (None, {"OLLAMA_HOST": "a b"}, "OLLAMA_HOST can't be used"),
+    ],
 )
 def test_a_bad_address_is_blamed_on_who_named_it(flag, environ, named):
     with pytest.raises(UsageError, match=f"^{named}"):

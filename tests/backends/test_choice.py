@@ -105,7 +105,9 @@ def test_auto_without_an_embedded_model_is_ollama_with_a_hint(engine, no_ollama,
     embedded(engine=engine, model=False)
     backend, notices = opened(Choice())
     assert backend.name == "ollama"
-    assert len(notices) == 1 and notices[0].startswith("To try ORE without Ollama: --pull smollm2")
+    assert len(notices) == 1 and notices[0].startswith(
+        "To try ORE without Ollama: `Backend.pull('smollm2"
+    )
     assert ("install" in notices[0]) == (not engine)  # nothing that is there already
 
 
@@ -170,7 +172,7 @@ def test_a_gguf_file_means_the_embedded_backend(tmp_path):
         (Choice(model=str(path)), {"ORE_BACKEND": "ollama"}),
         (Choice(model=str(path), host="127.0.0.1:9"), {}),
     ):
-        with pytest.raises(UsageError, match="use --backend embedded, and no --host"):
+        with pytest.raises(UsageError, match="use `reasoner.'embedded:NAME'.`, and no `host=`"):
             opened(wanted, environ)
 
 
@@ -185,7 +187,7 @@ def test_a_path_without_the_ending_is_a_gguf_file_by_its_first_bytes(tmp_path, m
         ("a/b", "ollama"),
     ):
         assert opened(Choice(model=model), {"OLLAMA_HOST": "127.0.0.1:9"})[0].name == name
-    with pytest.raises(UsageError, match="use --backend embedded, and no --host"):
+    with pytest.raises(UsageError, match="use `reasoner.'embedded:NAME'.`, and no `host=`"):
         opened(Choice(model="./sha256-0a1b", backend="ollama"))
 
 
@@ -208,7 +210,7 @@ def test_a_gguf_file_that_is_not_there_is_named(wanted, environ):
 
 
 def test_the_embedded_backend_has_no_host():
-    with pytest.raises(UsageError, match="--host"):
+    with pytest.raises(UsageError, match="`host=`"):
         opened(Choice(backend="embedded", host="127.0.0.1:9"))
 
 

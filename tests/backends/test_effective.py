@@ -104,12 +104,12 @@ def test_it_is_said_in_one_line_what_was_chosen_first_and_the_defaults_counted()
     facts = {"threads": 2, "template_sha256": "ab" * 32}
     text = in_words(effective({"stop": ["\n"]}, **layers, facts=facts))
     assert text.startswith('In force: stop=["\\n"] (user), seed=3 (model), threads=2, template_')
-    assert text.endswith(" and 2 defaults and 14 not known (--artifact-out lists all).")
+    assert text.endswith(" and 2 defaults and 14 not known (`ORE.record()` lists all).")
     assert "temperature" not in text and len(text) < 200 and "\n" not in text
 
 
 def test_where_nothing_was_chosen_the_line_is_a_count():
-    assert in_words(effective({})) == "In force: 20 not known (--artifact-out lists all)."
+    assert in_words(effective({})) == "In force: 20 not known (`ORE.record()` lists all)."
 
 
 @pytest.fixture

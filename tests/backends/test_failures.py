@@ -27,12 +27,12 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
             failures.untrusted_error(HOST, "self-signed certificate"),
             ServerUnreachableError,
             f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
-            f"authority that signed it with SSL_CERT_FILE, or another server with --host.",
+            f"authority that signed it with SSL_CERT_FILE, or another server with `host=`.",
         ),
         (
             failures.silence_error(HOST, 2.5),
             BackendTimeoutError,
-            f"Nothing came from {AT} for 2.5 s: give it longer with --timeout, or look at the "
+            f"Nothing came from {AT} for 2.5 s: give it longer with `timeout=`, or look at the "
             f"server's log.",
         ),
         (
@@ -50,7 +50,7 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
             failures.too_slow_error(HOST, 60.0),
             BackendTimeoutError,
             f"The answer from {AT} was not complete after 60 s, so the turn was ended: give it "
-            f"longer with --deadline.",
+            f"longer with `deadline=`.",
         ),
         (
             failures.broken_off_error(HOST, "connection reset by peer"),

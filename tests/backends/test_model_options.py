@@ -47,8 +47,8 @@ REFUSED = [
     ("temperature=" + "1" * 400, "must be a number"),
     ("use_mmap=1", "The option 'use_mmap' must be true or false, not '1'."),
     ("stop=", "needs a value"),
-    ("temperature", "--option takes KEY=VALUE"),
-    ("=1", "--option takes KEY=VALUE"),
+    ("temperature", "`options=` takes KEY=VALUE"),
+    ("=1", "`options=` takes KEY=VALUE"),
 ]
 
 
@@ -86,7 +86,7 @@ def test_a_keep_alive_is_seconds_or_a_duration(text, value):
 
 @pytest.mark.parametrize("text", ["forever", "5 m", "m", "1e400", "nan", "5min", "9" * 50])
 def test_any_other_keep_alive_is_refused(text):
-    with pytest.raises(UsageError, match="--keep-alive takes seconds"):
+    with pytest.raises(UsageError, match="`keep_alive=` takes seconds"):
         parse_keep_alive(text)
 
 

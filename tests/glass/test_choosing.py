@@ -123,7 +123,9 @@ def test_words_are_trimmed_and_kept_in_order(text, words):
     ],
 )
 def test_what_can_not_be_chosen_from_is_said(text, reason):
-    with pytest.raises(UsageError, match=f"The words of --choose can't be chosen from: .*{reason}"):
+    with pytest.raises(
+        UsageError, match=f"The words of `choices=` can't be chosen from: .*{reason}"
+    ):
         read_choices(text)
 
 

@@ -13,5 +13,7 @@ from tests.support.harness import ScriptedBackend
 
 @pytest.mark.parametrize("backend", [ScriptedBackend(), OllamaBackend("127.0.0.1:9")])
 def test_a_backend_that_can_not_score_says_so(backend):
-    with pytest.raises(CapabilityError, match=f"'{backend.name}' can't say .* --backend embedded"):
+    with pytest.raises(
+        CapabilityError, match=f"'{backend.name}' can't say .*`reasoner.'embedded:NAME'"
+    ):
         scorer_of(backend, "scripted", Settings())

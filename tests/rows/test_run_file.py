@@ -146,7 +146,7 @@ def test_what_is_not_text_is_no_run_file(data):
 def test_all_places_without_a_value_and_all_values_without_a_place_are_named():
     file = read("{{a}} {{b}} {{stdin}}")
     with pytest.raises(
-        UsageError, match=r"no value for 'b' and no place for 'y', 'z': give --set 'b="
+        UsageError, match=r"no value for 'b' and no place for 'y', 'z': give `values.'b'.`"
     ):
         file.check_values({"a": "", "y": "", "z": ""}, stdin=True)
     with pytest.raises(UsageError, match="no value for 'stdin': pipe a text in"):

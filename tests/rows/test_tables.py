@@ -147,7 +147,7 @@ def test_a_pipe_is_copied_for_it_is_read_twice(tmp_path):
 
 @pytest.mark.parametrize("name", ["table", "table.xlsx", "-"])
 def test_nothing_is_guessed_of_how_a_table_is_written(name):
-    with pytest.raises(UsageError, match="--rows-format, which is one of csv, tsv, jsonl, text"):
+    with pytest.raises(UsageError, match="`format=`, which is one of csv, tsv, jsonl, text"):
         with open_table(name, None, io.BytesIO(b"a")):
             pass
 

@@ -162,13 +162,16 @@ def test_a_skill_is_found_by_its_exact_name(tmp_path):
             find_skill(registry, name)
 
 
+MANY = ", ".join(f"s{n:02}" for n in range(20))
+
+
 @pytest.mark.parametrize(
     ("count", "there"),
     [
         (0, "put a folder with a SKILL.md into ~/.ore/skills to add one"),
         (1, "there are s00"),
-        (20, "there are " + ", ".join(f"s{n:02}" for n in range(20))),
-        (22, "there are " + ", ".join(f"s{n:02}" for n in range(20)) + " and 2 more (see --list-skills)"),
+        (20, f"there are {MANY}"),
+        (22, f"there are {MANY} and 2 more (see `build_skill_registry()`)"),
     ],
 )  # fmt: skip
 def test_a_skill_that_is_missing_lists_what_there_is(tmp_path, count, there):

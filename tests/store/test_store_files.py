@@ -35,7 +35,7 @@ def test_a_bad_file_is_one_sentence_and_untouched_whatever_is_tried(store, data,
         with pytest.raises(InvalidSessionError) as caught:
             use("bad")
         said = str(caught.value)
-        assert problem in said and str(path) in said and "--salvage-session bad" in said
+        assert problem in said and str(path) in said and "`FileSessionStore.salvage('bad')`" in said
         assert "\n" not in said
     assert path.read_bytes() == data
 

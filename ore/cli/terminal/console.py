@@ -19,7 +19,7 @@ from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import make_blocking, redirect_to_null
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines, pairs, summary
-from ore.errors import ReasonerContractError
+from ore.errors import OreError, ReasonerContractError
 from ore.files.neutral import neutralise
 from ore.files.signals import on_continue
 
@@ -38,6 +38,7 @@ class Console(Asking):
     What writes to stdout may raise ``OutputError`` or ``ReaderGoneError``.
     """
 
+    said: Callable[[str | OreError], str] = str  # how a sentence of the library's is said here
     markdown = False  # whether answers on a terminal are shown as Markdown
     answer_label = "[AYA]: "
     _line_is_open = False
@@ -176,7 +177,7 @@ class Console(Asking):
     def notice(self, text: str) -> None:
         """Write one line to stderr, dim where colour is allowed, unless ORE is to be quiet."""
         if not self.quiet:
-            self._tell(text, is_dim=True)
+            self._tell(self.said(text), is_dim=True)
 
     def change(self, text: str) -> None:
         """Write one line as ``notice`` does, unless it is the one that was written last so."""
@@ -203,11 +204,11 @@ class Console(Asking):
         The model has not seen all of the prompt, the answer was cut off, or another backend than
         the user's usual one gives it; everything else is a notice.
         """
-        self._tell(text, label="ore: warning: ")
+        self._tell(self.said(text), label="ore: warning: ")
 
-    def error(self, text: str) -> None:
+    def error(self, text: str | OreError) -> None:
         """Write one error to stderr."""
-        self._tell(text, label="ore: ")
+        self._tell(self.said(text), label="ore: ")
 
     def metadata(self, response_id: str, model_id: str, values: Mapping[str, object]) -> None:
         """Write ``[Metadata]:``, for a person on a terminal and as ``key=value`` elsewhere."""

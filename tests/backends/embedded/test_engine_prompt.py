@@ -130,7 +130,7 @@ REFUSES = (
 def test_a_template_that_refuses_a_system_message_is_blamed_for_it_in_its_own_words(tmp_path, case):
     """The engine tries a template out when it loads it, and knows nothing of this one's dislike."""
     with closing(EmbeddedReasoner(model(tmp_path, REFUSES), FEW)) as reasoner:
-        with pytest.raises(BackendError, match=r"\(--no-system\)") as raised:
+        with pytest.raises(BackendError, match=r"\(`system_prompt=''`\)") as raised:
             reasoner.reason(CASES[case])
         assert "the role 'system': System role not supported. So the model" in str(raised.value)
         assert reasoner.reason([PROMPT]).metadata["eval_count"] == 1
@@ -240,7 +240,13 @@ def fill(reasoner: EmbeddedReasoner, tokens: int) -> list[Message]:
         (300, 9, True, "nothing was sent to the model", ""),
         (255, 1, True, "", ""),
         (250, 6, True, "", ""),
-        (250, 7, False, "", "6 are left for the answer, less than -o num_predict=7; -o num_ctx=N"),
+        (
+            250,
+            7,
+            False,
+            "",
+            "6 are left for the answer, less than `options[num_predict=7]`; `options['num_ctx']`",
+        ),
         (250, 7, True, "250 of the 256 tokens of the context window: 6 are left", ""),
         (250, -1, True, "", ""),
     ],

@@ -125,7 +125,7 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     "body, kind, said",
     [
         (TOO_LONG, ContextTruncatedError, "has 5031 tokens and the model's window holds 4096"),
-        (TOO_LONG, ContextTruncatedError, "it, or raise the window with -o num_ctx=N."),
+        (TOO_LONG, ContextTruncatedError, "it, or raise the window with `options['num_ctx']`."),
         (
             b'{"error":{"message":"bad template"}}',
             TurnRefusedError,

@@ -53,9 +53,9 @@ def test_a_model_that_does_not_fit_says_what_it_needs_and_what_fits(home, monkey
     with pytest.raises(BackendError, match="wide needs about 13.* GB of memory") as caught:
         fitting.check_fits(model, 1 << 20, 1)
     assert "1.1 GB are free" in str(caught.value)
-    assert "a smaller window (-o num_ctx=N) or small." in str(caught.value)
+    assert "a smaller window (`options['num_ctx']`) or small." in str(caught.value)
     monkeypatch.setattr(hardware, "free_bytes", lambda: 1000)
-    with pytest.raises(BackendError, match=r"use a smaller model \(--pull NAME\)\."):
+    with pytest.raises(BackendError, match=r"use a smaller model \(`Backend.pull\(NAME\)`\)\."):
         fitting.check_fits(model, 64, 1)
     monkeypatch.setattr(hardware, "free_bytes", lambda: None)
     fitting.check_fits(model, 1 << 20, 1)

@@ -142,7 +142,7 @@ def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypat
 @pytest.mark.parametrize(
     "to, said",
     [
-        ("http://models.example/x", "over http, which --insecure allows"),
+        ("http://models.example/x", "over http, which `insecure=True` allows"),
         ("ftp://127.0.0.1/x", "no address of the web"),
         ("file:///etc/passwd", "no address of the web"),
         ("http://user:word@127.0.0.1/x", "holds a password"),
@@ -197,7 +197,7 @@ def test_only_this_machine_is_asked_over_http_unless_it_is_allowed(host, insecur
 def test_a_registry_that_speaks_no_https_is_told_so_with_the_way_out(registry):
     asked = Registry(ModelName(registry.host, "team", "tiny", "q4"))
     asked._root = asked._root.replace("http:", "https:")
-    with pytest.raises(Exception, match="does not speak https: add --insecure"):
+    with pytest.raises(Exception, match="does not speak https: add `insecure=True`"):
         asked.manifest()
     asked.close()
 

@@ -167,7 +167,9 @@ def _linked_folder(path):
         (_linked_folder, "blobs is a symbolic link"),
     ],
 )
-@pytest.mark.parametrize("is_own, again", [(True, "ore --pull tiny"), (False, "ollama pull tiny")])
+@pytest.mark.parametrize(
+    "is_own, again", [(True, "`Backend.pull('tiny')`"), (False, "ollama pull tiny")]
+)
 def test_weights_that_are_not_as_they_must_be_are_said_in_one_sentence(
     root, damage, why, is_own, again
 ):

@@ -124,7 +124,7 @@ def test_a_folder_that_can_t_be_listed_is_an_error(home):
 @pytest.mark.parametrize(
     "model, said",
     [
-        (PINNED, "fetch it with --pull smollm2:135m"),
+        (PINNED, "fetch it with `Backend.pull('smollm2:135m')`"),
         ("nope", "use one of mine, or the path of a GGUF file"),
         ("/no/such.gguf", "There is no file /no/such.gguf"),
     ],
@@ -137,7 +137,7 @@ def test_a_missing_model_says_what_to_do(folder, model, said):
 
 
 def test_without_any_model_the_small_one_is_offered(home):
-    with pytest.raises(ModelNotFoundError, match="--pull smollm2:135m"):
+    with pytest.raises(ModelNotFoundError, match="`Backend.pull.'smollm2:135m'.`"):
         weights.find("llama3.2")
 
 

@@ -189,7 +189,7 @@ def test_a_dead_server_error_says_where_the_address_came_from():
         chat(url)
     assert str(caught.value) == (
         f"No Ollama server answers at {url} (from --host): connection refused. "
-        f"Start one with `ollama serve`, or name another with --host."
+        f"Start one with `ollama serve`, or name another with `host=`."
     )
 
 

@@ -47,13 +47,13 @@ def body(error: object, **more: object) -> bytes:
             404,
             body("model 'm' not found"),
             ModelNotFoundError,
-            f"There is no model 'm' at {AT}: fetch it with --pull m.",
+            f"There is no model 'm' at {AT}: fetch it with `Backend.pull('m')`.",
         ),
         (
             404,
             body('model "m:latest" not found, try pulling it first'),
             ModelNotFoundError,
-            f"There is no model 'm' at {AT}: fetch it with --pull m.",
+            f"There is no model 'm' at {AT}: fetch it with `Backend.pull('m')`.",
         ),
         (
             404,
@@ -156,7 +156,7 @@ def test_a_missing_model_names_those_that_are_there():
     error = failures.no_model_error(HOST, "m", failures.OLLAMA, ("a:latest", "b"))
     assert (error.model, error.available) == ("m", ("a:latest", "b"))
     assert str(error) == (
-        f"There is no model 'm' at {AT}: fetch it with --pull m, "
+        f"There is no model 'm' at {AT}: fetch it with `Backend.pull('m')`, "
         f"or use one that is there: a:latest, b."
     )
 
@@ -166,7 +166,7 @@ def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
     assert (type(error), error.exit_code) == (ServerUnreachableError, 1)
     assert str(error) == (
         f"No Ollama server answers at {AT}: connection refused. Start one with `ollama serve`, or "
-        f"name another with --host."
+        f"name another with `host=`."
     )
 
 

@@ -112,7 +112,7 @@ def test_a_dead_server_error_gives_the_address_and_the_next_step():
         OllamaClient(host).tags()
     assert str(caught.value) == (
         f"No Ollama server answers at {host.url} (from --host): connection refused. "
-        f"Start one with `ollama serve`, or name another with --host."
+        f"Start one with `ollama serve`, or name another with `host=`."
     )
 
 

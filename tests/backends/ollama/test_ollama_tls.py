@@ -90,7 +90,7 @@ def server(certificate):
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(server, streams):
     says = (
         f"The certificate of {server.url} can't be trusted (self-signed certificate): name the "
-        f"authority that signed it with SSL_CERT_FILE, or another server with --host."
+        f"authority that signed it with SSL_CERT_FILE, or another server with `host=`."
     )
     for ask in (
         lambda: fetch_models(server.url),

@@ -116,9 +116,9 @@ def test_thinking_inside_the_text_is_taken_out():
     [
         ({"options": {"top_k": 3}}, "'top_k'"),
         ({"options": {"num_ctx": 3}}, "'num_ctx'"),
-        ({"think": True}, "--think"),
-        ({"think": False}, "--think"),
-        ({"keep_alive": 5.0}, "--keep-alive"),
+        ({"think": True}, "`think=`"),
+        ({"think": False}, "`think=`"),
+        ({"keep_alive": 5.0}, "`keep_alive=`"),
     ],
 )
 def test_what_the_protocol_lacks_is_refused_before_anything_is_sent(settings, named):
@@ -132,8 +132,8 @@ TROUBLES = [
     ("cut", IncompleteAnswerError, "broke off", "Paris."),
     ("reset", IncompleteAnswerError, "broke off", "Paris."),
     ("closed", IncompleteAnswerError, "broke off", ""),
-    ("silent", BackendTimeoutError, "0.3 s: give it longer with --timeout", ""),
-    ("stalls", BackendTimeoutError, "0.3 s: give it longer with --timeout", "Paris."),
+    ("silent", BackendTimeoutError, "0.3 s: give it longer with `timeout=`", ""),
+    ("stalls", BackendTimeoutError, "0.3 s: give it longer with `timeout=`", "Paris."),
     ("error-event", BackendError, "failed: it broke", "Paris."),
     ("bad-json", BackendError, "not as the OpenAI protocol does", "Paris."),
     ("null-event", BackendError, "not as the OpenAI protocol does", "Paris."),
@@ -283,7 +283,7 @@ def test_strict_context_makes_a_prompt_that_does_not_fit_a_failed_check():
 @pytest.mark.parametrize("name", ["silent", "endless"])
 @pytest.mark.slow
 def test_a_deadline_ends_a_turn(name):
-    with FakeOpenAI(scenario=name) as fake, pytest.raises(BackendTimeoutError, match="--deadline"):
+    with FakeOpenAI(scenario=name) as fake, pytest.raises(BackendTimeoutError, match="`deadline=`"):
         reasoner(fake, deadline=0.4).reason(ASKED)
 
 
@@ -306,7 +306,7 @@ def test_what_is_asked_before_a_turn_takes_of_its_deadline():
     image = [Message("user", "What is it?", images=(PNG,))]
     with FakeOpenAI() as fake:
         fake.listing = [Pause(FOREVER)]
-        with pytest.raises(BackendTimeoutError, match="--deadline"):
+        with pytest.raises(BackendTimeoutError, match="`deadline=`"):
             reasoner(fake, deadline=0.5).reason(image)
         assert [seen.path for seen in fake.requests] in ([], ["/v1/models"])
 

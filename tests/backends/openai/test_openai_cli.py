@@ -52,7 +52,7 @@ def test_the_server_is_named_by_flag_or_variable(flag, environ, url):
 
 @pytest.mark.parametrize("flag, environ", [(None, {}), (None, {"OPENAI_BASE_URL": " "})])
 def test_no_server_is_assumed(flag, environ):
-    with pytest.raises(UsageError, match="--host URL or OPENAI_BASE_URL"):
+    with pytest.raises(UsageError, match="`host=` URL or OPENAI_BASE_URL"):
         resolve_openai(flag, environ)
 
 

@@ -1,0 +1,78 @@
+"""What the library's sentences say to do, in the words of the command line: one table.
+
+A sentence of the library names arguments and functions between backticks, as ``ore.errors.ADVICE``
+has it: "give it longer with `timeout=`". On the command line that is "give it longer with --timeout".
+"""
+
+from __future__ import annotations
+
+import re
+
+from ore.errors import ADVICE, Advice, OreError
+
+FLAGS = {
+    "after=": "--after",
+    "args['path']": "--tool-arg path=PATH",
+    "args['root']": "--tool-arg root=DIR",
+    "args[]": "--tool-arg {}=…",
+    "at_once=": "--jobs",
+    "Backend.described(whole=True)": "--list-models --json",
+    "Backend.models()": "--list-models",
+    "Backend.pull()": "--pull {}",
+    "build_skill_registry()": "--list-skills",
+    "chat_template=": "--chat-template",
+    "choices=": "--choose",
+    "deadline=": "--deadline",
+    "FileSessionStore.list()": "--list-sessions",
+    "FileSessionStore.salvage()": "--salvage-session {}",
+    "format=": "--rows-format",
+    "host=": "--host",
+    "images=": "--image",
+    "insecure=True": "--insecure",
+    "keep_alive=": "--keep-alive",
+    "key=": "--key",
+    "least=": "--min-confidence",
+    "model_id=": "--model",
+    "most_failures=": "--max-failures",
+    "options=": "--option",
+    "options['num_ctx']": "-o num_ctx=N",
+    "options[]": "-o {}",
+    "ORE.plan()": "--dry-run",
+    "ORE.record()": "--artifact-out",
+    "ORE.record(full=True)": "--artifact-full",
+    "Permission()": "--grant {}",
+    "reasoner('embedded:NAME')": "--backend embedded",
+    "RowFolder()": "--artifact-out",
+    "scheduler=": "--scheduler",
+    "schema=": "--schema",
+    "strict_context=": "--strict-context",
+    "system_prompt=''": "--no-system",
+    "think=": "--think",
+    "think=False": "--think off",
+    "timeout=": "--timeout",
+    "values=": "--set",
+    "values[]": "--set '{}=VALUE'",
+}
+"""What stands between the backticks, whole or without what is between its brackets; and the flag."""
+
+
+def said(sentence: str | OreError) -> str:
+    """Return a sentence of the library's, or an error's, as the command line says it.
+
+    An answer that an error quotes at its end stays as it is.
+    """
+    text = str(sentence)
+    answer = getattr(sentence, "text", "")
+    return ADVICE.sub(_flag, text.removesuffix(answer)) + answer if "`" in text else text
+
+
+def _flag(found: re.Match[str]) -> str:
+    whole = found[0].strip("`")
+    if whole in FLAGS:
+        return FLAGS[whole]
+    advice = Advice.of(found)
+    if found["value"] is not None:
+        flag = FLAGS.get(f"{advice.what}=")
+        return found[0] if flag is None else f"{flag} {advice.about}".rstrip()
+    bare = advice.what + whole[len(advice.what)] + whole[-1]
+    return FLAGS.get(bare, found[0]).replace("{}", advice.about)
