@@ -118,6 +118,11 @@ class ChoosingReasoner(Reasoner):
         self.model_id = model_id
         self.settings = settings
 
+    @property
+    def inner(self) -> Scorer:
+        """The scorer: the reasoner that this one is put around, of whose backend the answer is."""
+        return self.scorer
+
     def reason(self, messages: list[Message]) -> Response:
         """Choose with one call; see ``Scorer.score_each`` for what is raised."""
         started = time.monotonic()

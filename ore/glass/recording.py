@@ -12,7 +12,7 @@ from ore.backends.ollama import AyaReasoner
 from ore.backends.openai import OpenAIReasoner
 from ore.core import ORE, Sent, load_aya_system_prompt, sent_with
 from ore.errors import UsageError
-from ore.glass.origin import around, backend_of
+from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, TurnFacts, artifact_of, sourced
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Response
@@ -39,8 +39,9 @@ def record(
             "This response can't be recorded: give the one that execute, or a stream's response, "
             "returned, not a copy."
         )
-    known, settings = response.metadata, _asked(response)
-    backend, model_id, told = _origin(engine.reasoner, response, settings)
+    *_, inner = around(engine.reasoner)
+    known, settings = response.metadata, _asked(response, inner)
+    backend, model_id, told = _origin(inner, response, settings)
     window = (known.get("context") or {}).get("window")
     text = sent.system_prompt
     keeps = bool(text) and len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
@@ -72,18 +73,21 @@ def sources_of(sent: Sent, persona: str | None = None) -> list[str]:
     return [*sources, "prompt"]
 
 
-def _asked(response: Response) -> Settings:
-    """Return what was asked of the model, as ORE's reasoners note it with each answer."""
+def _asked(response: Response, inner: Reasoner) -> Settings:
+    """Return what was asked of the model, as ORE's reasoners note it with each answer.
+
+    The words to choose from are those of the ``inner`` reasoner.
+    """
     known = response.metadata
+    choices = settings_of(inner).choices if "choice" in known else None
     asked = {name: known[name] for name in ("think", "format", "keep_alive") if name in known}
-    return Settings(options=known.get("options") or {}, **asked)
+    return Settings(options=known.get("options") or {}, choices=choices, **asked)
 
 
 def _origin(
     reasoner: Reasoner, response: Response, settings: Settings
 ) -> tuple[Backend, str, dict[str, Any]]:
-    """Return the backend that a reasoner belongs to, its model, and what was in force there."""
-    *_, reasoner = around(reasoner)
+    """Return the backend that an innermost reasoner belongs to, its model, and what was in force there."""
     if isinstance(reasoner, EmbeddedReasoner):
         return backend_of(reasoner), reasoner.model_id, reasoner.in_force()
     backend = backend_of(reasoner)

@@ -9,10 +9,14 @@ import pytest
 
 import ore
 from ore import ORE, AyaReasoner, ExecutionArtifact, Reasoner, Response, Session, ToolResult
+from ore.backends import Settings
 from ore.backends.schema import SchemaReasoner
 from ore.core import load_aya_system_prompt
 from ore.errors import SchemaMismatchError, UsageError
+from ore.glass.choosing import reasoner_of
 from tests.support.fake_ollama import FakeOllama
+
+CHOOSE = ("--backend", "embedded", "--choose", "Paris,Rome", "-n")
 
 
 class Echo(Reasoner):
@@ -78,6 +82,20 @@ def test_a_reasoner_around_another_is_recorded_as_the_inner_one():
         engine = ORE(SchemaReasoner(inner, {"type": "array"}), "")
         found = engine.record(engine.execute("Hi")).provenance
     assert (found["backend"], found["options"]) == ("ollama", {"format": {"type": "array"}})
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_a_choice_is_recorded_as_the_command_line_records_it(model_dir, tmp_path, capsys):
+    path, settings = tmp_path / "run.json", Settings(choices=("Paris", "Rome"))
+    assert ore.main(["Capital?", *CHOOSE, "--artifact-out", str(path)]) == 0
+    with ORE(reasoner_of(ore.backend("embedded"), "smollm2:135m", settings)) as engine:
+        mine = engine.record(engine.execute("Capital?")).provenance
+    theirs = json.loads(path.read_text())["provenance"]
+    assert mine["backend"] == "embedded" and mine["options"] == {"choices": ["Paris", "Rome"]}
+    varying = {"self_sha256", "values_sha256"}
+    for name in theirs.keys() - varying:
+        assert mine[name] == theirs[name], name
 
 
 def test_a_stream_s_response_is_recorded_and_a_copy_is_not():
