@@ -193,7 +193,7 @@ OTHER = "name another text file, of at most 1 MiB."
         (
             {"path": "/etc/passwd", "root": "sub"},
             "'/etc/passwd' leads out of the folder 'sub': name the folder to read in with "
-            "--tool-arg root=DIR.",
+            "`args['root']`.",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_request import LOADED_WITH, sampling_of
 from ore.errors import IncompleteAnswerError, OreError
 from ore.files.neutral import word
+from ore.types.strictjson import above_zero
 
 _OTHER_NAMES = {"num_keep": "n_keep"}
 _UNSAID: dict[str, Any] = {"seed": None, "stop": []}
@@ -63,8 +64,7 @@ def in_force(
 
 def _parameter_count(engine: Engine) -> int | None:
     with suppress(OSError, HTTPException, LookupError, TypeError, ValueError, RecursionError):
-        count = engine.ask("/v1/models")["data"][0]["meta"]["n_params"]
-        return count if type(count) is int and count > 0 else None
+        return above_zero(engine.ask("/v1/models")["data"][0]["meta"]["n_params"])
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ore.backends import gguf, hardware
 from ore.backends.local_models import LocalModel, described, find
 from ore.errors import BackendError, OreError
+from ore.types.strictjson import above_zero
 
 _BESIDE = 256 << 20
 """What a process takes besides, in bytes: the engine's code, and what it computes with."""
@@ -49,9 +50,9 @@ def needed_bytes(head: dict[str, Any], size: int, tokens: int) -> int:
     """Return about how many bytes a model takes: its file of ``size``, and what is kept of ``tokens``."""
     names = ("block_count", "embedding_length", "attention.head_count", "attention.head_count_kv")
     layers, width, heads, kept = (gguf.architecture_value(head, name) for name in names)
-    if not all(type(value) is int and value > 0 for value in (layers, width)):
+    if not (above_zero(layers) and above_zero(width)):
         return size + _BESIDE
-    if all(type(value) is int and value > 0 for value in (heads, kept)) and kept <= heads:
+    if above_zero(heads) and above_zero(kept) and kept <= heads:
         width = width * kept // heads
     return size + _BESIDE + 2 * _NUMBER * int(layers * width) * tokens
 

@@ -16,6 +16,7 @@ from typing import Any
 from ore.backends import Model
 from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
+from ore.types.strictjson import above_zero
 
 MAGIC = b"GGUF"
 
@@ -192,9 +193,8 @@ def architecture_value(head: dict[str, Any], name: str) -> Any:
 
 def writes_text(head: dict[str, Any]) -> bool:
     """Whether a model answers prompts; one for embeddings turns text into numbers only."""
-    pooling = architecture_value(head, "pooling_type")
     is_causal = architecture_value(head, "attention.causal") is not False
-    return is_causal and not (type(pooling) is int and pooling > 0)
+    return is_causal and not above_zero(architecture_value(head, "pooling_type"))
 
 
 def described(name: str, path: Path) -> Model:
@@ -217,8 +217,7 @@ def described(name: str, path: Path) -> Model:
 
 def window_of(head: dict[str, Any]) -> int | None:
     """Return the largest context window that a model was made for, in tokens; None if unsaid."""
-    length = architecture_value(head, "context_length")
-    return length if type(length) is int and length > 0 else None
+    return above_zero(architecture_value(head, "context_length"))
 
 
 def _take(head: io.BytesIO, layout: struct.Struct) -> tuple[Any, ...]:

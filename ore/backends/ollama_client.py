@@ -213,7 +213,9 @@ class OllamaClient:
                 status = step.get("status")
                 if status == "success":
                     return
-                done, total = (_bytes(step.get(key)) for key in ("completed", "total"))
+                done, total = (
+                    strictjson.above_zero(step.get(key)) or 0 for key in ("completed", "total")
+                )
                 progress(str(status or ""), done, total)
         raise failures.broken_off_error(self.host, "before the model was there")
 
@@ -312,7 +314,3 @@ def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:
         return b" 200 " in status.splitlines()[0] and isinstance(json.loads(body)["version"], str)
     except (OSError, LookupError, TypeError, ValueError, RecursionError):
         return False
-
-
-def _bytes(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0

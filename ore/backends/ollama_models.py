@@ -16,6 +16,7 @@ from ore.backends.joining import joined
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.types import Message
+from ore.types.strictjson import above_zero
 
 KNOWN_SECONDS = 2.0
 """How long something may take to find out that a turn can do without."""
@@ -68,7 +69,7 @@ def trained_window(shown: Entry) -> int | None:
     facts = shown.get("model_info")
     if not isinstance(facts, dict):
         return None
-    return _natural(facts.get(f"{facts.get('general.architecture')}.context_length"))
+    return above_zero(facts.get(f"{facts.get('general.architecture')}.context_length"))
 
 
 def prompt_facts(
@@ -139,7 +140,7 @@ def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
         "threads": is_set.get("num_thread"),
         "batch": is_set.get("num_batch"),
         "quantization": word(details.get("quantization_level")),
-        "parameter_count": _natural(info.get("general.parameter_count")),
+        "parameter_count": above_zero(info.get("general.parameter_count")),
         "template_sha256": template_digest(shown.get("template")),
     }
     return {"model": model, "server": {}, "facts": facts}
@@ -148,7 +149,7 @@ def in_force(shown: Entry | None, user: Mapping[str, Any]) -> Entry:
 def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: bool = False) -> Model:
     details = entry.get("details")
     details = details if isinstance(details, dict) else {}
-    able, window = entry.get("capabilities"), _natural(details.get("context_length"))
+    able, window = entry.get("capabilities"), above_zero(details.get("context_length"))
     shown: Entry = {}
     if whole or not isinstance(able, list) or window is None:
         with suppress(BackendError):
@@ -158,7 +159,7 @@ def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: boo
     texts = [each for each in able if isinstance(each, str)] if isinstance(able, list) else None
     return Model(
         name,
-        size=_natural(entry.get("size")),
+        size=above_zero(entry.get("size")),
         parameters=_text(details.get("parameter_size")),
         quantization=_text(details.get("quantization_level")),
         window=window,
@@ -177,10 +178,6 @@ def _bounded(show: Callable[[str], Entry]) -> Callable[[str], Entry]:
         return show(name) if may_ask else {}
 
     return ask
-
-
-def _natural(value: Any) -> int | None:
-    return value if type(value) is int and value > 0 else None
 
 
 def _text(value: Any) -> str | None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ore.types.strictjson import above_zero
+
 _JUDGED = 1 << 20  # bytes of a prompt that are looked at: more than any window holds
 _TOKENS_PER_MESSAGE = 4
 _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first
@@ -186,8 +188,7 @@ def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] 
 
 def window_of(entry: dict[str, Any] | None) -> int | None:
     """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
-    length = (entry or {}).get("context_length")
-    return length if type(length) is int and length > 0 else None
+    return above_zero((entry or {}).get("context_length"))
 
 
 def _full_name(name: str) -> str:

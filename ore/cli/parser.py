@@ -132,6 +132,8 @@ class Parser(argparse.ArgumentParser):
             message = f"{named} must be {allowed}, not {value}"
         elif what.startswith("expected "):
             wanted = what.removeprefix("expected ").replace("argument", "value")
+            if wanted == "at least one value":
+                wanted += " right after it"
             message = f"{named} needs {wanted}: --help {topic} says what"
         elif what.startswith("ignored explicit argument "):
             value = what.removeprefix("ignored explicit argument ")

@@ -13,6 +13,7 @@ from ore.rows.looked_at import Looked
 from ore.rows.row_turns import Asking
 from ore.rows.tables import Table
 from ore.rows.tally import FIRST_GUESS, duration
+from ore.types.strictjson import above_zero
 
 PLAN_VERSION = "ore.rows.v1"
 _REDRAW_SECONDS = 0.2
@@ -62,7 +63,7 @@ def plan_of(run: Run, table: Table, looked: Looked, asking: Asking) -> dict[str,
         found = asking.found(row)
         if found is not None:
             there += 1
-            took += _nanoseconds(found.metadata.get("total_duration"))
+            took += above_zero(found.metadata.get("total_duration")) or 0
         else:
             asked += 1
             messages = asking.question_of(row)[1]
@@ -88,7 +89,3 @@ def plan_of(run: Run, table: Table, looked: Looked, asking: Asking) -> dict[str,
         "seconds": round(took / there * asked / jobs / 1e9, 1) if is_known else None,
         "first": first,
     }
-
-
-def _nanoseconds(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0

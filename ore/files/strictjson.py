@@ -82,6 +82,11 @@ def _of(kind: type, values: list[Any]) -> list[Any]:
     return [each for each in values if type(each) in kinds] if kinds else []
 
 
+def above_zero(value: object) -> int | None:
+    """Return a value that was read where it is a whole number above 0, else None."""
+    return value if type(value) is int and value > 0 else None
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -39,6 +39,8 @@ MOST_COLUMNS = 10_000
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _PART = 1 << 20
+MOST_COPIED = 1 << 30
+"""Bytes of what is no file (a pipe, a device): it is copied to the disk first, and may never end."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,10 @@ def has_known_ending(path: str) -> bool:
 
 @contextmanager
 def open_table(
-    path: str, format: str | None, stdin: io.BufferedIOBase | None = None
+    path: str,
+    format: str | None,
+    stdin: io.BufferedIOBase | None = None,
+    most: int = MOST_COPIED,
 ) -> Iterator[Table]:
     """Open a table; what can be read once only is copied into a temporary file first.
 
@@ -171,9 +176,10 @@ def open_table(
         path: The file, or ``-`` for stdin.
         format: One of ``FORMATS``; None is what the file's name says.
         stdin: A binary stream; None is a closed one.
+        most: How many bytes may be copied.
 
     Raises:
-        UsageError: Nobody says how it is written, or there is nothing on stdin.
+        UsageError: Nobody says how it is written, there is nothing on stdin, or it has no end.
         FileAccessError: It can't be read.
     """
     shown = "stdin" if path == "-" else one_line(path)
@@ -184,30 +190,35 @@ def open_table(
             f"{', '.join(FORMATS)}."
         )
     try:
-        file = _opened(path, stdin)
+        file = _opened(path, stdin, most)
     except OSError as exc:
         raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", path) from exc
     with file:
         yield Table(file, found, shown)
 
 
-def _opened(path: str, stdin: io.BufferedIOBase | None) -> BinaryIO:
+def _opened(path: str, stdin: io.BufferedIOBase | None, most: int) -> BinaryIO:
     if path == "-":
         if stdin is None or stdin.closed or stdin.isatty():
             raise UsageError("There is no table on stdin: pipe one in, or name its file.")
-        return _copied(stdin)
+        return _copied(stdin, "stdin", most)
     file = open(path, "rb")
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     with file:
-        return _copied(file)
+        return _copied(file, one_line(path), most)
 
 
-def _copied(source: io.BufferedIOBase | BinaryIO) -> BinaryIO:
+def _copied(source: io.BufferedIOBase | BinaryIO, shown: str, most: int) -> BinaryIO:
     """Return a file without a name that holds all that is left of ``source``."""
-    copy = tempfile.TemporaryFile(prefix="ore-rows-")
+    copy, left = tempfile.TemporaryFile(prefix="ore-rows-"), most
     try:
         while part := source.read(_PART):
+            if (left := left - len(part)) < 0:
+                raise UsageError(
+                    f"{shown} has more than {most:,} bytes, the most that is read of what is no "
+                    f"file: write the table to a file, and name that. Nothing was sent."
+                )
             copy.write(part)
         copy.flush()
     except BaseException:

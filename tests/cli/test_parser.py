@@ -39,7 +39,11 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--model"], "-m/--model needs one value: --help models says what."),
         (["-o", "-v"], "-o/--option needs one value: --help prompt says what."),
         (["--diff", "a"], "--diff needs 2 values: --help runs says what."),
-        (["--verify"], "--verify needs at least one value: --help runs says what."),
+        (["--verify"], "--verify needs at least one value right after it: --help runs says what."),
+        (
+            ["--verify", "--json", "a.json"],
+            "--verify needs at least one value right after it: --help runs says what.",
+        ),
         (["--route=yes"], "--route takes no value: leave 'yes' out."),
         (["--modle=x", "hi"], "There is no flag --modle; the nearest is --model."),
         (["--sesion", "a"], "There is no flag --sesion; the nearest is --session."),

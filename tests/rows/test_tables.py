@@ -145,6 +145,15 @@ def test_a_pipe_is_copied_for_it_is_read_twice(tmp_path):
         assert [len(list(table.rows())) for _ in range(2)] == [1, 1]
 
 
+@pytest.mark.parametrize("path", ["/dev/zero", "-"])
+def test_what_is_no_file_and_never_ends_is_not_copied_for_ever(path):
+    with pytest.raises(UsageError, match="more than 1,000 bytes.*write the table to a file"):
+        with open_table(path, "text", io.BytesIO(b"a" * 1001), most=1000):
+            pass
+    with open_table("-", "text", io.BytesIO(b"a" * 1000), most=1000) as table:
+        assert len(list(table.rows())) == 1
+
+
 @pytest.mark.parametrize("name", ["table", "table.xlsx", "-"])
 def test_nothing_is_guessed_of_how_a_table_is_written(name):
     with pytest.raises(UsageError, match="`format=`, which is one of csv, tsv, jsonl, text"):

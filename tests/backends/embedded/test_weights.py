@@ -124,7 +124,7 @@ def test_a_folder_that_can_t_be_listed_is_an_error(home):
 @pytest.mark.parametrize(
     "model, said",
     [
-        (PINNED, "fetch it with `Backend.pull('smollm2:135m')`"),
+        (PINNED, r"fetch it with `Backend.pull\('smollm2:135m'\)`"),
         ("nope", "use one of mine, or the path of a GGUF file"),
         ("/no/such.gguf", "There is no file /no/such.gguf"),
     ],
