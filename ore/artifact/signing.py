@@ -111,8 +111,8 @@ class Signer:
             self.sign(path, data)
         except ArtifactError as exc:
             raise ArtifactError(
-                f"The artifact is in {_shown(path)} and is not signed. {exc} Sign it with ore "
-                f"--verify {_shown(path)} --sign KEY."
+                f"The artifact is in {_shown(path)} and is not signed. {exc} Sign it with "
+                f"`Signer.sign({_shown(path)})`."
             ) from exc
 
     def _run(self, data: bytes, *, asks: bool) -> Ended:

@@ -43,6 +43,7 @@ FLAGS = {
     "Permission()": "--grant {}",
     "reasoner('embedded:NAME')": "--backend embedded",
     "RowFolder()": "--artifact-out",
+    "Signer.sign()": "ore --verify {} --sign KEY",
     "scheduler=": "--scheduler",
     "schema=": "--schema",
     "strict_context=": "--strict-context",

@@ -31,7 +31,7 @@ try:
     from markupsafe import Markup
 except ImportError as exc:
     raise ExtraNotInstalledError(
-        f"--report needs the package jinja2: {install_command('report')}", "report"
+        f"A report needs the package jinja2: {install_command('report')}", "report"
     ) from exc
 
 BEGIN = b'<!doctype html>\n<html lang="en" data-by="ore-report">\n'
