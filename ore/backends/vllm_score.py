@@ -149,7 +149,7 @@ class VllmAsking:
         if places is None:
             raise CapabilityError(
                 f"{self.name} does not say how likely the tokens of a prompt are "
-                f"(prompt_logprobs): use a later vLLM, or --backend embedded.",
+                f"(prompt_logprobs): use a later vLLM, or `reasoner('embedded:NAME')`.",
                 host=self.host.url,
             )
         if len(places) != have + len(path):

@@ -129,7 +129,7 @@ def test_more_tokens_than_an_answer_can_tell_of_are_not_sent(monkeypatch):
 
 def test_a_level_of_thinking_can_not_be_scored():
     with FakeVllm() as fake, scorer(fake, think="low") as reasoner:
-        with pytest.raises(CapabilityError, match="leave --think out"):
+        with pytest.raises(CapabilityError, match="leave `think=` out"):
             reasoner.score(QUESTION, "Paris")
 
 
