@@ -151,7 +151,10 @@ class Backend(ABC):
     def no_default(self) -> str:
         """Return the sentence for when there is no default model: why, and what to do."""
         where = f" on {self.host}" if self.host else ""
-        return f"No model is installed{where}: fetch one with `Backend.pull(NAME)`, as `Backend.pull('llama3.2')`."
+        return (
+            f"No model is installed{where}: fetch one with `Backend.pull(NAME)`, as "
+            f"`Backend.pull('llama3.2')`."
+        )
 
     def no_models(self) -> str:
         """Return the sentence for when a list of models is empty: what to do."""
@@ -218,8 +221,8 @@ class Backend(ABC):
         names = self.models()
         if not {model_id, f"{model_id}:latest"} & set(names):
             raise ModelNotFoundError(
-                f"There is no model '{model_id}', so its pin can't be checked: `Backend.models()` shows "
-                f"what there is.",
+                f"There is no model '{model_id}', so its pin can't be checked: "
+                f"`Backend.models()` shows what there is.",
                 model=model_id,
                 host=self.host,
                 available=tuple(names),

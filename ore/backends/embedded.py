@@ -61,8 +61,8 @@ class EmbeddedBackend(Backend):
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""
         return (
-            f"No model is installed: fetch the small one with `Backend.pull('{weights.DEFAULT_MODEL}')`, or "
-            f"put a GGUF file into {weights.models_folder()}."
+            f"No model is installed: fetch the small one with "
+            f"`Backend.pull('{weights.DEFAULT_MODEL}')`, or put a GGUF file into {weights.models_folder()}."
         )
 
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:

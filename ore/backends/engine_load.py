@@ -221,8 +221,8 @@ class EngineProcess:
             return ExtraNotInstalledError(text, "embedded")
         if kind == "LookupError":
             return CapabilityError(
-                "The installed engine computes with no graphics card: leave `options['num_gpu']` out, or use "
-                "Ollama."
+                "The installed engine computes with no graphics card: leave "
+                "`options['num_gpu']` out, or use Ollama."
             )
         if kind in ("AttributeError", "TypeError"):
             return BackendError(

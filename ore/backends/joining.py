@@ -85,7 +85,10 @@ def left_out(message: Message) -> str:
     """Return the sentence that a chat template has no place for a message."""
     step = "leave it out"
     if message.role == "system":
-        step = "leave the system prompt and the skills out (`system_prompt=''`), or put them into the prompt"
+        step = (
+            "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
+            "prompt"
+        )
     text = one_line(shorten(message.content))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return (

@@ -1,4 +1,4 @@
-"""A reasoner by its name, for programs: ``ollama:NAME``, ``embedded:NAME`` or ``openai:NAME``; a backend."""
+"""For programs: a reasoner by its name (``ollama:NAME``, ``embedded:NAME``), and a backend by its own."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ def check_models(told: Told) -> Iterator[Checked]:
         if os.path.lexists(path):
             told(f"checking {name}", 0, pinned.file_bytes)
             is_right = weights.is_trusted(path, pinned, anew=True)
-            said = f"{path} does not have the bytes that ORE trusts: move it away, then `Backend.pull('{name}')`."
+            said = (
+                f"{path} does not have the bytes that ORE trusts: move it away, then "
+                f"`Backend.pull('{name}')`."
+            )
             yield Checked(
                 name, pinned.file_sha256 if is_right else None, None if is_right else said, True
             )

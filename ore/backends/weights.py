@@ -130,7 +130,8 @@ def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundE
     elif available:
         step = f"use one of {', '.join(available)}, or the path of a GGUF file"
     else:
-        step = f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`, or name the path of a GGUF file"
+        step = f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`"
+        step += ", or name the path of a GGUF file"
     text = f"The embedded engine has no model '{model_id}': {step}."
     return ModelNotFoundError(text, model=model_id, available=available)
 
