@@ -146,7 +146,7 @@ def test_a_file_that_is_no_template_is_one_sentence(ask, tmp_path, text, code, s
 
 def test_a_server_is_not_told_a_template():
     settings = Settings(chat_template=ANGLES)
-    with pytest.raises(CapabilityError, match="leave --chat-template out, or use --backend emb"):
+    with pytest.raises(CapabilityError, match="leave `chat_template=` out, or use `reasoner.'emb"):
         OllamaBackend("http://127.0.0.1:9").reasoner("m", settings)
     with pytest.raises(CapabilityError, match="A server of the OpenAI protocol makes the prompt"):
         OpenAIReasoner("m", as_host("http://127.0.0.1:9"), None, settings)
