@@ -204,7 +204,7 @@ def _standalone(facts: Facts) -> str:
 
 def _signed(facts: Facts) -> str:
     if all(each.signature is None for each in facts.checked):
-        return "not looked for (--allowed-signers FILE)"
+        return "not looked for (no allowed signers were named)"
     return _in_line("signed_by", facts, True)
 
 
