@@ -13,7 +13,7 @@ from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_request import LOADED_WITH, sampling_of
 from ore.errors import IncompleteAnswerError, OreError
 from ore.files.neutral import word
-from ore.types.strictjson import above_zero
+from ore.files.strictjson import above_zero
 
 _OTHER_NAMES = {"num_keep": "n_keep"}
 _UNSAID: dict[str, Any] = {"seed": None, "stop": []}

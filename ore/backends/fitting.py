@@ -9,7 +9,7 @@ from typing import Any
 from ore.backends import gguf, hardware
 from ore.backends.local_models import LocalModel, described, find
 from ore.errors import BackendError, OreError
-from ore.types.strictjson import above_zero
+from ore.files.strictjson import above_zero
 
 _BESIDE = 256 << 20
 """What a process takes besides, in bytes: the engine's code, and what it computes with."""

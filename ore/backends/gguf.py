@@ -16,7 +16,7 @@ from typing import Any
 from ore.backends import Model
 from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
-from ore.types.strictjson import above_zero
+from ore.files.strictjson import above_zero
 
 MAGIC = b"GGUF"
 

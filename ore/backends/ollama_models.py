@@ -15,8 +15,8 @@ from ore.backends.http import shorten
 from ore.backends.joining import joined
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
+from ore.files.strictjson import above_zero
 from ore.types import Message
-from ore.types.strictjson import above_zero
 
 KNOWN_SECONDS = 2.0
 """How long something may take to find out that a turn can do without."""

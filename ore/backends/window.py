@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ore.types.strictjson import above_zero
+from ore.files.strictjson import above_zero
 
 _JUDGED = 1 << 20  # bytes of a prompt that are looked at: more than any window holds
 _TOKENS_PER_MESSAGE = 4

@@ -32,6 +32,7 @@ FLAGS = {
     "keep_alive=": "--keep-alive",
     "key=": "--key",
     "least=": "--min-confidence",
+    "MadeWith(system_prompt=TEXT)": "--artifact-text, or without --artifact-hashes-only",
     "model_id=": "--model",
     "most_failures=": "--max-failures",
     "options=": "--option",

@@ -8,12 +8,12 @@ from typing import Any
 
 from ore.backends.window import estimate
 from ore.cli.runs import Run
+from ore.files.strictjson import above_zero
 from ore.glass.provenance import options_of
 from ore.rows.looked_at import Looked
 from ore.rows.row_turns import Asking
 from ore.rows.tables import Table
 from ore.rows.tally import FIRST_GUESS, duration
-from ore.types.strictjson import above_zero
 
 PLAN_VERSION = "ore.rows.v1"
 _REDRAW_SECONDS = 0.2
