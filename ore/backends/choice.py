@@ -229,8 +229,8 @@ def _auto(
         if chosen is not None:
             shown = one_line(chosen)
             notice(
-                f"The embedded engine has no {shown}: --list-models shows what there is, and --pull "
-                f"{shown} fetches it."
+                f"The embedded engine has no {shown}: `Backend.models()` shows what there is, and "
+                f"`Backend.pull('{shown}')` fetches it."
             )
         return backend  # says what became of the model that was asked for
     first = "" if has_engine else f", after {install_command('embedded')}"

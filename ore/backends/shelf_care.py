@@ -114,8 +114,8 @@ def removable(name: str) -> str:
                 f"ollama rm {found}."
             )
     raise ModelNotFoundError(
-        f"ORE has fetched no model '{one_line(name)}', so there is nothing to remove: --list-models "
-        f"shows what there is, and where.",
+        f"ORE has fetched no model '{one_line(name)}', so there is nothing to remove: "
+        f"`Backend.models()` shows what there is, and where.",
         model=name,
         available=tuple(map(str, own.names())),
     )

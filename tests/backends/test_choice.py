@@ -95,7 +95,7 @@ def test_a_model_that_only_ollama_can_have_is_asked_there(wanted, environ, no_ol
     assert backend.name == "ollama"
     (hint,) = said
     assert hint == (
-        "The embedded engine has no llama3.2: --list-models shows what there is, and --pull llama3.2 "
+        "The embedded engine has no llama3.2: `Backend.models()` shows what there is, and `Backend.pull('llama3.2')` "
         "fetches it."
     )
 
