@@ -54,7 +54,7 @@ def test_a_model_s_parameters_are_its_own_and_the_user_s_go_before(ollama):
 def test_a_model_with_a_projector_reads_text_and_refuses_an_image(ollama):
     put_model(ollama, "tiny", tiny_model(), projector=b"GGUF of a projector")
     with closing(EmbeddedBackend().reasoner("tiny", Settings(options=FEW))) as reasoner:
-        with pytest.raises(CapabilityError, match="can't look at images: leave --image out"):
+        with pytest.raises(CapabilityError, match="can't look at images: leave `images=` out"):
             reasoner.reason([Message("user", "Hi", images=(b"\x89PNG",))])
         (note,) = reasoner.reason(HI).metadata["notes"]
     assert "it can't look at images here" in note
