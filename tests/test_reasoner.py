@@ -194,7 +194,7 @@ def test_a_missing_model_error_lists_the_installed_models(streams):
         assert [seen.path for seen in server.requests] == ["/api/chat", "/api/tags"]
     assert (caught.value.model, caught.value.available) == ("nope", ("a:latest", "b:1"))
     assert str(caught.value) == (
-        f"There is no model 'nope' at {server.url} (the default): fetch it with --pull nope, "
+        f"There is no model 'nope' at {server.url} (the default): fetch it with `Backend.pull('nope')`, "
         f"or use one that is there: a:latest, b:1."
     )
 
