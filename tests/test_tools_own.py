@@ -136,6 +136,8 @@ def test_a_command_that_is_ended_leaves_no_child(home, tmp_path):
         (command("true") + "seconds = 0\n", "seconds must be above 0, and at most 600"),
         (command("true") + f"seconds = 1{'0' * 400}\n", "seconds must be above 0, and at most 600"),
         (command("true") + f"hints = {'[' * 30_000}", "nested too deep"),
+        (command("true") + ".".join(["a"] * 20_000) + " = 1\n", "nested too deep"),
+        (command("true") + "x = {'a' ." + " b." * 20_000 + "c = 1}\n", "nested too deep"),
         (command("true") + "seconds = true\n", "seconds is not of the right kind"),
         (command("true") + "hints = [1]\n", "hints must be a list of texts"),
         (command("true") + 'permissions = ["root"]\n', "There is no permission 'root'"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -26,7 +25,7 @@ from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.extras import install_command
-from ore.files.signals import deferred_signals
+from ore.files.signals import deferred_signals, is_ready
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
@@ -201,7 +200,7 @@ class EngineProcess:
         while not said.endswith(b"\n"):
             if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
                 raise endless_load_error(self._path)
-            if select.select([pipe], [], [], deadline.wait(_LOOK_SECONDS))[0]:
+            if is_ready(pipe, deadline.wait(_LOOK_SECONDS)):
                 read = os.read(pipe, 1 << 16)
                 if not read:
                     raise load_error(self._path, self.log(), self.how_it_ended(), self.memory)

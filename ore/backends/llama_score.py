@@ -207,7 +207,7 @@ def well_formed(name: str) -> Iterator[None]:
     """Raise ``BackendError`` where what ``name`` answers in the block is of another shape."""
     try:
         yield
-    except (AttributeError, TooLarge, LookupError, TypeError, ValueError) as exc:
+    except (ArithmeticError, AttributeError, TooLarge, LookupError, TypeError, ValueError) as exc:
         raise BackendError(
             f"{name} gave an answer that is not of the right shape ({shorten(repr(exc))}): "
             f"nothing was scored; try again, or use another model."

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum, isfinite
-from typing import Any
+from math import fsum
+from typing import Any, TypeGuard
+
+_LEAST, _MOST = -1e9, 1e-3
+"""Between them is every logarithm of a probability that a server has computed and rounded."""
 
 
 class Logprobs:
@@ -15,10 +18,10 @@ class Logprobs:
 
     def note(self, entries: Iterable[Any] | None) -> None:
         """Take in what a part says of its tokens: objects, or dicts, with ``token`` and ``logprob``."""
-        for entry in entries or ():
-            found = entry if isinstance(entry, dict) else vars(entry)
+        for entry in entries if isinstance(entries, Iterable) else ():
+            found = entry if isinstance(entry, dict) else getattr(entry, "__dict__", {})
             text, number = found.get("token"), found.get("logprob")
-            if isinstance(text, str) and isinstance(number, (int, float)) and isfinite(number):
+            if isinstance(text, str) and _is_logprob(number):
                 written = text.encode("utf-8", "replace").decode("utf-8")
                 self._tokens.append({"token": written, "logprob": float(number)})
 
@@ -30,3 +33,7 @@ class Logprobs:
         count = len(self._tokens)
         summary = {"sum": total, "mean": total / count, "tokens": count}
         return {"logprob": summary, "logprobs": self._tokens}
+
+
+def _is_logprob(number: Any) -> TypeGuard[float]:
+    return type(number) in (int, float) and bool(_LEAST <= number <= _MOST)

@@ -46,7 +46,7 @@ _MOST_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LATER = (408, 425, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 120  # seconds that a server may ask for
-_PARAMETER = re.compile(r'([A-Za-z]+)="([^"\\]*)"')
+_PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from ore.files.signals import deferred_signals
+from ore.files.signals import deferred_signals, is_ready
 
 START_SECONDS = 60.0
 """How long the process may take to be there; it runs nothing but Python and ORE until then."""
@@ -99,22 +99,22 @@ class Bounded:
         assert self._child is not None and self._child.stdin is not None
         pipe, left = self._child.stdin.fileno(), memoryview(data)
         while left:
-            _wait(select.select([], [pipe], [], max(0.0, end - time.monotonic()))[1])
+            _require(is_ready(pipe, end - time.monotonic(), select.POLLOUT))
             left = left[os.write(pipe, left[:_BLOCK]) :]
 
     def _reply(self, end: float) -> bytes:
         assert self._child is not None and self._child.stdout is not None
         pipe, parts = self._child.stdout.fileno(), [b""]
         while not parts[-1].endswith(b"\n"):
-            _wait(select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0])
+            _require(is_ready(pipe, end - time.monotonic()))
             parts.append(os.read(pipe, _BLOCK))
             if not parts[-1]:
                 raise BrokenPipeError("the process has ended")
         return b"".join(parts)
 
 
-def _wait(ready: list[int]) -> None:
-    if not ready:
+def _require(in_time: bool) -> None:
+    if not in_time:
         raise TimeoutError("it takes too long")
 
 

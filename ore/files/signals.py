@@ -1,7 +1,8 @@
-"""Holding SIGINT, SIGTERM and SIGHUP back while something must be done whole."""
+"""Signals that are held back while something must be done whole; streams that are waited for."""
 
 from __future__ import annotations
 
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -80,3 +81,18 @@ def on_continue(call: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
+
+
+def is_ready(number: int, seconds: float | None, event: int = select.POLLIN) -> bool:
+    """Return whether a file descriptor can be read within ``seconds``; the number may be any.
+
+    ``select.select`` takes none above 1023, and a service may have more files open than that.
+
+    Args:
+        number: Of an open file.
+        seconds: The longest wait; what is below 0 does not wait, None has no end.
+        event: What is waited for; ``select.POLLOUT`` is that it can be written.
+    """
+    poll = select.poll()
+    poll.register(number, event)
+    return bool(poll.poll(None if seconds is None else 1000 * max(seconds, 0.0)))

@@ -164,11 +164,14 @@ def _asked(artifact: ExecutionArtifact) -> str:
 
 
 def _number(values: Mapping[str, Any], key: str) -> float | None:
-    """Return a count or a time, None where nothing says it: a server may say anything."""
+    """Return a count or a time, None where nothing says it: a server may say anything.
+
+    What is above 0 and below a billionth is none, so that no quotient of two is infinite.
+    """
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return value if 0 <= value < 1e18 else None
+    return value if value == 0 or 1e-9 <= value < 1e18 else None
 
 
 def _seconds(values: Mapping[str, Any], *keys: str) -> float | None:

@@ -67,6 +67,7 @@ def _load(text: str) -> dict[Any, Any]:
     _refuse_what_can_grow(text)
     try:
         fields = yaml.load(text, Loader=_FrontmatterLoader)
+        repr(fields)  # fails on an integer that Python reads in hexadecimal, and can't write
     except (TypeError, ValueError, OverflowError) as exc:
         # A list as a key, or a date or a number that Python can't hold.
         raise ValueError(f"its frontmatter has a value that can't be read: {exc}") from exc

@@ -43,6 +43,10 @@ MOST_BYTES = 1 << 16
 LONGEST_SECONDS, USUAL_SECONDS = 600.0, 30.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_DEEP_KEY = re.compile(
+    r"""(?:^|[\[{,])[ \t]*(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""", re.MULTILINE
+)
+"""A key of so many parts, of which tomllib takes the memory of their square."""
 _PLACE = re.compile(r"\{\{(\w{1,64})\}\}")
 
 
@@ -187,7 +191,10 @@ def _parsed(data: bytes) -> dict[str, Any]:
     """Return a TOML document; ``ValueError`` where it is none."""
     parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        values: dict[str, Any] = parser.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
+        if _DEEP_KEY.search(text):
+            raise ValueError("it is nested too deep")
+        values: dict[str, Any] = parser.loads(text)
     except RecursionError as exc:
         raise ValueError("it is nested too deep") from exc
     return values

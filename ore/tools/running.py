@@ -68,14 +68,18 @@ def _read(
     until, out, said = time.monotonic() + seconds, bytearray(), bytearray()
     left = {child.stdout.fileno(): out, child.stderr.fileno(): said}
     late = ToolError(f"{name} took longer than {seconds:g} seconds and was ended.", name)
+    poll = select.poll()  # a number may be above what select.select takes
+    for number in left:
+        poll.register(number, select.POLLIN)
     while left:
-        ready = select.select(list(left), [], [], max(until - time.monotonic(), 0))[0]
+        ready = poll.poll(1000 * max(until - time.monotonic(), 0))
         if not ready:
             raise late
-        for number in ready:
+        for number, _ in ready:
             block = os.read(number, _BLOCK)
             left[number].extend(block)
             if not block:
+                poll.unregister(number)
                 del left[number]
         if len(out) > most:
             raise ToolError(f"{name} wrote more than {most:,} bytes and was ended.", name)

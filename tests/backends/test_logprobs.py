@@ -25,6 +25,25 @@ class Entry:
         self.token, self.logprob = token, logprob
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        [{"token": "a", "logprob": 1e308}] * 2,
+        [{"token": "a", "logprob": -1e308}] * 2,
+        [{"token": "a", "logprob": -(10**400)}],
+        [{"token": "a", "logprob": 5}, {"token": "a", "logprob": True}],
+        [None, 1, "a", [1, 2], {"token": "a"}],
+        7,
+        "abc",
+    ],
+    ids=range(7),
+)
+def test_what_is_no_log_probability_is_left_out(told):
+    found = Logprobs()
+    found.note(told)
+    assert found.as_metadata() == {"logprobs": []}
+
+
 def test_what_comes_in_parts_is_added_up():
     told = Logprobs()
     told.note([Entry("Par", -0.5)])

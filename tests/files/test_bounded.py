@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 
 import pytest
 
 from ore.files.bounded import Bounded
+from ore.tools.running import run_bounded
 
 HERE = "tests.files.test_bounded"
 
@@ -41,6 +43,20 @@ def bounded():
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def many_files():
+    """So many open files that the next one has a number above 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("the system gives no more than 2,048 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    yield opened
+    for each in opened:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("value", ["a", 7, ["x", None], "\u2028\ud800", "x" * 3_000_000])
@@ -84,7 +100,7 @@ def test_an_interrupt_ends_it(bounded, monkeypatch):
     call = bounded("doubled")
     call.start()
     child = call._child.pid
-    monkeypatch.setattr("ore.files.bounded.select.select", interrupt)
+    monkeypatch.setattr("ore.files.bounded.is_ready", interrupt)
     with pytest.raises(KeyboardInterrupt):
         call(1)
     with pytest.raises(ProcessLookupError):
@@ -93,3 +109,9 @@ def test_an_interrupt_ends_it(bounded, monkeypatch):
 
 def interrupt(*_):
     raise KeyboardInterrupt
+
+
+def test_it_works_where_more_files_are_open_than_select_takes(bounded, many_files):
+    assert many_files[-1] > 1024
+    assert bounded("doubled")(1) == 2
+    assert run_bounded(["echo", "hi"], os.environ, 10, 100) == b"hi\n"

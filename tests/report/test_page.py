@@ -172,3 +172,20 @@ def test_what_many_runs_have_alike_stands_in_the_page_once(tmp_path):
     folder = write(tmp_path / "runs", *(run(number) for number in range(1, 30)))
     data = data_of(report_page([str(folder)]))
     assert len(data["groups"]) == 1 and len(json.dumps(data["pairs"])) < 200
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"eval_count": 5e-324},
+        {"eval_duration": 5e-324},
+        {"eval_count": 1e17, "eval_duration": 1e-300},
+        {"context": {"window": 1e-308}},
+        {"total_duration": 1e-320, "first_token_duration": 1e-320},
+    ],
+    ids=range(5),
+)
+def test_figures_that_nobody_measured_are_left_out(tmp_path, metadata):
+    folder = write(tmp_path / "runs", run(1, metadata=metadata), run(2))
+    page = report_page([str(folder)])
+    assert len(runs_of(page)) == 2 and "inf" not in text_of(page).split()

@@ -110,6 +110,8 @@ WRONG = {
     "---\nmodel: a\nmodel: b\n---\nx": "line 3: there are two values for the key 'model'",
     "#!/bin/ore\n---\nmodel: a\nmodel: b\n---\nx": "line 4: there are two values",
     "---\na: &a [x]\nb: *a\n---\nx": "an anchor or an alias",
+    f"---\n? 0x{'f' * 5000}\n: 1\n---\nx": "a value that can't be read",
+    f"---\nexpect: {{schema: {{maximum: 0x{'f' * 5000}}}}}\n---\nx": "a value that can't be read",
     "---\na: !!python/object:os.system x\n---\nx": "a YAML tag",
     "---\n- a\n---\nx": "not a mapping",
     "---\nmodel: a\nx": "no line '---' closes",

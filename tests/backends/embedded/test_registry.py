@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -100,6 +101,16 @@ def test_a_challenge_that_nobody_can_meet_is_said(registry, challenge):
     with pytest.raises(OreError, match="ORE logs in nowhere|does not answer as a registry does"):
         pull(name, nothing)
     assert len(registry.asked) == 1
+
+
+@pytest.mark.slow  # where it is quadratic: 20 seconds
+def test_a_challenge_of_one_long_word_is_read_at_once(registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = status(401, Www_Authenticate="Bearer " + "a" * 60_000)
+    begun = time.process_time()
+    with pytest.raises(OreError, match="ORE logs in nowhere"):
+        pull(name, nothing)
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize(
