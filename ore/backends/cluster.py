@@ -19,7 +19,7 @@ from typing import Any
 from ore import __version__, errors
 from ore.backends import Backend, Progress, Settings
 from ore.backends.cluster_worker import Where, about, in_force, take
-from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError
+from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError, UsageError
 from ore.files import reason
 from ore.files.extras import install_command
 from ore.files.neutral import one_line
@@ -212,6 +212,10 @@ class ClusterReasoner(Reasoner):
 
 
 def _connected(address: str) -> Any:
+    if "@" in address:  # it is not shown, for it may be a password
+        raise UsageError(
+            "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
+        )
     if find_spec("distributed") is None:
         raise ExtraNotInstalledError(
             f"`scheduler=` needs the package 'distributed': {install_command('dask')}", "dask"

@@ -129,6 +129,12 @@ def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address):
     assert "does not answer" in err.decode() and "Traceback" not in err.decode()
 
 
+def test_a_password_in_an_address_is_not_shown(tmp_path):
+    out, err = (done := rows(tmp_path, "tcp://me:secret@127.0.0.1:9")).communicate(timeout=60)
+    assert done.returncode == 2 and not out
+    assert "can't hold a user name or password" in err.decode() and "secret" not in err.decode()
+
+
 def test_a_row_that_fails_on_a_worker_is_named_with_its_reason(tmp_path):
     with FakeOllama(scenario="cut") as fake, cluster(tmp_path, fake.url) as (address, _):
         wait_for_workers(address, 1)
