@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -17,13 +18,14 @@ from typing import Any
 from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import Difference, unified
-from ore.artifact.many import files_of
+from ore.artifact.many import files_of, has_folder
 from ore.backends import Backend
 from ore.backends.chat_template import read_chat_template
 from ore.backends.model_options import parse_options
 from ore.cli.options import Options
 from ore.cli.rerun import Models, find_model
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -43,6 +45,9 @@ from ore.types import ExecutionArtifact
 
 MODEL_CHANGED = "model changed"
 """How it is said, before all else, that the model is another one than then."""
+
+LOG_SECONDS = 60.0
+"""How often a line says how far a folder is where no bar can be drawn."""
 
 _FAILED = {
     "different": "are not the same",
@@ -79,30 +84,93 @@ class Outcome:
 def replay(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Run the artifacts that ``options.replay`` names, or whose folders, and write what differs.
 
-    Where the backend fails, what was done until then is written.
+    Of each no more is kept than its line. Where the backend fails, what was done until then is written.
     """
     paths = list(files_of(options.replay))
-    outcomes: list[Outcome] = []
+    states: Counter[str] = Counter()
+    lines: list[tuple[str, str, str]] = []
+    failure: BaseException | None = None
     with ExitStack() as stack:
         report = None
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, "ore --replay"))
-        again = _Replay(options, console, connect, stack.enter_context(ExitStack()))
-        try:
-            for number, path in enumerate(paths, 1):
-                if len(paths) > 1:
-                    console.notice(f"{number} of {len(paths)}: {one_line(path)}")
-                began = time.monotonic()
-                outcomes.append(again.once(path))
-                if report is not None:
-                    report.add(_case(outcomes[-1], time.monotonic() - began))
-        finally:
-            _write(outcomes, console, options.json)
-    states = [each.state for each in outcomes]
-    counts = [(states.count(state), text) for state, text in _FAILED.items()]
-    found = [f"{count} of {len(states)} runs {text}" for count, text in counts if count]
+        shown = _Shown(console, len(paths), has_folder(options.replay), options.json)
+        again = _Replay(options, console, connect, paths, stack.enter_context(ExitStack()), shown)
+
+        def outcomes() -> Iterator[Outcome]:
+            nonlocal failure
+            try:
+                for path in paths:
+                    shown.begin(path, states)
+                    began = time.monotonic()
+                    outcome = again.once(path)
+                    states[outcome.state] += 1
+                    if report is not None:
+                        report.add(_case(outcome, time.monotonic() - began))
+                    yield outcome
+            except BaseException as exc:  # it is raised when what was done is written
+                failure = exc
+            finally:
+                console.end_progress()
+
+        if options.json:
+            console.json_list(asdict(each) for each in outcomes())
+        else:
+            for each in outcomes():
+                if each.differences:
+                    console.end_progress()
+                    console.document(unified(each.differences, each.path, "replay"))
+                lines.append((each.path, each.state, _details(each)))
+            console.rows(lines)
+        if failure is not None:
+            raise failure
+    found = [
+        f"{states[state]} of {len(paths)} runs {text}"
+        for state, text in _FAILED.items()
+        if states[state]
+    ]
     if found:
         raise CheckFailedError(f"{', and '.join(found)}: see above.")
+
+
+class _Shown:
+    """How far a replay is: a line for each artifact that was named; of folders a bar, or a line a minute.
+
+    Where a list of JSON is written to the same terminal, nothing is shown in the middle of it.
+    """
+
+    def __init__(self, console: Console, count: int, is_of_folder: bool, as_json: bool) -> None:
+        self._console, self._count, self._is_of_folder = console, count, is_of_folder
+        self._is_mixed = as_json and console.stdout_is_terminal and count > 1
+        self._begun = self._told = time.monotonic()
+        self._number = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is shown of a single run that it is waited for."""
+        return not (self._is_mixed or self._is_of_folder)
+
+    def begin(self, path: str, states: Counter[str]) -> None:
+        """Show which one is next."""
+        done, self._number = self._number, self._number + 1
+        if self._is_mixed:
+            return
+        if not self._is_of_folder:
+            if self._count > 1:
+                self._console.notice(f"{self._number} of {self._count}: {one_line(path)}")
+            return
+        now, failed = time.monotonic(), sum(states[state] for state in _FAILED)
+        every = REDRAW_SECONDS if self._console.can_redraw else LOG_SECONDS
+        if done and now - self._told < every:
+            return
+        self._told = now
+        parts = [f"{done:,} of {self._count:,} run again"]
+        parts += [f"{failed:,} not as before"] if failed else []
+        if done:
+            parts.append(f"{in_words((now - self._begun) / done * (self._count - done))} left")
+        text = ", ".join(parts)
+        if not self._console.bar(text):
+            self._console.notice(f"{text}.")
 
 
 class _Replay:
@@ -113,9 +181,11 @@ class _Replay:
         options: Options,
         console: Console,
         connect: Callable[..., Backend],
+        paths: Sequence[str],
         stack: ExitStack,
+        shown: _Shown,
     ) -> None:
-        self._options = options
+        self._options, self._paths, self._shown = options, paths, shown
         self._console = console
         self._models = Models(options, connect, stack)
         self._changed = parse_options(options.option)
@@ -124,7 +194,7 @@ class _Replay:
 
     def _all(self) -> Iterator[ExecutionArtifact]:
         """Yield the artifacts in files; a pipe can be read once, and is not for this."""
-        for path in self._options.replay:
+        for path in self._paths:
             if os.path.isfile(path):
                 with suppress(ArtifactError):
                     yield read_artifact(path)
@@ -152,7 +222,8 @@ class _Replay:
 
         def ask() -> ExecutionArtifact:
             reasoner = self._models.reasoner(backend, rerun.model, settings)
-            self._console.begin_waiting(backend.phase)
+            if self._shown.waits:
+                self._console.begin_waiting(backend.phase)
             try:
                 sources = [each.source for each in messages]
                 given = (rerun.model, settings, as_sent(messages), sources)
@@ -196,17 +267,6 @@ def _template_of(artifact: ExecutionArtifact) -> object:
     """Return the hash of the chat template that a run was given, or None."""
     recorded = (artifact.provenance or {}).get("chat_template")
     return recorded.get("sha256") if isinstance(recorded, dict) else None
-
-
-def _write(outcomes: list[Outcome], console: Console, as_json: bool) -> None:
-    """Write the differences, then a line for each artifact."""
-    if as_json:
-        console.json([asdict(each) for each in outcomes])
-        return
-    for outcome in outcomes:
-        if outcome.differences:
-            console.document(unified(outcome.differences, outcome.path, "replay"))
-    console.rows([(each.path, each.state, _details(each)) for each in outcomes])
 
 
 def _case(outcome: Outcome, seconds: float) -> Case:

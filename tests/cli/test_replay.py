@@ -357,3 +357,39 @@ def test_a_persona_that_is_not_here_is_taken_from_the_artifact(ore, folder, pers
     assert rows(result.out)["b.json"][0] == "not run"
     assert "without --artifact-hashes-only" in rows(result.out)["b.json"][1]
     assert "The persona poet is not here: its text is that of the artifact." in result.err
+
+
+def test_a_folder_has_a_bar_or_a_line_a_minute_and_no_line_for_each_run(ore, folder):
+    (folder / "runs").mkdir()
+    for name in "abc":
+        record(folder / f"runs/{name}.json", "hi")
+    result = ore("--replay", "runs", terminal="err", replies=["Paris."] * 3)
+    assert result.code == 0 and "0 of 3 run again\r" in result.err
+    assert "a.json" not in result.err and len(rows(result.out)) == 3
+    result = ore("--replay", "runs/", replies=["Paris."] * 3)
+    assert (result.code, result.err) == (0, "0 of 3 run again.\n")
+
+
+def test_in_a_folder_the_artifact_that_a_run_went_on_from_is_found(ore, folder):
+    (folder / "runs").mkdir()
+    record(folder / "runs/a.json", "hi")
+    record(folder / "runs/b.json", "and?", "--after", "runs/a.json")
+    result = ore("--replay", "runs", replies=["Paris."] * 2)
+    assert result.code == 0, result.out
+
+
+def test_what_was_done_is_whole_json_where_the_backend_fails(ore, folder):
+    for name in "ab":
+        record(folder / f"{name}.json", "hi")
+    down = ServerUnreachableError("It is down.")
+    result = ore("--replay", "a.json", "b.json", "--json", replies=["Paris.", down])
+    assert result.code == 1 and [each["path"] for each in result.json] == ["a.json"]
+
+
+def test_nothing_is_shown_in_the_middle_of_json_on_a_terminal(ore, folder):
+    for name in "ab":
+        record(folder / f"{name}.json", "hi")
+    result = ore(
+        "--replay", "a.json", "b.json", "--json", terminal="out err", replies=["Paris."] * 2
+    )
+    assert result.err == "" and len(result.json) == 2
