@@ -110,8 +110,9 @@ def _problem(row: Row, question: Question, key: str | None) -> str | None:
 
 def _in_words(table: Table, found: Looked) -> str:
     rows = "1 row" if found.bad == 1 else f"{found.bad:,} rows"
-    lines = [f"{table.shown} has {rows} that can't be asked, so nothing was sent:"]
-    lines += [f"  {problem}" for problem in found.problems]
+    what = "this line, or leave it out" if found.bad == 1 else "these lines, or leave them out"
+    said = f"{table.shown} has {rows} that can't be asked, so nothing was sent. Correct {what}:"
+    lines = [said, *(f"  {problem}" for problem in found.problems)]
     if found.bad > len(found.problems):
         lines.append(f"  and {found.bad - len(found.problems):,} more")
     return "\n".join(lines)

@@ -158,15 +158,24 @@ def test_a_row_that_was_changed_is_asked_again_and_no_other(rows, server, folder
         ("city,\nx,y\n", "{{city}}", "no name for column 2"),
         ("city,city\nx,y\n", "{{city}}", "more than one column 'city'"),
         ("city\nx\0\n", "{{city}}", "line 2: it has a NUL"),
+        ("city\n\udcff\n", "{{city}}", "line 2: it is not UTF-8 at byte 0 of the line"),
     ],
 )
 def test_what_would_fail_is_found_before_the_first_call(rows, server, folder, table, prompt, said):
-    (folder / "table.csv").write_text("city,b\nfine,b\n" if not table else table)
-    if not table:
-        (folder / "table.csv").write_text("")
+    (folder / "table.csv").write_bytes(table.encode("utf-8", "surrogateescape"))
     result = rows(prompt=prompt)
     assert (result.code, result.out) == (2, "") and said in result.err
     assert server.requests == []
+
+
+def test_a_row_of_twenty_megabytes_is_named_with_its_line(rows, server, folder):
+    (folder / "table.csv").write_bytes(b"city,b\n1," + b"x" * (20 << 20) + b"\n2,3\n")
+    result = rows("--artifact-out", "out")
+    assert (result.code, result.out) == (2, "") and "1 row that can't be asked" in result.err
+    assert result.err.endswith(
+        "Correct this line, or leave it out:\n  line 2: it has more than 16 MiB, the most of a row\n"
+    )
+    assert server.requests == [] and not Path("out").exists()
 
 
 def test_of_many_bad_rows_the_first_are_named(rows, folder):
