@@ -50,7 +50,7 @@ _MANY = {
     b"a": 0.35, b"l": 2.0, b"b": 1.4, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
 }  # fmt: skip
 _MANY_PER_WORD = 0.5
-"""Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/ollama.md``."""
+"""Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
 
 
 @dataclass(frozen=True)

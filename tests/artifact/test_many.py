@@ -203,4 +203,4 @@ def test_two_folders_are_compared_by_the_names_of_their_files(ore, runs, folder)
 def test_a_folder_is_run_again(ore, runs):
     result = ore("--replay", "runs", replies=["Answer a/one.", "Answer b/c/three.", "Other."])
     assert result.code == 3 and "1 of 3 runs" in result.err
-    assert all(path in result.err for path in FOUND)
+    assert all(path in result.out for path in FOUND)
