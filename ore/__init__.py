@@ -4,7 +4,7 @@ Everything public is found here and loaded when it is first used, so that ``impo
 next to nothing and needs no package but Python's own.
 """
 
-__version__ = "1.8.0"
+__version__ = "1.9.0"
 
 # The public names, written once: type checkers read these lines as they stand, and ``__getattr__``
 # below finds in them the module of a name that is used for the first time.
