@@ -109,6 +109,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                     if text:
                         yield text
             if text := answer.end():
+                last.setdefault("first", time.monotonic() - started)
                 yield text
             metadata = metadata_of(last, engine.window) | prompt.as_metadata()
             metadata["context"] |= {"exact": True, "planned_tokens": planned}
