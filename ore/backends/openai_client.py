@@ -270,8 +270,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         # A signal waits: what a handler raises in the middle of this import can be lost.
         with deferred_signals():
             import httpx2
-            import openai
-            from openai.resources import chat, models  # else imported when they are first used
+            import openai.resources.chat.completions  # else imported when they are first used
+            import openai.resources.models
     except ImportError as exc:
         raise ExtraNotInstalledError(
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}",

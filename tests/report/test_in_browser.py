@@ -128,6 +128,10 @@ def test_a_text_stays_in_its_cell(chromium, tmp_path):
         chromium.run("new Promise((done) => setTimeout(done, 200))")
         assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), width
     chromium.emulate(width=1200, height=900)
+    chromium.run(  # the rows are filled after the frame in which the window got its size
+        "new Promise((done) => { const look = () => document.querySelector('.brief') ? done() : "
+        "requestAnimationFrame(look); look(); })"
+    )
     brief = (
         "[...document.querySelectorAll('.brief')].map((each) => getComputedStyle(each).unicodeBidi)"
     )
