@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ore import AyaReasoner, OpenAIReasoner, Permission, Reasoner, Response, Session, ToolResult
+from ore import AyaReasoner, OpenAIReasoner, Permission, Reasoner, Response, ToolResult
 from ore.conformance import BROKEN, HOLDS, UNKNOWN, check
 from ore.conformance.__main__ import main
 from ore.store import FileSessionStore, SessionStore

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ore.backends import Backend, Model, Progress, Settings, failures, window
 from ore.backends.address import Host, openai_key, resolve_openai
-from ore.backends.answer import Answer, encoded, hashes, known_count
+from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.llama_score import Asking

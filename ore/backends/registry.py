@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -33,7 +32,7 @@ from ore.backends.manifest import MANIFEST_BYTES, Layer
 from ore.backends.model_names import ModelName
 from ore.backends.refusals import error_words
 from ore.backends.registry_failures import Trouble
-from ore.errors import OreError, UsageError
+from ore.errors import UsageError
 from ore.files import strictjson
 
 SILENCE_SECONDS = 30.0

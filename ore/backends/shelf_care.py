@@ -57,9 +57,9 @@ def check_models(told: Told) -> Iterator[Checked]:
             told(f"checking {name}", 0, 0)
             yield _checked(name, partial(weights.file_digest, path, anew=True), False)
     for shelf in local_models.own_shelves():
-        for named in shelf.names():
-            told(f"checking {named}", 0, 0)
-            yield _checked(str(named), partial(_check_layers, shelf, named), True)
+        for each in shelf.names():
+            told(f"checking {each}", 0, 0)
+            yield _checked(str(each), partial(_check_layers, shelf, each), True)
 
 
 def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Checked:

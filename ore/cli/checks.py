@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +13,7 @@ from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
+from ore.cli.terminal.pace import Counted
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
@@ -70,19 +69,17 @@ def _diff_folders(options: Options, console: Console) -> None:
         for folder in options.diff
     ]
     every = sorted(names[0] | names[1])
-    differ, begun = 0, time.monotonic()
+    differ, told = 0, Counted(console.bar, "compared")
     is_mixed = options.json and console.stdout_is_terminal
 
     def compared() -> Iterator[dict[str, Any]]:
         nonlocal differ
-        drawn = begun
         for number, name in enumerate(every, 1):
             row = _compared(name, options.diff, [name in each for each in names])
             differ += row["same"] is False or row["only_in"] is not None
             yield row
-            if not is_mixed and (now := time.monotonic()) - drawn > REDRAW_SECONDS:
-                drawn, left = now, (now - begun) / number * (len(every) - number)
-                console.bar(f"{number:,} of {len(every):,} compared, {in_words(left)} left")
+            if not is_mixed:
+                told(number, len(every))
 
     try:
         if options.json:

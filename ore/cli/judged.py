@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.reopen import Reopening
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
+from ore.cli.terminal.pace import Counted
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -136,16 +135,9 @@ def _of_folders(named: Sequence[str], console: Console, signers: Signers | None)
     paths = list(many.files_of(named))
     if "-" in paths:
         raise UsageError("A folder can't be checked together with stdin: leave - out.")
-    begun = drawn = time.monotonic()
-
-    def told(done: int) -> None:
-        nonlocal drawn
-        if (now := time.monotonic()) - drawn > REDRAW_SECONDS:
-            drawn, left = now, (now - begun) / done * (len(paths) - done)
-            console.bar(f"{done:,} of {len(paths):,} checked, {in_words(left)} left")
-
+    told = Counted(console.bar, "checked")
     try:
-        return many.verify_many(paths, told, signers)
+        return many.verify_many(paths, lambda done: told(done, len(paths)), signers)
     finally:
         console.end_progress()
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from ore.artifact.signers import Signers
 from ore.artifact.verify import totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import in_words
+from ore.cli.terminal.pace import Counted
 from ore.errors import UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
@@ -18,7 +16,6 @@ from ore.report.collecting import Collected, collect
 from ore.report.page import BEGIN, page_of
 
 _WHAT = "The report"
-_TOLD_EVERY = 200  # files, after which the bar is drawn anew
 
 
 def report(options: Options, console: Console, *_: object) -> None:
@@ -46,15 +43,8 @@ def report(options: Options, console: Console, *_: object) -> None:
 
 
 def _collected(options: Options, console: Console) -> Collected:
-    begun = time.monotonic()
-
-    def told(done: int, of: int) -> None:
-        if done % _TOLD_EVERY == 0:
-            left = (time.monotonic() - begun) / done * (of - done)
-            console.bar(f"{done:,} of {of:,} read, {in_words(left)} left")
-
     try:
         signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
-        return collect(options.report, console.stdin, told, signers)
+        return collect(options.report, console.stdin, Counted(console.bar, "read"), signers)
     finally:
         console.end_progress()

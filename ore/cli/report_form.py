@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 
 from ore.artifact.verify import NOT_READ, totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.cli.terminal.pace import in_words
+from ore.cli.terminal.pace import Counted
 from ore.errors import OutputError
 from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
@@ -16,7 +15,6 @@ from ore.report.form_facts import gather
 from ore.report.forms import begin_of, filled
 
 _WHAT = "The form"
-_TOLD_EVERY = 200  # files, after which the bar is drawn anew
 
 
 def fill_form(options: Options, console: Console, *_: object) -> None:
@@ -35,15 +33,8 @@ def fill_form(options: Options, console: Console, *_: object) -> None:
                 out,
             )
         check_owned(out, begin, _WHAT)
-    begun = time.monotonic()
-
-    def told(done: int, of: int) -> None:
-        if done % _TOLD_EVERY == 0:
-            left = (time.monotonic() - begun) / done * (of - done)
-            console.bar(f"{done:,} of {of:,} read, {in_words(left)} left")
-
     try:
-        facts = gather(options.report, options.allowed_signers, told)
+        facts = gather(options.report, options.allowed_signers, Counted(console.bar, "read"))
     finally:
         console.end_progress()
     page = filled(name, facts)

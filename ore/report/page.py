@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ore import __version__
+from ore.artifact.signers import Signers
 from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.report.collecting import Collected, collect
@@ -47,6 +48,7 @@ def report_page(
     paths: Sequence[str],
     stdin: io.BufferedIOBase | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
+    signers: Signers | None = None,
 ) -> str:
     """Return a page of HTML on the artifacts of files and folders.
 
@@ -55,12 +57,13 @@ def report_page(
     Args:
         stdin: What ``-`` among the paths is.
         told: Called with how many files have been read, of how many.
+        signers: Those who may have signed them; None does not look for signatures.
 
     Raises:
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
         UsageError: There are more files than a page holds.
     """
-    return page_of(collect(paths, stdin, told))
+    return page_of(collect(paths, stdin, told, signers))
 
 
 def page_of(collected: Collected) -> str:

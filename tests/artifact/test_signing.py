@@ -15,7 +15,7 @@ from ore.artifact.signers import Signers
 from ore.artifact.signing import Signer
 from ore.artifact.ssh_keygen import MOST_BYTES, read_armored, ssh_keygen
 from ore.errors import ArtifactError
-from tests.support.keys import PASSPHRASE, allow, make_key, needs_ssh_keygen, public
+from tests.support.keys import allow, forget_agent, make_keys, needs_ssh_keygen, public
 from tests.support.runs import forge, record, rewrite
 
 pytestmark = needs_ssh_keygen
@@ -25,18 +25,12 @@ DATA = b'{"a": 1}\n'
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
-    """Ada's key, Eve's, and one with a passphrase."""
-    folder = tmp_path_factory.mktemp("keys")
-    make_key(folder / "ada")
-    make_key(folder / "eve")
-    make_key(folder / "locked", PASSPHRASE)
-    return folder
+    return make_keys(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture(autouse=True)
 def no_agent(monkeypatch):
-    for name in ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
+    forget_agent(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.seal import seal
 from ore.types import ExecutionArtifact, Response
 from tests.support.runs import record, rewrite, rows, sha256
-from tests.support.skill_files import write_skill
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from ore.errors import BackendError
-from tests.support.keys import PASSPHRASE, allow, make_key, needs_ssh_keygen
+from tests.support.keys import PASSPHRASE, allow, forget_agent, make_keys, needs_ssh_keygen
 from tests.support.runs import forge, rewrite
 from tests.support.terminal import OnTerminal
 
@@ -18,10 +18,7 @@ pytestmark = needs_ssh_keygen
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("keys")
-    make_key(folder / "ada")
-    make_key(folder / "eve")
-    make_key(folder / "locked", PASSPHRASE)
+    folder = make_keys(tmp_path_factory.mktemp("keys"))
     allow(folder / "lab", ("ada@tides.example", folder / "ada"))
     return folder
 
@@ -29,8 +26,7 @@ def prepared(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def keys(folder, prepared, monkeypatch):
     """The keys, in the current folder, and no agent."""
-    for name in ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
+    forget_agent(monkeypatch)
     for path in prepared.iterdir():
         shutil.copy(path, folder)
     return folder

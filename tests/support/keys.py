@@ -21,6 +21,20 @@ def make_key(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
     return path
 
 
+def make_keys(folder: Path) -> Path:
+    """Make Ada's key, Eve's, and one with a passphrase."""
+    make_key(folder / "ada")
+    make_key(folder / "eve")
+    make_key(folder / "locked", PASSPHRASE)
+    return folder
+
+
+def forget_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what would answer in the place of a terminal: an agent, and a window."""
+    for name in ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def public(key: Path) -> str:
     """The kind and the Base64 of a key's public half."""
     return " ".join(key.with_name(key.name + ".pub").read_text().split()[:2])

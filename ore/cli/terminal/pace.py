@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 
 REDRAW_SECONDS = 0.2
 """How often a bar is drawn anew."""
@@ -55,6 +57,25 @@ class Pace:
         speed = (done - before) / (now - begun)
         left = f", {in_words((total - done) / speed)} left" if done < total else ""
         return f", {speed / 1e6:.1f} MB/s{left}"
+
+
+class Counted:
+    """How many of how many are done, and the time left: shown as a bar that is drawn anew now and then.
+
+    Args:
+        show: What shows a bar's text.
+        done: What each one is, when it is done: "read".
+    """
+
+    def __init__(self, show: Callable[[str], object], done: str) -> None:
+        self._show, self._done = show, done
+        self._begun = self._drawn = time.monotonic()
+
+    def __call__(self, number: int, of: int) -> None:
+        """Show that ``number`` are done, where the bar is not as good as new."""
+        if (now := time.monotonic()) - self._drawn > REDRAW_SECONDS:
+            self._drawn, left = now, (now - self._begun) / number * (of - number)
+            self._show(f"{number:,} of {of:,} {self._done}, {in_words(left)} left")
 
 
 def in_words(seconds: float) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import download, pulling, weights
+from ore.backends import download, weights
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
 from ore.backends.registry_failures import MOST_TRIES

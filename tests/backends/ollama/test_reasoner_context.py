@@ -16,7 +16,7 @@ from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import until
 from tests.support.token_counts import SAMPLES
-from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
+from tests.test_reasoner import HELLO, STREAMED, answer, both_ways
 
 
 @both_ways
