@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 
 import pytest
 
@@ -335,3 +336,23 @@ def test_a_reasoner_has_to_reason():
     with pytest.raises(TypeError, match="abstract"):
         Reasoner()
     FakeReasoner().close()
+
+
+def test_the_end_of_a_with_block_closes_the_reasoner_whatever_happened_in_it():
+    class Open(Reasoner):
+        closed = 0
+
+        def reason(self, messages):
+            return Response("Paris.", "open")
+
+        def close(self):
+            self.closed += 1
+
+    with Open() as reasoner:
+        assert reasoner.closed == 0
+    with suppress(ZeroDivisionError), reasoner:
+        raise ZeroDivisionError
+    assert reasoner.closed == 2
+    with ORE(reasoner) as engine:
+        assert engine.execute("Where?").content == "Paris."
+    assert reasoner.closed == 3

@@ -74,6 +74,12 @@ def test_what_is_laid_out_alike_is_not_parsed():
     assert Alike().seal_of(laid_out(other)) is None
 
 
+def test_a_word_that_was_changed_after_the_seal_does_not_hold():
+    data = laid_out(artifact("Berlin.", 9, 0.125))
+    assert taught().seal_of(data) is not None
+    assert taught().seal_of(data.replace(b'"Berlin."', b'"Munich."')) is None
+
+
 @pytest.mark.slow
 @pytest.mark.invariant
 @given(TEXT, NUMBER, NUMBER)

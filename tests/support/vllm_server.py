@@ -56,6 +56,7 @@ class FakeVllm(FakeOpenAI):
     Args:
         closing: What the template writes after a message.
         ends: What the server ends an answer at.
+        late: Whether it does so one token later.
         space: What the tokenizer puts before a text that no mark begins.
         folds: Whether it makes small letters of large ones.
         tells: Whether it knows ``prompt_logprobs``.
@@ -66,13 +67,14 @@ class FakeVllm(FakeOpenAI):
         *,
         closing: str = END,
         ends: str = END,
+        late: bool = False,
         space: str = "",
         folds: bool = False,
         tells: bool = True,
     ) -> None:
         super().__init__(about={"owned_by": "vllm", "max_model_len": WINDOW})
         self.closing, self.ends, self.space = closing, NUMBER[ends.encode()], space
-        self.folds, self.tells = folds, tells
+        self.late, self.folds, self.tells = late, folds, tells
         self.beside = {
             "/tokenize": self._tokenized,
             "/detokenize": lambda sent: [whole({"prompt": text_of(sent["tokens"])})],
@@ -105,7 +107,7 @@ class FakeVllm(FakeOpenAI):
         for index, prompt in enumerate(prompts):
             told = self._told(prompt, asked) if asked is not None and self.tells else None
             is_end = sent.get("allowed_token_ids") == [self.ends]
-            written += 1 if is_end else sent["max_tokens"]
+            written += 1 + self.late if is_end else sent["max_tokens"]
             reason = "stop" if is_end else "length"
             about = {"index": index, "text": "", "logprobs": None, "finish_reason": reason}
             choices.append({**about, "stop_reason": None, "prompt_logprobs": told})

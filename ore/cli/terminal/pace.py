@@ -65,15 +65,21 @@ class Counted:
     Args:
         show: What shows a bar's text.
         done: What each one is, when it is done: "read".
+        clock: What tells the time, in seconds.
     """
 
-    def __init__(self, show: Callable[[str], object], done: str) -> None:
-        self._show, self._done = show, done
-        self._begun = self._drawn = time.monotonic()
+    def __init__(
+        self,
+        show: Callable[[str], object],
+        done: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._show, self._done, self._clock = show, done, clock
+        self._begun = self._drawn = clock()
 
     def __call__(self, number: int, of: int) -> None:
         """Show that ``number`` are done, where the bar is not as good as new."""
-        if (now := time.monotonic()) - self._drawn > REDRAW_SECONDS:
+        if (now := self._clock()) - self._drawn > REDRAW_SECONDS:
             self._drawn, left = now, (now - self._begun) / number * (of - number)
             self._show(f"{number:,} of {of:,} {self._done}, {in_words(left)} left")
 

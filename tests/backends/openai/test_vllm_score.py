@@ -81,7 +81,9 @@ def test_a_tokenizer_that_spells_another_text_can_not_score():
             reasoner.score(QUESTION, "Paris")
 
 
-@pytest.mark.parametrize("how", [{"closing": ""}, {"closing": OTHER}, {"ends": MARKS[0]}])
+@pytest.mark.parametrize(
+    "how", [{"closing": ""}, {"closing": OTHER}, {"ends": MARKS[0]}, {"late": True}]
+)
 def test_an_end_that_the_server_does_not_end_at_is_not_scored(how):
     with FakeVllm(**how) as fake, scorer(fake) as reasoner:
         with pytest.raises(

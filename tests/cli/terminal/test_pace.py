@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.cli.terminal.pace import Pace, amount, in_words
+from ore.cli.terminal.pace import Counted, Pace, amount, in_words
 
 
 def test_an_amount_is_a_bar_only_where_the_whole_is_known():
@@ -39,3 +39,11 @@ def test_the_pace_is_that_of_the_last_seconds_and_what_was_there_before_does_not
 )
 def test_a_time_is_said_as_a_person_does(seconds, said):
     assert in_words(seconds) == said
+
+
+def test_what_is_counted_is_drawn_now_and_then_with_the_time_left():
+    times, shown = iter([0.0, 0.1, 2.0, 2.1, 4.0]), []
+    told = Counted(shown.append, "read", lambda: next(times))
+    for number in (1, 1_000, 1_001, 2_000):
+        told(number, 5_000)
+    assert shown == ["1,000 of 5,000 read, 8 s left", "2,000 of 5,000 read, 6 s left"]

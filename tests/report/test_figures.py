@@ -1,0 +1,66 @@
+"""What a report says of many runs together: what is worth a look, and its plots."""
+
+from __future__ import annotations
+
+import pytest
+
+from ore.report.collecting import collect
+from ore.report.overview import overview_of
+from ore.report.page_data import COLUMNS, document
+from ore.report.plots import HEIGHT, Plot, plots_of
+from tests.support.reported import chosen, expected, run, write
+
+
+def collected(folder, *documents):
+    return collect([str(write(folder / "runs", *documents))])
+
+
+def found_in(runs):
+    return {finding.kind: finding.said for finding in overview_of(runs).findings}
+
+
+def plot(runs, title: str) -> Plot:
+    (found,) = [each for each in plots_of(runs) if each.title == title]
+    return found
+
+
+@pytest.mark.parametrize("answer, disagree", [("Paris.", False), ("Rome.", True)])
+def test_models_disagree_where_their_answers_to_one_question_differ(tmp_path, answer, disagree):
+    one, other = run(1, prompt="Q?"), run(2, prompt="Q?", model="big", answer=answer)
+    runs = collected(tmp_path, one, other, run(3, answer="Alone.")).runs
+    assert ("disagree" in found_in(runs)) is disagree
+    assert overview_of(runs).disagreeing == ({0: 1, 1: 1} if disagree else {})
+
+
+def test_two_runs_of_one_id_do_not_verify(tmp_path):
+    runs = collected(tmp_path, run(1), run(1, answer="Rome.")).runs
+    assert "but other content" in runs[1].why
+    assert found_in(runs)["unverified"] == "Does not verify: 1"
+
+
+def test_the_word_that_was_chosen_has_its_probability(tmp_path):
+    found = collected(tmp_path, run(1, metadata=chosen(0.75)))
+    (row,) = document(found, overview_of(found.runs), None)["runs"]
+    assert dict(zip(COLUMNS, row, strict=True))["chosen"] == 0.75
+
+
+def test_models_stand_above_each_other_in_a_bin(tmp_path):
+    runs = collected(tmp_path, *map(run, (1, 2, 3)), run(4, model="big")).runs
+    bars = plot(runs, "Answer tokens").bars
+    assert [(bar.series, bar.y, bar.height) for bar in bars] == [
+        (0, HEIGHT / 4, 3 * HEIGHT / 4),
+        (1, 0, HEIGHT / 4),
+    ]
+
+
+def test_the_calibration_weighs_each_bin_by_its_words(tmp_path):
+    likely = [run(n, metadata=chosen(0.9), provenance=expected("Paris.", "Paris.")) for n in (1, 2)]
+    wrong = run(3, metadata=chosen(0.9), provenance=expected("Rome.", "Paris."))
+    even = run(4, metadata=chosen(0.5), provenance=expected("Rome.", "Paris."))
+    found = plot(collected(tmp_path, *likely, wrong, even).runs, "Calibration")
+    assert "2 of 4 right" in found.said
+    assert "Mean gap 30.0 %" in found.said  # three of |0.9 - 2/3|, and one of |0.5 - 0|
+    assert [point.title for point in found.points] == [
+        "said 50.0 %, right 0.0 %: 1",
+        "said 90.0 %, right 66.7 %: 3",
+    ]
