@@ -341,6 +341,13 @@ def test_the_flag_writes_a_form_and_never_over_one_that_is_there(ore, run):
     assert Path("m.md").read_text() == kept
 
 
+def test_a_form_says_what_it_leaves_out(ore, run):
+    Path("odd.json").write_text("{}")
+    result = ore("--report", "run.json", "odd.json", "--as", "trailer")
+    assert (result.code, result.out.count("\n")) == (0, 1)
+    assert "What can't be read is left out." in result.err
+
+
 @pytest.mark.parametrize(
     "line, code, sentence",
     [
