@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ore.artifact.verify import NOT_READ, totals
+from ore.artifact.verify import totals
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import Counted
@@ -42,6 +42,5 @@ def fill_form(options: Options, console: Console, *_: object) -> None:
         console.document(page)
     else:
         write_owned(out, [page.encode("utf-8")], begin, _WHAT, 0o600)
-    states = {each.state for each in facts.checked}
-    left_out = " What can't be read is left out." if NOT_READ in states else ""
+    left_out = " What can't be read is left out." if facts.runs < len(facts.checked) else ""
     console.notice(f"{totals([each.state for each in facts.checked])}.{left_out}")

@@ -342,7 +342,7 @@ def test_the_flag_writes_a_form_and_never_over_one_that_is_there(ore, run):
 
 
 def test_a_form_says_what_it_leaves_out(ore, run):
-    Path("odd.json").write_text("{}")
+    Path("odd.json").write_text("no JSON")
     result = ore("--report", "run.json", "odd.json", "--as", "trailer")
     assert (result.code, result.out.count("\n")) == (0, 1)
     assert "What can't be read is left out." in result.err
