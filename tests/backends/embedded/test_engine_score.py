@@ -243,7 +243,7 @@ def test_a_tokenizer_that_spells_another_text_can_not_score():
 TEXTS = ["No", "Not sure", "Not the", "Paris", "🦊", "No is"]
 
 
-def test_several_texts_are_one_request_in_any_order():
+def test_several_texts_are_asked_for_together_in_any_order():
     engine = MadeUpEngine()
     scores = scored_each(engine, TEXTS)
     assert [score.text for score in scores] == TEXTS
@@ -255,6 +255,19 @@ def test_several_texts_are_one_request_in_any_order():
     other = MadeUpEngine()
     assert scored_each(other, TEXTS[::-1]) == scores[::-1]
     assert engine.requests == other.requests and len(engine.requests) == 1
+
+
+def test_a_place_where_a_text_is_rare_is_asked_for_once_more(monkeypatch):
+    common, rare = likeliest(ord(">"))[0]["id"], likeliest(ord(">"))[-1]["id"]
+    texts = [VOCABULARY[common].decode(), VOCABULARY[rare].decode()]
+    monkeypatch.setattr(llama_score, "_LIKELY", 5)
+    engine = MadeUpEngine()
+    found = scored_each(engine, texts)
+    assert [request["n_probs"] > 5 for request in engine.requests] == [False, True]
+    assert [request["prompt"] for request in engine.requests] == [[[ord(c) for c in PROMPT]]] * 2
+    monkeypatch.undo()
+    assert found == scored_each(MadeUpEngine(), texts)
+    assert [score.tokens[0].rank for score in found] == [0, END]
 
 
 def test_texts_that_part_in_too_many_places_are_refused():
