@@ -58,11 +58,22 @@ if TYPE_CHECKING:
     from ore.errors import UsageError as UsageError
     from ore.gate import Gate as Gate
     from ore.glass.comparing import Diff as Diff
+    from ore.glass.comparing import FolderDiff as FolderDiff
     from ore.glass.comparing import Verdict as Verdict
     from ore.glass.comparing import diff as diff
+    from ore.glass.comparing import diff_folders as diff_folders
     from ore.glass.comparing import validate as validate
     from ore.glass.comparing import verify as verify
+    from ore.glass.fences import last_code_block as last_code_block
+    from ore.glass.influence import Explained as Explained
+    from ore.glass.influence import Influence as Influence
+    from ore.glass.influence import explain as explain
+    from ore.glass.judging import Judgement as Judgement
+    from ore.glass.judging import judge as judge
+    from ore.glass.limits import warnings_of as warnings_of
     from ore.glass.personas import load_persona as load_persona
+    from ore.glass.reopening import Opened as Opened
+    from ore.glass.reopening import Reopening as Reopening
     from ore.models import default_model as default_model
     from ore.models import fetch_models as fetch_models
     from ore.reasoner import AyaReasoner as AyaReasoner
@@ -74,8 +85,16 @@ if TYPE_CHECKING:
     from ore.router import Router as Router
     from ore.router import RuleRouter as RuleRouter
     from ore.router import build_targets_from_registry as build_targets_from_registry
+    from ore.rows.over_rows import over_rows as over_rows
     from ore.rows.replaying import Replay as Replay
     from ore.rows.replaying import replay as replay
+    from ore.rows.replays import Replayed as Replayed
+    from ore.rows.replays import replay_files as replay_files
+    from ore.rows.row_plan import RowsPlan as RowsPlan
+    from ore.rows.row_run import RowRun as RowRun
+    from ore.rows.tables import Row as Row
+    from ore.rows.tables import Table as Table
+    from ore.rows.tables import open_table as open_table
     from ore.skills import build_skill_registry as build_skill_registry
     from ore.skills import build_targets_from_skill_registry as build_targets_from_skill_registry
     from ore.skills import load_skill_instructions as load_skill_instructions

@@ -100,12 +100,17 @@ def verify_many(
     Raises:
         ArtifactError: A process that reads them was ended.
     """
-    found: list[Checked] = []
+    return in_chain(list(check_each(paths, told, signers)))
+
+
+def check_each(
+    paths: Sequence[str], told: Callable[[int], None], signers: Signers | None = None
+) -> Iterator[Checked]:
+    """Yield what each file shows by itself, in the order of ``paths``: see ``verify_many``."""
     look = partial(_look, signers=signers, alike=Alike() if signers is None else None)
-    for path, each in zip(paths, looked_at(paths, look), strict=True):
-        found.append(held(path, *each) if isinstance(each, tuple) else each)
-        told(len(found))
-    return in_chain(found)
+    for number, (path, each) in enumerate(zip(paths, looked_at(paths, look), strict=True), 1):
+        told(number)
+        yield held(path, *each) if isinstance(each, tuple) else each
 
 
 def looked_at(paths: Sequence[str], look: Callable[[str], Found]) -> Iterator[Found]:

@@ -10,11 +10,12 @@ from hashlib import sha256
 
 from ore.artifact import parse_artifact, read_bytes
 from ore.artifact.verify import HOLDS, check
+from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
-from ore.cli.rerun import Rerun, find_model, not_repeated
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
+from ore.glass.rerun import Rerun, find_model, not_repeated
 from ore.types import ExecutionArtifact
 
 PROMPT, ANSWER = "prompt", "answer"
@@ -79,12 +80,27 @@ def read_link(options: Options, console: Console) -> Link:
 def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: Console) -> Rerun:
     if not artifact.input.prompt.strip():
         raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
-    rerun = find_model(artifact, f"The artifact {source}", options)
-    run, left = one_line(artifact.execution_id), not_repeated(artifact, options)
+    rerun = find_model(artifact, f"The artifact {source}", wanted_of(options))
+    left = not_repeated(
+        artifact,
+        has_system=bool(options.persona or options.system or options.no_system),
+        has_template=bool(options.chat_template),
+        options=_options_given(options),
+    )
+    run = one_line(artifact.execution_id)
     console.notice(f"Running the prompt of {run} with the model {one_line(rerun.model)}.")
     if left:
         console.notice(f"Not repeated of that run: {', '.join(left)}.")
     return rerun
+
+
+def _options_given(options: Options) -> set[str]:
+    """Return the names of the options that the flags set for this turn, as artifacts name them."""
+    given = {pair.partition("=")[0].strip() for pair in options.option}
+    given |= {"think"} if options.think else set()
+    given |= {"format"} if options.schema else set()
+    given |= {"choices"} if options.choose else set()
+    return given
 
 
 def _require_whole(data: bytes, source: str) -> None:

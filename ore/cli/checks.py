@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ore.artifact import many, parse_artifact, read_artifact, read_bytes
+from ore.artifact import parse_artifact, read_bytes
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import unified
 from ore.artifact.show import as_markdown, described
@@ -64,55 +64,50 @@ def diff(options: Options, console: Console, *_: object) -> None:
 
 def _diff_folders(options: Options, console: Console) -> None:
     """Write of each artifact of two folders what differs from the other folder's of its name."""
-    names = [
-        {os.path.relpath(path, folder) for path in many.files_of([folder])}
-        for folder in options.diff
-    ]
-    every = sorted(names[0] | names[1])
-    differ, told = 0, Counted(console.bar, "compared")
+    count, differ, told = 0, 0, Counted(console.bar, "compared")
     is_mixed = options.json and console.stdout_is_terminal
 
-    def compared() -> Iterator[dict[str, Any]]:
-        nonlocal differ
-        for number, name in enumerate(every, 1):
-            row = _compared(name, options.diff, [name in each for each in names])
-            differ += row["same"] is False or row["only_in"] is not None
-            yield row
-            if not is_mixed:
-                told(number, len(every))
+    def compared() -> Iterator[comparing.FolderDiff]:
+        nonlocal count, differ
+        old, new = options.diff
+        for each in comparing.diff_folders(old, new, _untold if is_mixed else told):
+            count, differ = count + 1, differ + (each.same is False or each.only_in is not None)
+            yield each
 
     try:
         if options.json:
-            console.json_list(compared())
+            console.json_list(map(_diff_document, compared()))
         else:
-            shown = [_diff_row(row) for row in compared() if row["same"] is not True]
+            shown = [_diff_row(each) for each in compared() if each.same is not True]
             console.end_progress()
             console.rows(shown)
     finally:
         console.end_progress()
-    total = f"{len(every):,} run{'s' * (len(every) != 1)} compared"
+    total = f"{count:,} run{'s' * (count != 1)} compared"
     if differ:
         raise CheckFailedError(f"{total}: {differ:,} not the same. Their lines say why.")
     console.notice(f"{total}: nothing differs.")
 
 
-def _compared(name: str, folders: Sequence[str], is_there: Sequence[bool]) -> dict[str, Any]:
-    """Return how the artifacts of one name in two folders differ."""
-    row: dict[str, Any] = {"path": name, "same": None, "differences": [], "only_in": None}
-    if not all(is_there):
-        row["only_in"] = folders[is_there.index(True)]
-        return row
-    found = comparing.diff(*(read_artifact(os.path.join(each, name)) for each in folders))
-    row["same"], row["differences"] = found.same, [each.name for each in found.differences]
-    return row
+def _untold(done: int, of: int) -> None:
+    """Show nothing: the list is written to the same terminal."""
 
 
-def _diff_row(row: dict[str, Any]) -> tuple[str, str, str]:
-    if row["only_in"] is not None:
-        return row["path"], "missing", f"it is in {row['only_in']} only"
-    if row["same"] is None:
-        return row["path"], "not known", "nothing differs of what is known of both"
-    return row["path"], "different", f"in {', '.join(row['differences'])}"
+def _names(each: comparing.FolderDiff) -> list[str]:
+    return [] if each.diff is None else [found.name for found in each.diff.differences]
+
+
+def _diff_document(each: comparing.FolderDiff) -> dict[str, Any]:
+    known = {"path": each.path, "same": each.same, "differences": _names(each)}
+    return {**known, "only_in": each.only_in}
+
+
+def _diff_row(each: comparing.FolderDiff) -> tuple[str, str, str]:
+    if each.only_in is not None:
+        return each.path, "missing", f"it is in {each.only_in} only"
+    if each.same is None:
+        return each.path, "not known", "nothing differs of what is known of both"
+    return each.path, "different", f"in {', '.join(_names(each))}"
 
 
 def _run_or_plan(path: str, console: Console) -> ExecutionArtifact:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 
@@ -16,28 +15,13 @@ from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
-from ore.cli.reopen import Reopening
+from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import Counted
-from ore.errors import (
-    ArtifactError,
-    CapabilityError,
-    CheckFailedError,
-    ContextTruncatedError,
-    ModelNotFoundError,
-    UsageError,
-)
+from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.neutral import one_line
-from ore.glass.judging import (
-    ACCEPT,
-    REJECT,
-    Follower,
-    Judgement,
-    cannot_say,
-    check_sent,
-    judge,
-    why_not,
-)
+from ore.glass.comparing import check_all
+from ore.glass.judging import ACCEPT, REJECT, Judgement, judge_checked
 
 _SHOWN = 40
 """How many characters a line shows of what is before a word, and of the word."""
@@ -56,10 +40,7 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     has_folder = many.has_folder(options.verify)
     signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
     signer = None if options.sign is None else _signer(options)
-    if has_folder:
-        found = _of_folders(options.verify, console, signers)
-    else:
-        found = artifacts.verify(options.verify, console.stdin, signers)
+    found = _checked(options, console, signers)
     if signer is not None:
         _sign(found, signer, console)
     judged: list[Judgement | None] = [None] * len(found)
@@ -131,13 +112,10 @@ def _signed(found: Sequence[Checked]) -> str:
     return f"; signed by {', '.join([*said, *([f'{more} more'] if more > 0 else [])])}"
 
 
-def _of_folders(named: Sequence[str], console: Console, signers: Signers | None) -> list[Checked]:
-    paths = list(many.files_of(named))
-    if "-" in paths:
-        raise UsageError("A folder can't be checked together with stdin: leave - out.")
+def _checked(options: Options, console: Console, signers: Signers | None) -> list[Checked]:
     told = Counted(console.bar, "checked")
     try:
-        return many.verify_many(paths, lambda done: told(done, len(paths)), signers)
+        return check_all(options.verify, signers, stdin=console.stdin, told=told)
     finally:
         console.end_progress()
 
@@ -179,41 +157,16 @@ def _judgements(
     Raises:
         OreError: A backend can't be used, whatever the artifact.
     """
-    with ExitStack() as stack:
-        opening = Reopening(options, console, connect, stack, options.verify)
-        judged: list[Judgement | None] = []
+    judged: list[Judgement | None] = []
+    with reopening(options, console, connect, options.verify) as opening:
         for number, each in enumerate(found, 1):
             if len(found) > 1:
                 console.notice(f"{number} of {len(found)}: {one_line(each.path)}")
-            judged.append(_judged(each, opening, console))
-        return judged
-
-
-def _judged(checked: Checked, opening: Reopening, console: Console) -> Judgement | None:
-    artifact = artifacts.read_again(checked) if checked.execution_id is not None else None
-    if artifact is None:
-        return None
-    if reason := why_not(artifact):
-        return cannot_say(reason)
-    try:
-        opened = opening.open(artifact)
-        if reason := check_sent(artifact, opened.messages):
-            return cannot_say(console.said(reason))
-        if not isinstance(opened.reasoner, Follower):
-            return cannot_say(
-                f"the backend {opened.backend.name} can't follow an answer token by token: only the "
-                f"embedded engine can"
-            )
-        console.begin_waiting(opened.backend.phase)
-        try:
-            return judge(opened.reasoner, opened.messages, artifact, joins=opened.joins)
-        finally:
-            console.end_waiting()
-    except (
-        *(ArtifactError, CapabilityError, CheckFailedError),
-        *(ContextTruncatedError, ModelNotFoundError, UsageError),
-    ) as exc:
-        return cannot_say(console.said(exc).rstrip("."))
+            said = judge_checked(each, opening)
+            if said is not None and said.reason is not None:
+                said = replace(said, reason=console.said(said.reason))
+            judged.append(said)
+    return judged
 
 
 def _sentence(judgement: Judgement, text: str) -> str:

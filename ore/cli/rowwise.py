@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
+from functools import partial
 
 from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
@@ -17,30 +18,24 @@ from ore.cli.row_question import read_question
 from ore.cli.rowplan import show_rows
 from ore.cli.runs import Run, open_run
 from ore.cli.terminal.console import Console
-from ore.cli.turn import warnings_of
-from ore.errors import ArtifactError, CheckFailedError, OreError, Terminated, UsageError
+from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
+from ore.glass.limits import warnings_of
 from ore.glass.provenance import known_of
 from ore.rows import answers
 from ore.rows.given import Given
-from ore.rows.in_order import in_order
 from ore.rows.junit import Report, junit_report
 from ore.rows.kept import RowFolder
-from ore.rows.looked_at import Looked, look_at
-from ore.rows.placeholders import quoted
+from ore.rows.looked_at import Looked, look_at, refuse_places
 from ore.rows.row_checks import CheckedTable, case_of, not_expected
+from ore.rows.row_run import RowRun, rows_in_words
 from ore.rows.row_turns import Asking, Outcome, Question, Warned, told_once
-from ore.rows.tables import Row, Table, has_known_ending, open_table
-from ore.rows.tally import Tally
+from ore.rows.tables import Table, has_known_ending, open_table
 from ore.types import Response
 
 REDRAW_SECONDS, LOG_SECONDS = 0.2, 60.0
 """How often the bar is drawn anew; how often a line says the same where none can be drawn."""
-KEEPERS = 2
-"""Threads besides those that ask: artifacts are written while the next rows are asked."""
-PATIENCE = 3.0
-"""Seconds that a run which was stopped waits for artifacts that are being written."""
 
 
 def over_rows(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
@@ -73,16 +68,24 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
             return
         warned = Warned()
         run = stack.enter_context(_opened(options, given, console, connect, warned))
-        _refuse_places(run.engine.system_prompt, table)
+        refuse_places(run.engine.system_prompt, table)
         asking = _asking(run, options, question, folder, warned)
+        rows = RowRun(
+            table,
+            asking,
+            looked.rows,
+            folder=folder,
+            most_failures=options.max_failures,
+            least=options.min_confidence,
+        )
         if options.dry_run:
-            show_rows(run, table, looked, asking)
+            show_rows(run, rows)
             return
-        stack.enter_context(nullcontext() if folder is None else folder.held())
+        stack.enter_context(rows)
         report = None
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, "ore --rows"))
-        _Rows(run, options, table, looked, asking, folder, report).ask()
+        _Rows(run, options, table, looked, rows, folder, report).ask()
 
 
 def _columns(table: Table, options: Options) -> list[str]:
@@ -110,16 +113,6 @@ def _opened(
 
     single = replace(options, artifact_out=None, no_stdin=True, no_stream=True)
     return open_run(single, console, connect, given, change)
-
-
-def _refuse_places(system_prompt: str, table: Table) -> None:
-    """Refuse a system prompt with a place for a column: it is the same for all rows."""
-    plain = system_prompt.replace("{{ ", "{{").replace(" }}", "}}")
-    if named := [name for name in table.columns if "{{" + name + "}}" in plain]:
-        raise UsageError(
-            f"The system prompt has a place for {quoted(named)}: it is the same for all rows; put "
-            f"the place into the prompt."
-        )
 
 
 def _asking(
@@ -152,7 +145,7 @@ def _asking(
         question,
         jobs=settings.at_once or 1,
         folder=folder,
-        told=told_once(backend, model_id, settings),
+        told=told_once(partial(backend.in_force, model_id, settings), settings),
         judge=lambda response: [*warnings_of(response, settings)],
         also=None if run.log is None else log,
         warned=warned,
@@ -161,7 +154,11 @@ def _asking(
 
 
 class _Rows:
-    """The rows of one run: asked, written in their order, and told of."""
+    """The rows of one run: written in their order, and told of.
+
+    Args:
+        rows: Asks them.
+    """
 
     def __init__(
         self,
@@ -169,43 +166,35 @@ class _Rows:
         options: Options,
         table: Table,
         looked: Looked,
-        asking: Asking,
+        rows: RowRun,
         folder: RowFolder | None,
         report: Report | None,
     ) -> None:
         self._report = report
         self._run, self._options, self._table = run, options, table
-        self._asking, self._folder, self._console = asking, folder, run.console
-        self._tally = Tally(looked.rows, options.max_failures, options.min_confidence)
+        self._rows, self._tally = rows, rows.tally
+        self._folder, self._console = folder, run.console
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
         self._told_at = time.monotonic()
 
     def ask(self) -> None:
         """Ask what is not there yet; raises what ``over_rows`` does."""
-        tally, console, jobs = self._tally, self._console, self._run.asked.settings.at_once or 1
+        tally, console = self._tally, self._console
         if self._options.csv:
             self._say_formulas()
             self._write(csv_line(_columns(self._table, self._options)))
-        outcomes = in_order(
-            self._wanted(), self._one, jobs + KEEPERS, tick=self._tick, every=REDRAW_SECONDS
-        )
         try:
-            with closing(outcomes):
+            with closing(self._rows.outcomes(tick=self._tick, every=REDRAW_SECONDS)) as outcomes:
                 for outcome in outcomes:
-                    if outcome is not None:
-                        self._take(outcome)
+                    self._take(outcome)
         except (KeyboardInterrupt, Terminated) as exc:
-            self._asking.wait_for_files(PATIENCE)
             console.end_progress()
-            how = f"{tally.in_words()}. {self._how_to_go_on()}"
+            how = f"{tally.in_words()}. {self._rows.how_to_go_on}"
             if isinstance(exc, Terminated) or not console.stderr_is_terminal:
                 console.notice(f"Stopped: {how}")
                 raise
             raise KeyboardInterrupt(f"Stopped: {how}") from None
-        except BaseException:
-            self._asking.wait_for_files(PATIENCE)
-            raise
         finally:
             console.end_progress()
         self._end()
@@ -216,19 +205,6 @@ class _Rows:
                 f"Cells of {self._table.shown} that begin like a formula: {self._formulas:,}. They are "
                 f"written as they are; of the answers, such a one gets an apostrophe before it."
             )
-
-    def _wanted(self) -> Iterator[Row]:
-        for row in self._table.rows():
-            if self._tally.halt is not None:
-                return
-            yield row
-
-    def _one(self, row: Row) -> Outcome | None:
-        if self._tally.halt is not None:
-            return None
-        outcome = self._asking.outcome_of(row)
-        self._tally.add(outcome)
-        return outcome
 
     def _take(self, outcome: Outcome) -> None:
         """Write what became of a row, and say what went wrong."""
@@ -267,40 +243,18 @@ class _Rows:
             self._console.notice(f"{tally.in_words()}.")
 
     def _end(self) -> None:
-        tally, folder = self._tally, self._folder
-        self._console.notice(f"{tally.in_words()}.")
-        if folder is not None:
-            others = folder.others(1, tally.rows, tally.done - tally.failed)
-            if others:
-                self._console.notice(
-                    f"{one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
-                    f"another prompt, model, option or table. They are as they were."
-                )
+        folder = self._folder
+        self._console.notice(f"{self._tally.in_words()}.")
+        if folder is not None and (others := self._rows.others()):
+            self._console.notice(
+                f"{one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
+                f"another prompt, model, option or table. They are as they were."
+            )
         if folder is not None and self._unsigned:
             shown = one_line(str(folder.root))
             self._console.notice(
-                f"{_rows(self._unsigned)} had an answer already, and no signature: what this run has not "
-                f"asked it does not sign. To sign what holds: ore --verify {shown} --sign KEY."
+                f"{rows_in_words(self._unsigned)} had an answer already, and no signature: what this run "
+                f"has not asked it does not sign. To sign what holds: ore --verify {shown} --sign KEY."
             )
-        if tally.halt is not None:
-            raise type_of(tally.halt)(f"{tally.halt} {self._how_to_go_on()}")
-        if tally.failed:
-            raise OreError(f"{_rows(tally.failed)} failed, see above. {self._how_to_go_on()}")
-        if tally.unexpected:
-            raise CheckFailedError(
-                f"{tally.unexpected:,} of {_rows(tally.rows)} are not what was expected: see above."
-            )
-
-    def _how_to_go_on(self) -> str:
-        if self._folder is not None:
-            return "Run it again to go on: what is there is not asked again."
-        return "Add --artifact-out FOLDER/ to go on from where a run has stopped."
-
-
-def type_of(error: OreError) -> type[OreError]:
-    """Return the class that an error is raised anew as, whose exit code it has."""
-    return ArtifactError if isinstance(error, ArtifactError) else OreError
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+        if (error := self._rows.error("see above")) is not None:
+            raise error

@@ -13,6 +13,7 @@ from ore.backends import Backend, Settings
 from ore.backends.choice import model_of
 from ore.backends.joining import JoiningReasoner
 from ore.backends.schema import SchemaReasoner
+from ore.cli.chosen import connector, wanted_of
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
 from ore.cli.options import Options, on_or_off, with_default_system
@@ -187,7 +188,7 @@ def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) ->
     rerun = asked.link.rerun if asked.link is not None else None
     if rerun is None:
         return connect(replace(options, model=asked.model))
-    backend = rerun.connect(options, connect)
+    backend = rerun.connect(wanted_of(options), connector(options, connect))
     rerun.check(backend)
     return backend
 

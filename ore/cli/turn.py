@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections import deque
-from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.effective import in_words
 from ore.backends.schema import as_document
 from ore.cli.context import Context
@@ -27,7 +23,7 @@ from ore.errors import (
     OutputError,
     ReaderGoneError,
 )
-from ore.files.neutral import one_line
+from ore.glass.limits import warnings_of
 from ore.types import Response
 
 NEARLY_FULL = 0.9
@@ -195,7 +191,7 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
 
 
 def _code_block(response: Response) -> str | None:
-    from ore.cli.fences import last_code_block
+    from ore.glass.fences import last_code_block
 
     return last_code_block(response.content)
 
@@ -236,50 +232,6 @@ def _tell_limits(run: Run, response: Response) -> None:
         run.console.warning(text)
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
         notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
-
-
-def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
-    """Yield what of an answer is not what was asked for: it was cut, or not all was read."""
-    fit = response.metadata.get("context") or {}
-    window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
-    written = response.metadata.get("eval_count") or 0
-    if response.metadata.get("done_reason") == "length":
-        limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
-        yield f"The answer was cut off by a limit: {limit}."
-    answered = response.metadata.get("response_model")
-    if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
-        yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
-    if response.metadata.get("images_read") is False:
-        yield (
-            f"The server counted {tokens} tokens, too few for an image: the model may not have "
-            f"seen it."
-        )
-    if fit.get("status") == "truncated":
-        size = f" of {window} tokens" if window else ""
-        overflows = window and tokens < window <= tokens + written
-        what = "prompt and its answer" if overflows else "prompt"
-        yield f"The {what} did not fit the context window{size}: the model has not seen all of it."
-
-
-def _is_same_model(asked: str, answered: str) -> bool:
-    """Whether two names are one model's: a file and its path, a name and its release or revision."""
-    asked, answered = (
-        os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
-    )
-    return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d|@main)?", answered) is not None
-
-
-def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
-    """Return which limit cut an answer off, as far as the counts tell; ``asked`` is num_predict."""
-    window, is_asked = fit.get("window"), isinstance(asked, int) and asked > 0
-    if is_asked and written == asked:
-        return f"-o num_predict={asked}"
-    if window and (fit.get("prompt_tokens") or 0) + written >= window:
-        return f"the context window of {window} tokens, which -o num_ctx=N makes larger"
-    if is_asked:
-        return f"-o num_predict={asked}, or the context window"
-    after = f" after {written} tokens" if written else ""
-    return f"the model's or the server's own{after}; -o num_predict=N sets another"
 
 
 class Circles:

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 
 from ore.artifact import read_artifact
 from ore.backends import Backend
 from ore.cli.options import Options
-from ore.cli.reopen import Reopening
+from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
-from ore.errors import (
-    ArtifactError,
-    CapabilityError,
-    CheckFailedError,
-    ContextTruncatedError,
-    UsageError,
-)
 from ore.files.neutral import one_line
-from ore.glass.influence import Explained, Influence, explained
-from ore.glass.judging import check_sent
-from ore.reasoner import Scorer
+from ore.glass.influence import Explained, Influence, explain
 
 _BAR = 20
 """The characters of the longest bar."""
@@ -31,51 +21,24 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def why(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """Write how much less likely the answer at ``options.why`` is without each of its sources.
 
-    Raises:
-        ArtifactError: It can't be used, or does not hold enough of the run.
-        CheckFailedError: Its model is another one by now.
-        CapabilityError: The backend can't score a text.
+    Raises what ``explain`` does.
     """
     path = one_line(str(options.why))
     artifact = read_artifact(str(options.why), console.stdin)
-    if artifact.output.metadata.get("thinking"):
-        raise ArtifactError(f"{path}: the model thought first, which is no part of the answer.")
-    with ExitStack() as stack:
-        try:
-            opened = Reopening(options, console, connect, stack).open(artifact)
-        except (ArtifactError, CheckFailedError) as exc:
-            raise type(exc)(f"{path} can't be looked into: {str(exc).rstrip('.')}.") from exc
-        if reason := check_sent(artifact, opened.messages):
-            raise ArtifactError(f"{path} can't be looked into: {reason}.")
-        if not isinstance(opened.reasoner, Scorer):
-            raise CapabilityError(
-                f"{path} can't be looked into: the backend {opened.backend.name} does not say how "
-                f"likely a given text is. The embedded engine does."
-            )
-        doing = ["scoring"]
-        console.begin_waiting(lambda: doing[0])
+    doing = ["scoring"]
 
-        def tell(number: int, of: int, source: str) -> None:
-            without = f" without {one_line(source)}" if source else ""
-            doing[0] = f"scoring {number} of {of}{without}"
-            if number == 1:
-                console.notice(
-                    f"Scoring the answer {of} times, once for each source and once with all."
-                )
-
-        try:
-            metadata = artifact.output.metadata
-            has_end = metadata.get("done_reason") != "length" and not metadata.get("choice")
-            whole, parts = explained(
-                opened.reasoner,
-                opened.messages,
-                artifact.output.content,
-                ended=has_end,
-                joins=opened.joins,
-                tell=tell,
+    def tell(number: int, of: int, source: str) -> None:
+        without = f" without {one_line(source)}" if source else ""
+        doing[0] = f"scoring {number} of {of}{without}"
+        if number == 1:
+            console.begin_waiting(lambda: doing[0])
+            console.notice(
+                f"Scoring the answer {of} times, once for each source and once with all."
             )
-        except (ContextTruncatedError, UsageError) as exc:
-            raise ArtifactError(f"{path} can't be looked into: {exc}") from exc
+
+    with reopening(options, console, connect) as opening:
+        try:
+            whole, parts = explain(artifact, opening, tell=tell, name=path)
         finally:
             console.end_waiting()
     _write(whole, parts if options.by else [], console, options)

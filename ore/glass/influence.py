@@ -13,10 +13,18 @@ from math import fsum
 
 from ore.artifact.sources import is_of_session
 from ore.backends.joining import joined
-from ore.errors import ArtifactError
+from ore.errors import (
+    ArtifactError,
+    CapabilityError,
+    CheckFailedError,
+    ContextTruncatedError,
+    UsageError,
+)
+from ore.glass.judging import check_sent
 from ore.glass.provenance import Sourced
+from ore.glass.reopening import Reopening
 from ore.reasoner import Scorer
-from ore.types import Message
+from ore.types import ExecutionArtifact, Message
 from ore.types.score import Score
 
 PIPED = "stdin"
@@ -63,6 +71,58 @@ class _Left:
     messages: list[Message]
 
 
+def explain(
+    artifact: ExecutionArtifact,
+    opening: Reopening,
+    *,
+    tell: Callable[[int, int, str], None] = lambda *_: None,
+    name: str = "The run",
+) -> tuple[Explained, list[Explained]]:
+    """Return which of its sources a recorded answer rests on, and each of its sentences: see ``--why``.
+
+    Its model scores the answer once with all sources, and once without each.
+
+    Args:
+        artifact: The run.
+        opening: Opens it with its model, and keeps that for the next one.
+        tell: Called before each scoring with its number from 1, how many there are, and what is left
+            out: ``""`` at the first.
+        name: What the run is called in an error.
+
+    Raises:
+        ArtifactError: It can't be used, or does not hold enough of the run.
+        CheckFailedError: Its model is another one by now.
+        CapabilityError: The backend can't score a text.
+        OreError: What opening it, or scoring, raises.
+    """
+    if artifact.output.metadata.get("thinking"):
+        raise ArtifactError(f"{name}: the model thought first, which is no part of the answer.")
+    try:
+        opened = opening.open(artifact)
+    except (ArtifactError, CheckFailedError) as exc:
+        raise type(exc)(f"{name} can't be looked into: {str(exc).rstrip('.')}.") from exc
+    if reason := check_sent(artifact, opened.messages):
+        raise ArtifactError(f"{name} can't be looked into: {reason}.")
+    if not isinstance(opened.reasoner, Scorer):
+        raise CapabilityError(
+            f"{name} can't be looked into: the backend {opened.backend.name} does not say how "
+            f"likely a given text is. The embedded engine does."
+        )
+    metadata = artifact.output.metadata
+    has_end = metadata.get("done_reason") != "length" and not metadata.get("choice")
+    try:
+        return explained(
+            opened.reasoner,
+            opened.messages,
+            artifact.output.content,
+            ended=has_end,
+            joins=opened.joins,
+            tell=tell,
+        )
+    except (ContextTruncatedError, UsageError) as exc:
+        raise ArtifactError(f"{name} can't be looked into: {exc}") from exc
+
+
 def explained(
     scorer: Scorer,
     messages: Sequence[Sourced],
@@ -77,7 +137,9 @@ def explained(
     The answer is scored once with all messages, and once for each source.
 
     Args:
+        scorer: What says how likely the answer is.
         messages: What was sent, the prompt last.
+        answer: The answer.
         ended: Whether the answer ended by itself, and was not cut off.
         joins: Whether messages were joined, and are here.
         tell: Called before each scoring with its number from 1, how many there are, and what is left
@@ -111,7 +173,7 @@ def explained(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, with the spaces after them: together they are the text."""
+    """Return the sentences of ``text``, with the spaces after them: together they are the text."""
     return [found[0] for found in _SENTENCE.finditer(text)]
 
 

@@ -7,18 +7,24 @@ who wrote it down.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
+from ore.artifact.verify import Checked, read_again
 from ore.backends.joining import joined
+from ore.errors import (
+    ArtifactError,
+    CapabilityError,
+    CheckFailedError,
+    ModelNotFoundError,
+    UsageError,
+)
+from ore.glass.following import Follower as Follower
 from ore.glass.provenance import Sourced, messages_digest
+from ore.glass.reopening import Reopening
 from ore.types import ExecutionArtifact, Message
-
-if TYPE_CHECKING:  # the engine is needed by those who ask it
-    from ore.backends.engine_retrace import Departure
 
 ACCEPT, REJECT, CANNOT_SAY = "accept", "reject", "cannot say"
 MOST_NATS = 0.3
@@ -26,16 +32,8 @@ MOST_NATS = 0.3
 
 It is the one that ``tests.by_hand.judging.chosen`` chooses from the rates in ``docs/evidence.md``."""
 _WORD = re.compile(r"\s*\S+")
-
-
-@runtime_checkable
-class Follower(Protocol):
-    """A reasoner that can follow an answer: see ``EmbeddedReasoner.departures``."""
-
-    def departures(
-        self, messages: list[Message], text: str, *, was_cut: bool = False, most: float = math.inf
-    ) -> list[Departure]:
-        """Return where the model would not have said what ``text`` says, up to a gap above ``most``."""
+_OF_ITSELF = (ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError)
+"""What is wrong with one run, and not with the backend of all."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,12 @@ class Judgement:
 
 
 def cannot_say(reason: str) -> Judgement:
-    """Return the judgement that nothing can be said, and why: the end of a sentence."""
+    """Return the judgement that nothing can be said, and the ``reason``: the end of a sentence."""
     return Judgement(CANNOT_SAY, reason)
 
 
 def why_not(artifact: ExecutionArtifact) -> str | None:
-    """Return why nobody can say whether a model gave this answer, from its record; None if one can."""
+    """Return why nobody can say whether a model gave the answer of ``artifact``; None if one can."""
     metadata, provenance = artifact.output.metadata, artifact.provenance or {}
     temperature = _in_force(provenance, "temperature")
     if not isinstance(temperature, (int, float)):
@@ -87,7 +85,7 @@ def why_not(artifact: ExecutionArtifact) -> str | None:
 
 
 def check_sent(artifact: ExecutionArtifact, messages: Sequence[Sourced]) -> str | None:
-    """Return why ``messages`` are not those that were sent; None where they are."""
+    """Return why ``messages`` are not those that ``artifact`` was made with; None where they are."""
     sent = (artifact.provenance or {}).get("messages_sha256")
     if sent is None:
         return "it has no hash of its messages"
@@ -99,7 +97,48 @@ def check_sent(artifact: ExecutionArtifact, messages: Sequence[Sourced]) -> str 
     return None
 
 
-def judge(
+def judge(artifact: ExecutionArtifact, opening: Reopening) -> Judgement:
+    """Return whether the model that a run names could have given its answer, as ``--with-model`` does.
+
+    Args:
+        artifact: The run.
+        opening: Opens it with its model, and keeps that for the next one.
+
+    Raises:
+        OreError: A backend can't be used, or fails; where a run is at fault, nothing can be said.
+    """
+    if reason := why_not(artifact):
+        return cannot_say(reason)
+    try:
+        opened = opening.open(artifact)
+        if reason := check_sent(artifact, opened.messages):
+            return cannot_say(reason)
+        if not isinstance(opened.reasoner, Follower):
+            return cannot_say(
+                f"the backend {opened.backend.name} can't follow an answer token by token: only the "
+                f"embedded engine can"
+            )
+        with opening.waiting(opened.backend.phase):
+            return followed(opened.reasoner, opened.messages, artifact, joins=opened.joins)
+    except _OF_ITSELF as exc:
+        return cannot_say(str(exc).rstrip("."))
+
+
+def judge_checked(checked: Checked, opening: Reopening) -> Judgement | None:
+    """Return what ``judge`` does of an artifact that was checked; None for what is no artifact.
+
+    Args:
+        checked: One of ``Verdict.checked``; of a folder's, the artifact is read once more.
+        opening: Opens it with its model.
+
+    Raises:
+        OreError: What ``judge`` raises.
+    """
+    artifact = read_again(checked) if checked.execution_id is not None else None
+    return None if artifact is None else judge(artifact, opening)
+
+
+def followed(
     follower: Follower,
     messages: Sequence[Sourced],
     artifact: ExecutionArtifact,

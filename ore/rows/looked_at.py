@@ -73,6 +73,20 @@ def look_at(
     return found
 
 
+def refuse_places(system_prompt: str, table: Table) -> None:
+    """Refuse a system prompt with a place for a column: it is the same for all rows.
+
+    Raises:
+        UsageError: It has one.
+    """
+    plain = system_prompt.replace("{{ ", "{{").replace(" }}", "}}")
+    if named := [name for name in table.columns if "{{" + name + "}}" in plain]:
+        raise UsageError(
+            f"The system prompt has a place for {quoted(named)}: it is the same for all rows; put "
+            f"the place into the prompt."
+        )
+
+
 def _require_columns(
     table: Table, template: Template, values: Mapping[str, str], key: str | None
 ) -> None:

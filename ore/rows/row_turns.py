@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.artifact import encode_artifact
 from ore.artifact.canonical import exact
-from ore.backends import Backend, Settings
+from ore.backends import Settings
 from ore.backends.effective import effective
 from ore.core import ORE
 from ore.errors import OreError, UsageError
@@ -114,9 +114,14 @@ class Warned(threading.local):
 
 
 def told_once(
-    backend: Backend, model_id: str, settings: Settings
+    ask: Callable[[], Mapping[str, Any]], settings: Settings
 ) -> Callable[[Response], Mapping[str, Any]]:
-    """Return what tells what was in force in a turn, and asks the backend for it once."""
+    """Return what tells what was in force in a turn, and asks the backend for it once.
+
+    Args:
+        ask: Returns what ``Backend.in_force`` does.
+        settings: What was asked of the model.
+    """
     by_window: dict[int | None, dict[str, Any]] = {}
     lock = threading.Lock()
 
@@ -124,7 +129,7 @@ def told_once(
         window = (response.metadata.get("context") or {}).get("window")
         with lock:
             if window not in by_window:
-                said = backend.in_force(model_id, settings)
+                said = ask()
                 by_window[window] = exact(
                     effective(**{"user": settings.options, "window": window, **said})
                 )
@@ -163,7 +168,8 @@ class Asking:
         warned: Warned | None = None,
         signer: Signer | None = None,
     ) -> None:
-        self._engine, self._made, self._question = engine, made, question
+        self.made, self.jobs = made, jobs
+        self._engine, self._question = engine, question
         self._calls = threading.Semaphore(jobs)
         self._folder, self._told, self._judge, self._also = folder, told, judge, also
         self._warned, self._signer = warned or Warned(), signer
@@ -174,9 +180,9 @@ class Asking:
         prompt = self._question.prompt_of(row)
         messages = [*self._question.before, Sourced("user", prompt, self._question.source)]
         known = {
-            **(self._made.known or {}),
+            **(self.made.known or {}),
             **self._question.more,
-            "model_id": self._made.backend.name_of(self._made.model_id),
+            "model_id": self.made.backend.name_of(self.made.model_id),
             "messages_sha256": messages_digest(messages),
         }
         return prompt, messages, asked_digest(known)
@@ -244,7 +250,7 @@ class Asking:
             more={**question.more, "row": {"number": row.number, "line": row.line}},
         )
         try:
-            data = encode_artifact(artifact_of(self._made, turn, response)).encode("ascii")
+            data = encode_artifact(artifact_of(self.made, turn, response)).encode("ascii")
             if self._also is not None:
                 self._also(response, data)
             if self._folder is None:

@@ -63,7 +63,7 @@ class Row:
 
 
 class Table:
-    """A table in a file that is open; ``open_table`` opens one.
+    """A table in a ``file`` that is open; ``open_table`` opens one.
 
     Attributes:
         shown: What it is called in an error.
@@ -159,14 +159,14 @@ class Table:
 
 
 def has_known_ending(path: str) -> bool:
-    """Return whether the name of a file says how it is written."""
+    """Return whether the name of the file at ``path`` says how it is written."""
     return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 @contextmanager
 def open_table(
     path: str,
-    format: str | None,
+    format: str | None = None,
     stdin: io.BufferedIOBase | None = None,
     most: int = MOST_COPIED,
 ) -> Iterator[Table]:

@@ -18,7 +18,7 @@ _QUOTED = -1
 
 
 def last_code_block(text: str) -> str | None:
-    """Return what stands in the last fenced code block of a text, or None where there is none.
+    """Return what stands in the last fenced code block of ``text``, or None where there is none.
 
     A block that is not closed goes to the end of what it stands in.
     """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.cli.fences import last_code_block
+from ore.glass.fences import last_code_block
 
 BLOCKS = {
     # https://spec.commonmark.org/0.31.2/#fenced-code-blocks, by the number of the example

@@ -1,0 +1,239 @@
+"""Recorded runs opened again with their own models: to be asked once more, followed, or scored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ore.artifact import read_artifact
+from ore.backends import Backend, Settings
+from ore.backends.choice import Choice, open_backend
+from ore.backends.model_options import as_pairs, parse_options
+from ore.errors import ArtifactError, CheckFailedError
+from ore.files.neutral import one_line
+from ore.glass.choosing import reasoner_of
+from ore.glass.provenance import Sourced
+from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
+from ore.glass.rerun import Rerun, find_model
+from ore.reasoner import Reasoner
+from ore.reasoner.closing import Closing
+from ore.types import ExecutionArtifact
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a recorded run is asked again with.
+
+    Attributes:
+        rerun: The model, and where it is.
+        settings: What is asked of the model.
+        how: Whether the messages were ``"embedded"`` in the artifact, or are ``"rebuilt"``.
+        messages: What is sent, with the source of each.
+    """
+
+    rerun: Rerun
+    settings: Settings
+    how: str
+    messages: list[Sourced]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a recorded run was, with the model that it was asked of.
+
+    Attributes:
+        messages: What was sent, with the source of each.
+        reasoner: Has the options of the run; what opened it closes it.
+        backend: Where it comes from.
+        joins: Whether messages were joined.
+    """
+
+    messages: list[Sourced]
+    reasoner: Reasoner
+    backend: Backend
+    joins: bool
+
+
+def _connect(wanted: Choice) -> Backend:
+    return open_backend(wanted, os.environ, {}, _nobody, _nobody)
+
+
+def _nobody(told: str) -> None:
+    """Tell nobody."""
+
+
+def _unseen(phase: Callable[[], str]) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class Reopening(Closing):
+    """Opens recorded runs again, each with its own model; the last one stays loaded until ``close``.
+
+    A run is asked of the model that it names, on the backend that it was made with where that is on
+    this machine; of a file as its model, one that is installed and has its digest. The arguments say
+    what is to be another one. As a context manager it closes the model at the end of the block.
+
+    Args:
+        model: What answers in the place of each run's own model: a name, maybe with its pin, or the
+            path of a GGUF file.
+        backend: ``"ollama"``, ``"embedded"``, ``"openai"`` or ``"auto"``; None is where each run was
+            made, or what ``ORE_BACKEND`` names.
+        host: The server's address; None is what the environment names, else the default one.
+        options: The model's options in the place of the recorded ones of these names; or texts
+            ``KEY=VALUE``.
+        timeout: The longest silence to accept, in seconds; None waits.
+        deadline: The longest a whole turn may take, in seconds; None waits.
+        strict_context: A prompt that does not fit the context window is an error.
+        chat_template: The text of the chat template in the place of the recorded one.
+        others: Where the answer is looked for that a run went on from: artifacts, or paths of their
+            files, which are read when one is needed.
+        notice: Told what is to be known of how messages were rebuilt, a sentence each.
+        waiting: Entered while a model is asked; it is given what says what the model is doing.
+        connect: What opens a backend; None is ``ore.backends.choice.open_backend``.
+
+    Raises:
+        UsageError: An option is unknown, or has a value of another type.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        backend: str | None = None,
+        host: str | None = None,
+        options: Mapping[str, Any] | Sequence[str] = (),
+        timeout: float | None = None,
+        deadline: float | None = None,
+        strict_context: bool = False,
+        chat_template: str | None = None,
+        others: Iterable[ExecutionArtifact | Path | str] = (),
+        notice: Callable[[str], None] = _nobody,
+        waiting: Callable[[Callable[[], str]], AbstractContextManager[None]] = _unseen,
+        connect: Callable[[Choice], Backend] | None = None,
+    ) -> None:
+        seconds = min((each for each in (timeout, deadline) if each is not None), default=None)
+        self.wanted = Choice(backend=backend, model=model, host=host, seconds=seconds)
+        self.option_texts = as_pairs(options) if isinstance(options, Mapping) else list(options)
+        self.options = parse_options(self.option_texts)
+        self.chat_template = chat_template
+        self.waiting = waiting
+        self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}
+        self._bounds["strict_context"] = strict_context
+        self._others, self._notice, self._connect = list(others), notice, connect or _connect
+        self._backends: dict[str | None, Backend] = {}
+        self._stack = ExitStack()
+        self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
+
+    def recall(self, artifact: ExecutionArtifact) -> Recalled:
+        """Return what a run is asked again with; no server and no model is asked anything.
+
+        Args:
+            artifact: The run.
+
+        Raises:
+            ArtifactError: It does not hold enough of the run, or its model can't be found.
+            OreError: What it names can't be read, or an option can't be used.
+        """
+        rerun = find_model(artifact, "It", self.wanted, follows=True)
+        template = recorded_template(artifact, self.chat_template)
+        settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
+        how, messages = recorded_messages(artifact, self._notice, self._artifacts)
+        return Recalled(rerun, settings, how, messages)
+
+    def backend(self, recalled: Recalled) -> Backend:
+        """Return the backend that the user chose, else the one that the run was made with.
+
+        Args:
+            recalled: What ``recall`` returned.
+
+        Raises:
+            OreError: It can't be used.
+        """
+        where = recalled.rerun.backend
+        if where not in self._backends:
+            self._backends[where] = recalled.rerun.connect(self.wanted, self._connect)
+        return self._backends[where]
+
+    def settings(self, recalled: Recalled) -> Settings:
+        """Return what is asked of the model there: only Ollama is told how long it keeps a model.
+
+        Args:
+            recalled: What ``recall`` returned.
+        """
+        is_ollama = self.backend(recalled).name == "ollama"
+        return recalled.settings if is_ollama else replace(recalled.settings, keep_alive=None)
+
+    def reasoner(self, recalled: Recalled, settings: Settings) -> Reasoner:
+        """Return what asks the model; the last one where it fits, for loading one may take long.
+
+        Args:
+            recalled: What ``recall`` returned.
+            settings: What is asked of the model.
+
+        Raises:
+            ModelNotFoundError: The model is not here.
+            CapabilityError: The backend does not have what is asked of it.
+        """
+        backend, model = self.backend(recalled), recalled.rerun.model
+        if self._last is None or self._last[0] != (backend, model, settings):
+            self.close()
+            made = self._stack.enter_context(closing(reasoner_of(backend, model, settings)))
+            self._last = ((backend, model, settings), made)
+        return self._last[1]
+
+    def open(self, artifact: ExecutionArtifact) -> Opened:
+        """Return what a run was, once it is sure that its model is here and is the same.
+
+        Words that were chosen from are no part of it: an answer is followed, or scored, as it is.
+
+        Args:
+            artifact: The run.
+
+        Raises:
+            CheckFailedError: The model is another one by now.
+            ArtifactError: The artifact does not hold enough of the run.
+            ModelNotFoundError: The model is not here.
+            CapabilityError: The backend does not have what the run was asked with.
+        """
+        recalled = self.recall(artifact)
+        backend = self.backend(recalled)
+        settings = replace(self.settings(recalled), choices=None)
+        recalled.rerun.check(backend)
+        model = recalled.rerun.model
+        _check_model(artifact, backend.provenance(model)["model_digest"], model)
+        reasoner = self.reasoner(recalled, settings)
+        joins = bool((artifact.provenance or {}).get("joined"))
+        return Opened(recalled.messages, reasoner, backend, joins)
+
+    def close(self) -> None:
+        """Close the model that is loaded. May be called twice; a run that is opened loads one anew."""
+        self._last = None
+        self._stack.close()
+
+    def _artifacts(self) -> Iterator[ExecutionArtifact]:
+        """Yield the other runs; a pipe can be read once, and is not for this."""
+        for each in self._others:
+            if isinstance(each, ExecutionArtifact):
+                yield each
+            elif os.path.isfile(each):
+                with suppress(ArtifactError):
+                    yield read_artifact(each)
+
+
+def _check_model(artifact: ExecutionArtifact, here: str | None, model: str) -> None:
+    recorded = (artifact.provenance or {}).get("model_digest")
+    if not isinstance(recorded, str):
+        raise ArtifactError("it has no digest of its model: nobody knows which one that was")
+    if here is None:
+        raise ArtifactError(f"the digest of {one_line(model)} is not known here")
+    if here != recorded:
+        raise CheckFailedError(
+            f"the model is another one: the SHA-256 of {one_line(model)} begins with "
+            f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
+        )

@@ -1,0 +1,163 @@
+"""Recorded runs in files, each asked again of its own model and compared with before."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ore.artifact import read_artifact
+from ore.artifact.canonical import text_digest
+from ore.artifact.compare import Difference
+from ore.artifact.many import files_of
+from ore.errors import (
+    CapabilityError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    OreError,
+    UsageError,
+)
+from ore.glass.reopening import Recalled, Reopening
+from ore.rows.expectations import Expectation, recorded_expectation
+from ore.rows.replaying import DIGEST, WELL, Replay, answered, as_sent, compared
+from ore.types import ExecutionArtifact
+
+NOT_RUN = "not run"
+"""The state of what could not be asked again."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of one artifact.
+
+    Attributes:
+        path: Its file.
+        state: One of ``Replay.state``, or ``"not run"``.
+        messages: ``"embedded"`` in the artifact, or ``"rebuilt"`` from what it names.
+        differences: What is known of both runs and not the same, as texts.
+        on_purpose: What is another one on purpose, in a few words each.
+        unknown: What could not be compared.
+        reason: Why it was not run.
+        expectation: What holds of the new answer, where the run had an expectation.
+    """
+
+    path: str
+    state: str
+    messages: str | None = None
+    differences: list[Difference] = field(default_factory=list)
+    on_purpose: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    reason: str | None = None
+    expectation: dict[str, Any] | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is the same, or as expected."""
+        return self.state in WELL
+
+
+def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Replayed]:
+    """Yield what becomes of each recorded run, asked again as ``--replay`` does.
+
+    A run is one model call; where only the answer is another one, and nothing was changed or expected,
+    a second call shows whether the model gives the same answer twice.
+
+    Args:
+        given: Paths of artifacts, or of folders of them.
+        opening: Opens each run with its model; says what is to be another one.
+
+    Raises:
+        ArtifactError: A folder can't be read, or has no artifact.
+        OreError: A backend can't be used; what is one run's own fault is a part of what is yielded.
+    """
+    for path in files_of([os.fspath(each) for each in given]):
+        yield replay_file(path, opening)
+
+
+def replay_file(
+    path: Path | str, opening: Reopening, stdin: io.BufferedIOBase | None = None
+) -> Replayed:
+    """Return what becomes of one recorded run: see ``replay_files``.
+
+    Args:
+        path: Its file; ``"-"`` is stdin.
+        opening: Opens it with its model; says what is to be another one.
+        stdin: What is read for ``"-"``.
+
+    Raises:
+        OreError: A backend can't be used; what is the run's own fault is a part of what is returned.
+    """
+    name = os.fspath(path)
+    try:
+        old = read_artifact(name, stdin)
+        recalled, expected = opening.recall(old), recorded_expectation(old)
+    except OreError as exc:
+        return _not_run(name, exc)
+    backend = opening.backend(recalled)
+    try:
+        recalled.rerun.check(backend)
+        found = _asked(old, recalled, opening, expected)
+    except (CapabilityError, ModelNotFoundError) as exc:
+        if opening.wanted.model is not None:
+            raise
+        return _not_run(name, exc)
+    except (ContextTruncatedError, UsageError) as exc:
+        return _not_run(name, exc)
+    return Replayed(
+        name,
+        found.state,
+        messages=found.messages,
+        differences=list(found.differences),
+        on_purpose=[text for text in _changes(opening, old, found.artifact).values() if text],
+        unknown=list(found.unknown),
+        expectation=found.expectation,
+    )
+
+
+def _asked(
+    old: ExecutionArtifact,
+    recalled: Recalled,
+    opening: Reopening,
+    expected: Expectation | None,
+) -> Replay:
+    backend, settings = opening.backend(recalled), opening.settings(recalled)
+    messages = recalled.messages
+
+    def ask() -> ExecutionArtifact:
+        reasoner = opening.reasoner(recalled, settings)
+        with opening.waiting(backend.phase):
+            sources = [each.source for each in messages]
+            given = (recalled.rerun.model, settings, as_sent(messages), sources)
+            return answered(old, reasoner, backend, *given)
+
+    def changed(new: ExecutionArtifact) -> dict[str, str]:
+        return _changes(opening, old, new)
+
+    return compared(old, ask, recalled.how, expected, changed, twice=True)
+
+
+def _changes(opening: Reopening, old: ExecutionArtifact, new: ExecutionArtifact) -> dict[str, str]:
+    """Return what is another one on purpose, by its name, each with a few words of it."""
+    changed: dict[str, str] = {}
+    if opening.wanted.model is not None and new.input.model_id != old.input.model_id:
+        model = f"model {old.input.model_id} -> {new.input.model_id}"
+        changed = {"model_id": model, DIGEST: ""}
+    if opening.options:
+        changed["options"] = "options " + " ".join(opening.option_texts)
+    template = opening.chat_template
+    if template is not None and text_digest(template) != _template_of(old):
+        changed["chat_template"] = "chat template"
+    return changed
+
+
+def _template_of(artifact: ExecutionArtifact) -> object:
+    """Return the hash of the chat template that a run was given, or None."""
+    recorded = (artifact.provenance or {}).get("chat_template")
+    return recorded.get("sha256") if isinstance(recorded, dict) else None
+
+
+def _not_run(path: str, error: OreError) -> Replayed:
+    return Replayed(path, NOT_RUN, reason=str(error))

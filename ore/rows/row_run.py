@@ -1,0 +1,150 @@
+"""A run over the rows of a table: asked by threads, what becomes of each in their order, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+
+from ore.errors import ArtifactError, CheckFailedError, OreError
+from ore.reasoner.closing import Closing
+from ore.rows.in_order import in_order
+from ore.rows.kept import RowFolder
+from ore.rows.row_plan import RowsPlan, plan_rows
+from ore.rows.row_turns import Asking, Outcome
+from ore.rows.tables import Row, Table
+from ore.rows.tally import Tally
+
+KEEPERS = 2
+"""Threads besides those that ask: artifacts are written while the next rows are asked."""
+PATIENCE = 3.0
+"""Seconds that a run which was stopped waits for artifacts that are being written."""
+
+
+class RowRun(Closing):
+    """The rows of one run: ``outcomes`` asks them, and ``error`` says how it ended.
+
+    As a context manager it has the folder of its artifacts for itself.
+
+    Args:
+        table: The table, which every row was looked at of.
+        asking: What asks a row.
+        rows: How many there are.
+        folder: Where each row has its artifact, or None.
+        most_failures: After how many rows that failed no more is asked; None is never.
+        least: The least probability of a word that is chosen, or None.
+
+    Attributes:
+        tally: How far the run is: rows that are ``done``, ``there``, ``failed`` and ``unexpected``.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        asking: Asking,
+        rows: int,
+        *,
+        folder: RowFolder | None = None,
+        most_failures: int | None = None,
+        least: float | None = None,
+    ) -> None:
+        self.tally = Tally(rows, most_failures, least)
+        self._table, self._asking, self._folder = table, asking, folder
+        self._held = ExitStack()
+
+    def __enter__(self) -> RowRun:
+        if self._folder is not None:
+            self._held.enter_context(self._folder.held())
+        return self
+
+    def close(self) -> None:
+        """Let other runs have the folder. May be called twice."""
+        self._held.close()
+
+    def plan(self, told: Callable[[int], None] = lambda done: None) -> RowsPlan:
+        """Return what the run would ask, counted; nothing is asked of a model.
+
+        Args:
+            told: Called after each row with how many were looked at.
+
+        Raises:
+            OreError: What reading the table raises.
+        """
+        return plan_rows(self._table, self._asking, self.tally.rows, told)
+
+    def outcomes(
+        self, *, tick: Callable[[], None] = lambda: None, every: float = 1.0
+    ) -> Generator[Outcome, None, None]:
+        """Ask every row that is not there yet, several at once, and yield what became of each in order.
+
+        Once ``tally.halt`` is there, no further row is asked. Closing the generator begins nothing
+        more, and waits some seconds for artifacts that are being written.
+
+        Args:
+            tick: Called now and then while a row is waited for.
+            every: Seconds between two calls of it.
+
+        Raises:
+            FileAccessError: The table can't be read, or was changed since it was looked at.
+        """
+        threads = self._asking.jobs + KEEPERS
+        found = in_order(self._wanted(), self._one, threads, tick=tick, every=every)
+        try:
+            with closing(found):
+                yield from (outcome for outcome in found if outcome is not None)
+        except BaseException:
+            self._asking.wait_for_files(PATIENCE)
+            raise
+
+    def error(self, where: str = "their outcomes say why") -> OreError | None:
+        """Return what a run that has ended is to raise; None where each row is as it was to be.
+
+        An ``ArtifactError`` where no artifact can be kept, a ``CheckFailedError`` where every row has
+        an answer and one is not what was expected, else an ``OreError``: a row has no answer.
+
+        Args:
+            where: Where it is said what went wrong, as the end of a clause.
+        """
+        tally = self.tally
+        if tally.halt is not None:
+            kind = ArtifactError if isinstance(tally.halt, ArtifactError) else OreError
+            return kind(f"{tally.halt} {self.how_to_go_on}")
+        if tally.failed:
+            return OreError(f"{rows_in_words(tally.failed)} failed, {where}. {self.how_to_go_on}")
+        if tally.unexpected:
+            rows = rows_in_words(tally.rows)
+            return CheckFailedError(
+                f"{tally.unexpected:,} of {rows} are not what was expected: {where}."
+            )
+        return None
+
+    @property
+    def how_to_go_on(self) -> str:
+        """The sentence that says how a run that has stopped goes on."""
+        if self._folder is not None:
+            return "Run it again to go on: what is there is not asked again."
+        return "Add `folder=FOLDER/` to go on from where a run has stopped."
+
+    def others(self) -> int:
+        """Return how many artifacts of other questions the folder has for the same rows."""
+        tally = self.tally
+        if self._folder is None:
+            return 0
+        return self._folder.others(1, tally.rows, tally.done - tally.failed)
+
+    def _wanted(self) -> Iterator[Row]:
+        for row in self._table.rows():
+            if self.tally.halt is not None:
+                return
+            yield row
+
+    def _one(self, row: Row) -> Outcome | None:
+        if self.tally.halt is not None:
+            return None
+        outcome = self._asking.outcome_of(row)
+        self.tally.add(outcome)
+        return outcome
+
+
+def rows_in_words(count: int) -> str:
+    """Return ``count`` rows as people say it."""
+    return "1 row" if count == 1 else f"{count:,} rows"

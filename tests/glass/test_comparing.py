@@ -1,0 +1,65 @@
+"""Folders of artifacts checked and compared by a program, as the command line does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ore
+from ore.errors import ArtifactError
+from tests.support.runs import record, rewrite
+
+
+@pytest.fixture
+def runs(tmp_path, home, monkeypatch):
+    """Two folders, each with ``a.json`` and ``below/b.json``."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("old", "new"):
+        (tmp_path / folder / "below").mkdir(parents=True)
+        record(tmp_path / folder / "a.json", "hi")
+        record(tmp_path / folder / "below/b.json", "ho")
+    return tmp_path
+
+
+def test_a_folder_is_checked_file_by_file_with_what_else_is_given(runs):
+    mine = ore.ExecutionArtifact.from_dict(json.loads((runs / "new/a.json").read_text()))
+    told = []
+    found = ore.verify(["old", mine, runs / "new/below/b.json"], told=lambda *n: told.append(n))
+    assert [each.path for each in found.checked] == [
+        "old/a.json",
+        "old/below/b.json",
+        "artifact 3",
+        str(runs / "new/below/b.json"),
+    ]
+    assert found.holds and found.counts == {"holds": 4} and told == [(1, 3), (2, 3), (3, 3)]
+    rewrite(runs / "old/a.json", lambda document: document["input"].update(prompt="He?"))
+    found = ore.verify(["old"])
+    assert not found and found.counts == {"broken": 1, "holds": 1}
+    (runs / "empty").mkdir()
+    with pytest.raises(ArtifactError, match="has no file"):
+        ore.verify(["empty"])
+
+
+def test_two_folders_are_compared_by_name(runs, ore_json):
+    rewrite(runs / "new/below/b.json", lambda document: document["output"].update(content="Rome."))
+    (runs / "new/c.json").write_bytes((runs / "new/a.json").read_bytes())
+    told = []
+    found = list(ore.diff_folders(runs / "old", runs / "new", lambda *n: told.append(n)))
+    names = [each.path for each in found]
+    assert names == ["a.json", "below/b.json", "c.json"] and told[-1] == (3, 3)
+    assert [each.same for each in found] == [None, False, None]  # no digest of the model is known
+    assert [each.diff is None for each in found] == [False, False, True]
+    assert [each.name for each in found[1].diff.differences] == ["answer"]
+    assert [each.only_in for each in found] == [None, None, str(runs / "new")]
+    theirs = ore_json("--diff", str(runs / "old"), str(runs / "new"), "--json")
+    assert [(each["path"], each["same"], each["only_in"]) for each in theirs] == [
+        (each.path, each.same, each.only_in) for each in found
+    ]
+
+
+@pytest.fixture
+def ore_json():
+    from tests.support.harness import run_ore
+
+    return lambda *argv: run_ore(*argv).json

@@ -1,0 +1,202 @@
+"""A prompt asked of every row of a table by a program: planned, asked, gone on with, and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ore
+from ore import ORE, Reasoner, Response
+from ore.errors import (
+    ArtifactError,
+    BackendError,
+    CheckFailedError,
+    ModelNotFoundError,
+    OreError,
+    UsageError,
+)
+from tests.support.harness import run_ore
+
+PROMPT = "What is the capital of {{country}}?"
+CAPITALS = {"France": "Paris.", "Italy": "Rome.", "Japan": "Tokyo."}
+
+
+class Capitals(Reasoner):
+    """Knows three capitals, and raises what it is given for a country."""
+
+    model_id = "atlas"
+
+    def __init__(self, **errors):
+        self.errors, self.asked = errors, []
+
+    def reason(self, messages):
+        country = messages[-1].content.split()[-1].rstrip("?")
+        self.asked.append([(each.role, each.content) for each in messages])
+        if country in self.errors:
+            raise self.errors[country]
+        return Response(CAPITALS[country], self.model_id, metadata={"total_duration": 10**9})
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "countries.csv"
+    path.write_text("country,expected\nFrance,Paris.\nItaly,Milan.\nJapan,Tokyo.\n")
+    with ore.open_table(str(path)) as opened:
+        yield opened
+
+
+def ask(reasoner, table, prompt=PROMPT, **more):
+    """What became of each row, and the run."""
+    with ore.over_rows(ORE(reasoner, "Be brief."), prompt, table, jobs=1, **more) as run:
+        return list(run.outcomes()), run
+
+
+def test_every_row_is_one_turn_and_comes_in_the_order_of_the_table(table):
+    reasoner = Capitals()
+    found, run = ask(reasoner, table)
+    assert [(each.row.number, each.content) for each in found] == [
+        (1, "Paris."),
+        (2, "Rome."),
+        (3, "Tokyo."),
+    ]
+    assert sorted(reasoner.asked)[0] == [
+        ("system", "Be brief."),
+        ("user", "What is the capital of France?"),
+    ]
+    assert run.error() is None and (run.tally.done, run.tally.failed) == (3, 0)
+
+
+def test_each_row_has_an_artifact_that_holds_and_is_not_asked_twice(table, tmp_path):
+    folder = tmp_path / "answers"
+    found, _ = ask(Capitals(), table, folder=folder, full=True)
+    assert ore.verify([folder]).counts == {"holds": 3}
+    first = json.loads(found[0].artifact.read_text())
+    assert first["provenance"]["row"] == {"number": 1, "line": 2}
+    sources = [each["source"] for each in first["provenance"]["sources"]]
+    assert sources == ["system", "prompt"] and first["provenance"]["system_prompt"] == "Be brief."
+    again = Capitals()
+    found, run = ask(again, table, folder=folder, full=True)
+    assert again.asked == [] and run.tally.there == 3
+    assert [each.is_new for each in found] == [False] * 3
+    _, other = ask(again, table, "Is {{country}} large? Capital of {{country}}?", folder=folder)
+    assert other.others() == 3 and len(again.asked) == 3
+
+
+def test_the_plan_counts_and_asks_nothing(table, tmp_path):
+    folder, reasoner = tmp_path / "answers", Capitals(Italy=BackendError("No."))
+    ask(reasoner, table, folder=folder)
+    asked = len(reasoner.asked)
+    told = []
+    run = ore.over_rows(ORE(reasoner, "Be brief."), PROMPT, table, folder=folder, jobs=2)
+    plan = run.plan(told.append)
+    assert (plan.rows, plan.there, plan.to_ask, plan.jobs, plan.model_id) == (3, 2, 1, 2, "atlas")
+    assert plan.seconds is None and told == [1, 2, 3] and len(reasoner.asked) == asked
+    assert [each.content for each in plan.first] == ["Be brief.", "What is the capital of Italy?"]
+    assert 0 < plan.tokens["least"] <= plan.tokens["likely"] <= plan.tokens["most"]
+    document = plan.to_dict()
+    assert document["plan_version"] == "ore.rows.v1" and document["first"][0]["source"] == "system"
+
+
+def test_the_time_of_a_plan_is_that_of_the_rows_which_are_there(tmp_path):
+    path = tmp_path / "many.csv"
+    path.write_text("country\n" + "France\n" * 14)
+    with ore.open_table(str(path)) as table:
+        engine, given = ORE(Capitals(), ""), {"folder": tmp_path / "answers"}
+        with ore.over_rows(engine, PROMPT, table, jobs=1, **given) as run:
+            with pytest.raises(ZeroDivisionError):
+                for number, _ in enumerate(run.outcomes(), 1):
+                    assert number < 10 or 1 / 0
+        there = run.tally.there + run.tally.done
+        plan = ore.over_rows(engine, PROMPT, table, jobs=2, **given).plan()
+    assert plan.there >= 10 and plan.there + plan.to_ask == 14 and there >= 10
+    assert plan.seconds == plan.to_ask / 2
+
+
+def test_the_document_of_a_plan_is_the_command_line_s(table, tmp_path):
+    path = tmp_path / "countries.csv"
+    theirs = run_ore("--rows", str(path), PROMPT, "--system", "Be brief.", "--dry-run").json
+    mine = ore.over_rows(ORE(Capitals(), "Be brief."), PROMPT, table).plan().to_dict()
+    assert [*mine] == [*theirs]
+    same = ("plan_version", "rows", "there", "to_ask", "tokens", "seconds", "first")
+    assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
+
+
+@pytest.mark.parametrize(
+    "errors, more, kind, words",
+    [
+        (
+            {"Italy": BackendError("No.")},
+            {},
+            OreError,
+            "^1 row failed, their outcomes say why. Add",
+        ),
+        (
+            {"Italy": ModelNotFoundError("There is none.", model="m")},
+            {},
+            OreError,
+            "^There is none. Add `folder=",
+        ),
+        (
+            {"France": BackendError("No.")},
+            {"most_failures": 1},
+            OreError,
+            "^Stopped after 1 row failed, as `most_failures=` says. Add",
+        ),
+        ({"Italy": ArtifactError("Full.")}, {"most_failures": 1}, OreError, "^Stopped after 1 row"),
+    ],
+)
+def test_how_a_run_ends_is_an_error_that_says_how_to_go_on(table, errors, more, kind, words):
+    found, run = ask(Capitals(**errors), table, **more)
+    error = run.error()
+    assert type(error) is kind
+    with pytest.raises(kind, match=words):
+        raise error
+
+
+def test_a_run_that_halted_asks_no_further_row(tmp_path):
+    path = tmp_path / "many.csv"
+    path.write_text("country\n" + "France\n" * 500)
+    reasoner = Capitals(France=ModelNotFoundError("There is none.", model="m"))
+    with ore.open_table(str(path)) as many:
+        found, run = ask(reasoner, many)
+    assert run.tally.halt is not None and found[0].error is not None
+    assert len(reasoner.asked) == len(found) <= 5
+
+
+def test_a_folder_is_gone_on_with_by_running_again(table, tmp_path):
+    _, run = ask(Capitals(Italy=BackendError("No.")), table, folder=tmp_path / "answers")
+    assert "Run it again to go on" in str(run.error("see there"))
+    assert str(run.error("see there")).startswith("1 row failed, see there.")
+
+
+def test_what_is_expected_of_each_row_is_judged(table, tmp_path):
+    with ore.open_table(str(tmp_path / "countries.csv")) as again:
+        found, run = ask(Capitals(), table, expected=again, key="country")
+    assert [each.metadata["expectation"]["holds"] for each in found] == [True, False, True]
+    error = run.error()
+    assert isinstance(error, CheckFailedError)
+    assert str(error) == "1 of 3 rows are not what was expected: their outcomes say why."
+
+
+def test_the_folder_is_one_run_s_alone(table, tmp_path):
+    given = {"folder": tmp_path / "answers"}
+    with ore.over_rows(ORE(Capitals()), PROMPT, table, **given):
+        with pytest.raises(ArtifactError, match="in use"):
+            with ore.over_rows(ORE(Capitals()), PROMPT, table, **given):
+                pass
+    with ore.over_rows(ORE(Capitals()), PROMPT, table, **given) as run:
+        assert len(list(run.outcomes())) == 3
+
+
+@pytest.mark.parametrize(
+    "prompt, system, words",
+    [
+        ("Why?", "", "no place for a row"),
+        ("What of {{town}}?", "", "no column 'town'"),
+        (PROMPT, "Speak of {{ country }}.", "The system prompt has a place for 'country'"),
+    ],
+)
+def test_what_cannot_be_asked_is_found_before_the_first_row(table, prompt, system, words):
+    with pytest.raises(UsageError, match=words):
+        ore.over_rows(ORE(Capitals(), system), prompt, table)

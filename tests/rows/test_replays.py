@@ -1,0 +1,93 @@
+"""Recorded runs in files, asked again by a program: what becomes of each, and whose fault it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ore
+from ore import Reopening
+from ore.errors import CapabilityError, ModelNotFoundError, ServerUnreachableError
+from tests.support.harness import ScriptedBackend, run_ore
+from tests.support.runs import record, rewrite
+
+
+@pytest.fixture
+def folder(tmp_path, home, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    record(tmp_path / "runs/a.json", "hi", "-o", "seed=3")
+    record(tmp_path / "runs/b.json", "ho", replies=["Bonn."])
+    return tmp_path / "runs"
+
+
+def replayed(given, replies, **more):
+    backend = ScriptedBackend(replies, ("scripted", "second"))
+    with Reopening(connect=lambda wanted: backend, **more) as opening:
+        return list(ore.replay_files(given, opening)), backend
+
+
+def test_a_folder_is_asked_again_with_the_settings_of_each_run(folder):
+    found, backend = replayed([folder], ["Paris.", "Rome.", "Rome."])
+    assert [(each.path, each.state, each.holds) for each in found] == [
+        (str(folder / "a.json"), "same", True),
+        (str(folder / "b.json"), "different", False),
+    ]
+    assert [each.name for each in found[1].differences] == ["answer"]
+    assert found[0].messages == "rebuilt" and found[0].on_purpose == []
+    assert [call[-1].content for call in backend.engine.calls] == ["hi", "ho", "ho"]
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({"options": {"seed": 4}}, "options seed=4"),
+        ({"options": ["seed=4", "top_k=01"]}, "options seed=4 top_k=01"),
+        ({"model": "second"}, "model scripted -> second"),
+    ],
+)
+def test_what_is_another_one_on_purpose_is_said_and_no_difference(folder, more, said):
+    found, backend = replayed([folder / "a.json"], ["Paris."], **more)
+    assert (found[0].state, found[0].on_purpose) == ("same", [said])
+    if "options" in more:
+        assert backend.settings.options["seed"] == 4
+
+
+def test_the_command_line_writes_the_same(folder):
+    found, _ = replayed([folder], ["Paris.", "Rome.", "Rome."])
+    theirs = run_ore("--replay", str(folder), "--json", replies=["Paris.", "Rome.", "Rome."]).json
+    assert json.loads(json.dumps([vars(each) for each in found], default=vars)) == theirs
+
+
+def test_what_one_run_is_to_blame_for_is_not_raised(folder):
+    rewrite(folder / "a.json", lambda document: document["input"].update(model_id="gone"))
+    (folder / "c.json").write_text("{}")
+    found, backend = replayed([folder], ["Bonn."])
+    assert [each.state for each in found] == ["not run", "same", "not run"]
+    assert found[0].reason == "There is no model 'gone'." and "can't be used" in found[2].reason
+    assert len(backend.engine.calls) == 1
+
+
+@pytest.mark.parametrize("model, raises", [(None, False), ("third", True)])
+def test_a_model_that_the_program_named_has_to_be_there(folder, model, raises):
+    if raises:
+        with pytest.raises(ModelNotFoundError):
+            replayed([folder], [], model=model)
+    else:
+        assert replayed([folder], ["Paris.", "Bonn."])[0][0].holds
+
+
+def test_what_a_backend_can_not_do_is_one_run_s_and_a_dead_one_is_everybody_s(folder):
+    found, _ = replayed([folder], [CapabilityError("It has no eyes."), "Bonn."])
+    assert [each.state for each in found] == ["not run", "same"]
+    with pytest.raises(ServerUnreachableError):
+        replayed([folder], [ServerUnreachableError("Nobody is there.")])
+
+
+def test_advice_is_in_python_s_words(folder):
+    rewrite(folder / "a.json", lambda document: document["input"].update(model_id="own.gguf"))
+    found, _ = replayed([folder / "a.json"], [])
+    assert "name it with `model=PATH`" in found[0].reason
+    said = run_ore("--replay", str(folder / "a.json")).out
+    assert "name it with --model PATH" in said and "`" not in said
