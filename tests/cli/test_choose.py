@@ -254,7 +254,10 @@ def test_words_of_several_tokens_are_scored_whole_and_in_any_order(plain):
 
 
 @pytest.mark.embedded
-def test_a_turn_that_chooses_is_one_request_to_the_engine(plain, monkeypatch):
+@pytest.mark.parametrize("rare, requests", [((), 1), (("never",), 2)])
+def test_a_turn_that_chooses_is_one_request_and_one_more_for_rare_words(
+    plain, monkeypatch, rare, requests
+):
     plain.reason([Message("user", "hi")])
     paths = []
     events = plain._engine.events
@@ -264,6 +267,6 @@ def test_a_turn_that_chooses_is_one_request_to_the_engine(plain, monkeypatch):
         return events(request, **how)
 
     monkeypatch.setattr(plain._engine, "events", counted)
-    words = ("not at all", "not sure", "never", "🦊")
+    words = ("not at all", "not sure", "🦊", *rare)
     ChoosingReasoner(plain, "m", Settings(choices=words)).reason([Message("user", WHALE)])
-    assert paths == ["/completion"]
+    assert paths == ["/completion"] * requests
