@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ore.errors import GateError, OreError, Terminated
+from ore.errors import GateError, OreError, Terminated, ToolFailedError
+from ore.files.in_time import OutOfTime
 from ore.tools import Permission, Tool
 from ore.types import ToolResult
 
@@ -36,22 +37,36 @@ class Gate:
         """
         self._permitted(tool)
 
-    def run(self, tool: Tool, args: Mapping[str, str]) -> ToolResult:
+    def run(
+        self, tool: Tool, args: Mapping[str, str], *, seconds: float | None = None
+    ) -> ToolResult:
         """Run ``tool`` with ``args`` if it may run, and return its result.
 
         The result's metadata get ``execution_time_ms`` (milliseconds) and ``checked_permissions``
         (the sorted names of what the tool needed and had). A tool that raises, or returns something
         else than a result, gives a result of status ``"error"`` with one line.
 
+        Args:
+            seconds: How long it may take; None is as long as it does. A command is ended then, and
+                other work goes on with nobody waiting.
+
         Raises:
             GateError: Permissions are missing; the tool did not run.
+            ToolFailedError: It was not done in so many seconds.
         """
         permitted = self._permitted(tool)
-        started = time.perf_counter()
+        started, given = time.perf_counter(), dict(args)
         try:
-            result = _checked(tool.name, tool.run(dict(args)))
+            made = tool.run(given) if seconds is None else tool.run_within(given, seconds)
+            result = _checked(tool.name, made)
         except (KeyboardInterrupt, Terminated):
             raise
+        except OutOfTime as exc:
+            raise ToolFailedError(
+                f"The tool '{tool.name}' was not done after {seconds or 0:.3g} s, so the turn was "
+                f"ended: give it longer with `seconds=`.",
+                tool.name,
+            ) from exc
         except BaseException as exc:  # a tool is anyone's code; not even its exit ends the process
             result = ToolResult(tool.name, _one_line(exc), "error")
         elapsed = (time.perf_counter() - started) * 1000

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.errors import FileAccessError, GateError, Terminated
+from ore.errors import FileAccessError, GateError, Terminated, ToolFailedError
 from ore.gate import Gate, Permission
 from ore.tools import TOOL_REGISTRY, Tool
 from ore.types import ToolResult
@@ -185,6 +186,21 @@ def test_a_tool_that_breaks_gives_a_result_of_one_line(behave, output):
 def test_an_interrupt_goes_through(error):
     with pytest.raises(error):
         Gate().run(Recorder(behave=raising(error())), {})
+
+
+def test_a_tool_is_waited_for_so_long_and_no_longer():
+    over = threading.Event()
+    tool = Recorder(behave=lambda args: over.wait() and None)
+    with pytest.raises(ToolFailedError) as caught:
+        Gate().run(tool, {}, seconds=0.05)
+    over.set()
+    assert str(caught.value) == (
+        "The tool 'recorder' was not done after 0.05 s, so the turn was ended: give it longer with "
+        "`seconds=`."
+    )
+    assert Gate().run(Recorder(), {}, seconds=60.0).output == "done"
+    own = Gate().run(Recorder(behave=raising(TimeoutError("a socket"))), {}, seconds=60.0)
+    assert own.output == "TimeoutError: a socket"
 
 
 def test_a_tool_that_reports_an_error_is_left_as_it_is():

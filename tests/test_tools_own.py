@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.backends.http import Deadline
 from ore.errors import GateError, UnknownToolError
 from ore.gate import Gate
 from ore.tools import Permission, Tool, all_tools, find_tool
@@ -109,6 +110,7 @@ def test_the_command_gets_few_variables(home, monkeypatch):
         ("print('x' * 2_000_000)", "", "wrote more than 1,048,576 bytes"),
         ("import sys; sys.stdout.buffer.write(b'\\xff')", "", "not UTF-8"),
         ("import sys; sys.stderr.write('x' * 10_000_000); sys.exit(2)", "", "exit code 2: xxx"),
+        ("import sys\nwhile True: sys.stderr.write('x' * 65536)", "seconds = 0.5", "longer than 0.5"),
     ],
 )
 def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, code, more, said):
@@ -125,6 +127,43 @@ def test_a_command_that_is_ended_leaves_no_child(home, tmp_path):
 
     time.sleep(0.8)
     assert not mark.exists()
+
+
+def test_the_deadline_ends_a_tool_and_what_it_has_started(home, tmp_path):
+    mark = tmp_path / "alive"
+    put(home, command("/bin/sh", "-c", f"(sleep 0.6; touch {mark}) & sleep 60"), "own")
+    asked = ("--tool", "own", "--grant", "shell", "Hi")
+    started = time.monotonic()
+    late = run_ore(*asked, "--deadline", "0.2")
+    assert (late.code, late.calls, late.err) == (
+        1,
+        [],
+        "ore: The tool 'own' was not done after 0.2 s, so the turn was ended: give it longer with "
+        "--deadline.\n",
+    )
+    assert time.monotonic() - started < 30
+    time.sleep(0.8)
+    assert not mark.exists()
+
+
+def test_a_tool_has_the_smaller_of_its_own_time_and_the_deadline(home):
+    put(home, command("sleep", "60", more="seconds = 0.2"), "own")
+    result = run_ore("--tool", "own", "--grant", "shell", "--deadline", "600", "Hi")
+    assert result.code == 1 and "sleep took longer than 0.2 seconds and was ended" in result.err
+
+
+def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(home):
+    put(home, command("sleep", "0.3"), "own")
+    left = []
+
+    def answer(_):
+        left.append(Deadline.of_turn(60.0).wait(None))
+        return "Yes."
+
+    asked = ("--tool", "own", "--grant", "shell", "--deadline", "60", "Hi")
+    assert run_ore(*asked, replies=[answer]).code == 0
+    assert run_ore("Hi", replies=[answer]).code == 0
+    assert left[0] < 59.75 and left[1] > 59.75
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         started = time.monotonic()
         settings = self.settings
         check_messages(messages)
-        deadline = Deadline(settings.deadline)
+        deadline = Deadline.of_turn(settings.deadline)
         answer, last = Answer(settings.on_thinking), dict[str, Any]()
         try:
             engine, load_duration = self._loaded(deadline)
@@ -139,7 +139,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             BackendError: The model can't be loaded, or a message would not arrive.
         """
         check_messages(messages)
-        deadline = Deadline(self.settings.deadline)
+        deadline = Deadline.of_turn(self.settings.deadline)
         engine, _ = self._loaded(deadline)
         request, joins = self._request(engine), self.settings.joins
         found = read(engine, messages, request, deadline, joins=joins)
@@ -181,7 +181,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     ) -> Scored:
         check_messages(messages)
         encoded(Message("assistant", text) for text in texts)
-        deadline = Deadline(self.settings.deadline)
+        deadline = Deadline.of_turn(self.settings.deadline)
         try:
             engine, _ = self._loaded(deadline)
             self._doing = "scoring"

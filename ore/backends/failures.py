@@ -116,8 +116,9 @@ def unfinished_error(host: Host) -> IncompleteAnswerError:
 
 def too_large_error(host: Host, what: str, limit: int) -> BackendError:
     """The server sent more than ORE takes: ``what`` is larger than ``limit`` bytes."""
+    size = f"{limit >> 20} MiB" if limit >> 20 else f"{limit >> 10} KiB"
     return BackendError(
-        f"The server at {host} sent {what} larger than {limit >> 20} MiB, so the turn was ended: "
+        f"The server at {host} sent {what} larger than {size}, so the turn was ended: "
         f"check the address.",
         host=host.url,
     )

@@ -7,11 +7,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextvars import ContextVar
 from socket import SOCK_STREAM, getaddrinfo
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import neutralise
 from ore.reasoner.stop import STOP, shut, woken_by
 
@@ -28,16 +28,24 @@ MOST_VALUES = 1 << 20
 """The most values of a body that is not a stream: each takes far more memory than it has bytes."""
 REFUSAL_LIMIT = 64 << 10
 """The most bytes that are read of the body of a refusal."""
+HEAD_LIMIT = 256 << 10
+"""The most bytes before the body of an answer, with what a server says before its head (HTTP's 1xx)."""
 
 MOST_SHOWN = 400
 """How many characters of a server's own words go into a message."""
+
+SPENT: ContextVar[float] = ContextVar("SPENT", default=0.0)
+"""How many seconds of a turn's deadline are gone before its model is asked: its tools took them."""
+
+_HEAD: ContextVar[list[int] | None] = ContextVar("HEAD", default=None)
+"""How many bytes of the head that is waited for may still come; None where none is."""
 
 
 class TooLarge(Exception):
     """More bytes than are accepted: ``what`` was larger than ``limit``."""
 
     def __init__(self, what: str, limit: int) -> None:
-        super().__init__(what, limit)
+        super().__init__(f"{what} is larger than {limit:,} bytes")
         self.what = what
         self.limit = limit
 
@@ -56,6 +64,14 @@ class Deadline:
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds or 0.0
         self._end = None if seconds is None else time.monotonic() + seconds
+
+    @classmethod
+    def of_turn(cls, seconds: float | None) -> Deadline:
+        """Return the deadline of a turn, of which ``SPENT`` is gone."""
+        made = cls(seconds)
+        if made._end is not None:
+            made._end -= SPENT.get()
+        return made
 
     @property
     def passed(self) -> bool:
@@ -94,9 +110,9 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
 
     def bounded_read(size: int, timeout: float | None = None) -> Any:
         if STOP.get() is None:
-            return read(size, wait(timeout))
+            return _counted(read(size, wait(timeout)))
         with woken_by(lambda: shut(stream.get_extra_info("socket"))):
-            return read(size, wait(timeout))
+            return _counted(read(size, wait(timeout)))
 
     stream.deadline = None
     stream.read = bounded_read
@@ -116,8 +132,20 @@ def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str
             info["timeout"] = (deadline() or Deadline(None)).wait(info["timeout"])
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             bound(info["return_value"], deadline)
+        if "receive_response_headers." in event:
+            _HEAD.set([HEAD_LIMIT] if event.endswith(".started") else None)
 
     return trace
+
+
+def _counted(data: Any) -> Any:
+    """Return bytes that came; ``TooLarge`` is raised where they belong to a head without an end."""
+    left = _HEAD.get()
+    if left is not None:
+        left[0] -= len(data)
+        if left[0] < 0:
+            raise TooLarge("a head", HEAD_LIMIT)
+    return data
 
 
 def _share(call: dict[str, Any], deadline: Deadline) -> None:
@@ -133,25 +161,19 @@ def _share(call: dict[str, Any], deadline: Deadline) -> None:
 
 def _addresses(host: str, port: int, seconds: float | None) -> int:
     """Return how many addresses a name has; a look-up can't be ended, so it may be left behind."""
-    found: list[int] = []
 
-    def look_up() -> None:
-        with suppress(OSError, UnicodeError):  # connecting says what is wrong with it
-            found.append(len(getaddrinfo(host, port, type=SOCK_STREAM)))
+    def look_up() -> int:
+        try:
+            return len(getaddrinfo(host, port, type=SOCK_STREAM))
+        except (OSError, UnicodeError):  # connecting says what is wrong with it
+            return 0
 
-    if seconds is None or host == "localhost" or not host.strip("0123456789abcdefABCDEF:."):
-        look_up()
-        return sum(found)
-    thread = Thread(target=look_up, daemon=True)
+    if host == "localhost" or not host.strip("0123456789abcdefABCDEF:."):
+        seconds = None
     try:
-        thread.start()
-    except RuntimeError:  # the system gives no more threads
-        look_up()
-        return sum(found)
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError("the name of the server was not found in time")
-    return sum(found)
+        return in_time(seconds, look_up)
+    except OutOfTime as exc:
+        raise TimeoutError("the name of the server was not found in time") from exc
 
 
 class Lines:

@@ -105,7 +105,8 @@ class OllamaClient:
             deadline: The longest all of it may take, in seconds; None waits.
             strict: The server is told not to shorten the prompt.
         """
-        model, ends = request["model"], self._deadline(deadline)
+        self._made()  # importing the package takes nothing of the deadline
+        model, ends = request["model"], Deadline.of_turn(deadline)
         turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
         yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 

@@ -119,14 +119,14 @@ class OpenAIBackend(Backend):
     ) -> dict[str, Any]:
         facts = super().prompt_facts(model_id, messages, settings)
         if settings.joins:
-            deadline = Deadline(settings.deadline)
+            deadline = Deadline.of_turn(settings.deadline)
             facts["groups"] = arriving(messages, self.address, self._key, deadline)[1]
         return facts
 
     def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading | None:
         """Return what the model reads, where the server counts it (llama.cpp's, vLLM's)."""
         check_settings(settings)
-        deadline, groups = Deadline(settings.deadline), None
+        deadline, groups = Deadline.of_turn(settings.deadline), None
         try:
             found = listed(self.address, self._key, deadline.within(_WINDOW_SECONDS))
         except OreError:
@@ -195,7 +195,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
         started, settings = time.monotonic(), self.settings
-        deadline = Deadline(settings.deadline)  # of all that is asked for the turn
+        deadline = Deadline.of_turn(settings.deadline)  # of all that is asked for the turn
         groups = None
         if settings.joins:
             messages, groups = arriving(messages, self.host, self._key, deadline)

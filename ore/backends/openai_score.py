@@ -86,7 +86,7 @@ def asking(
     Raises:
         CapabilityError: The server has no way to say it, or not after images.
     """
-    deadline = Deadline(settings.deadline)
+    deadline = Deadline.of_turn(settings.deadline)
     entry = entry_of(listed(host, key, deadline.within(LOOK_UP_SECONDS)), (model_id,))
     owner, window = getattr(entry, "owned_by", None), window_of(entry)
     if owner != VLLM and (owner != LLAMA or window is None):

@@ -23,6 +23,7 @@ from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
     Deadline,
+    TooLarge,
     first_bytes,
     in_words,
     tls_context,
@@ -39,12 +40,12 @@ SILENCE_SECONDS = 30.0
 """How long nothing may come before a connection is given up."""
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
-_WHOLE_SECONDS = 120.0  # how long an answer that is read in one piece may take
-_TOKEN_BYTES = 1 << 16
-_MOST_REDIRECTS = 10
+_WHOLE_SECONDS, _HEAD_SECONDS = 120.0, 60.0  # the longest answer in one piece, and head of any
+_TOKEN_BYTES, _MOST_REDIRECTS = 1 << 16, 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LATER = (408, 425, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 120  # seconds that a server may ask for
+_ODD = (TooLarge, UnicodeError)
 _PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
@@ -113,11 +114,9 @@ class Registry:
         direct = self._direct.get(layer.digest)
         url = direct or f"{self._root}/blobs/{layer.digest}"
         with self._asked(url, {"range": f"bytes={first}-{end - 1}"}) as response:
-            status, host = response.status_code, _host(response)
+            status, host = response.status_code, _host(response.url)
             if direct and status >= 400 and status not in _LATER:
-                self._direct.pop(
-                    layer.digest, None
-                )  # an address with a signature is good for a while
+                self._direct.pop(layer.digest, None)  # a signature is good for a while
                 raise Trouble(failures.busy_error(host, status), seconds=0)
             self._check(response, layer)
             self._direct[layer.digest] = str(response.url)
@@ -125,13 +124,19 @@ class Registry:
             yield Body(first, status == 200, response.iter_raw())
 
     def _whole(self, url: str, limit: int, headers: dict[str, str], layer: Layer | None) -> bytes:
-        self._own.deadline = Deadline(_WHOLE_SECONDS)
+        with self._within(_WHOLE_SECONDS), self._asked(url, headers) as response:
+            self._check(response, layer)
+            return _read(response, limit)
+
+    @contextmanager
+    def _within(self, seconds: float) -> Generator[None, None, None]:
+        """Let what this thread asks end in so many seconds, or with what it is a part of."""
+        whole = getattr(self._own, "deadline", None)
+        self._own.deadline = whole or Deadline(seconds)
         try:
-            with self._asked(url, headers) as response:
-                self._check(response, layer)
-                return _read(response, limit)
+            yield
         finally:
-            self._own.deadline = None
+            self._own.deadline = whole
 
     @contextmanager
     def _asked(self, url: str, headers: dict[str, str]) -> Generator[httpx.Response, None, None]:
@@ -151,14 +156,12 @@ class Registry:
                 raise Trouble(failures.unreachable_error(self._asked_host(exc), why)) from exc
             raise Trouble(failures.silence_error(self._asked_host(exc), SILENCE_SECONDS)) from exc
         except TimeoutError as exc:
-            raise Trouble(failures.silence_error(self.name.host, _WHOLE_SECONDS)) from exc
+            raise Trouble(failures.slow_error(self.name.host)) from exc
         except (httpx.ConnectError, httpx.ProxyError) as exc:
-            host = self._asked_host(exc)
-            raise Trouble(failures.unreachable_error(host, in_words(exc))) from exc
+            raise Trouble(failures.unreachable_error(self._asked_host(exc), in_words(exc))) from exc
         except (httpx.NetworkError, httpx.RemoteProtocolError) as exc:
-            host = self._asked_host(exc)
-            raise Trouble(failures.broken_off_error(host, in_words(exc))) from exc
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, UnicodeError) as exc:
+            raise Trouble(failures.broken_off_error(self._asked_host(exc), in_words(exc))) from exc
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, *_ODD) as exc:
             raise failures.protocol_error(self.name.host, in_words(exc)) from exc
         finally:
             if response is not None:
@@ -182,7 +185,8 @@ class Registry:
         request = self._client.build_request(
             "GET", url, headers=headers, extensions={"trace": trace}
         )
-        return self._client.send(request, stream=True, follow_redirects=False)
+        with self._within(_HEAD_SECONDS):
+            return self._client.send(request, stream=True, follow_redirects=False)
 
     def _next(self, response: httpx.Response) -> httpx.URL:
         """Return where a redirect leads, if it may be followed."""
@@ -197,7 +201,7 @@ class Registry:
         elif to.scheme == "http" and not (self._insecure or is_loopback(str(to))):
             why = "over http, which `insecure=True` allows"
         if why:
-            raise failures.redirect_error(_host(response), why)
+            raise failures.redirect_error(_host(response.url), why)
         return to
 
     def _new_token(self, challenge: str) -> str:
@@ -229,7 +233,7 @@ class Registry:
 
     def _check(self, response: httpx.Response, layer: Layer | None) -> None:
         """Raise what an answer without what was asked for means."""
-        status, host = response.status_code, _host(response)
+        status, host = response.status_code, _host(response.url)
         if status in (200, 206):
             return
         if status in _LATER:
@@ -265,14 +269,13 @@ class Registry:
 
     def _asked_host(self, exc: httpx.RequestError) -> str:
         with suppress(RuntimeError):  # it does not know
-            return _shown(exc.request.url)
+            return _host(exc.request.url)
         return self.name.host
 
 
 def _origin_of(name: ModelName, insecure: bool) -> str:
     try:
-        is_plain = insecure or is_loopback(f"//{name.host}")
-        scheme = "http" if is_plain else "https"
+        scheme = "http" if insecure or is_loopback(f"//{name.host}") else "https"
         return _origin(httpx.URL(normalised(f"{scheme}://{name.host}", "The registry", 443)))
     except (UsageError, ValueError) as exc:
         raise UsageError(
@@ -282,15 +285,11 @@ def _origin_of(name: ModelName, insecure: bool) -> str:
 
 def _origin(url: httpx.URL) -> str:
     """Return ``scheme://host:port``, each as it is compared."""
-    return f"{url.scheme}://{_shown(url)}"
+    return f"{url.scheme}://{_host(url)}"
 
 
-def _shown(url: httpx.URL) -> str:
+def _host(url: httpx.URL) -> str:
     return url.netloc.decode("ascii").lower()
-
-
-def _host(response: httpx.Response) -> str:
-    return _shown(response.url)
 
 
 def _read(response: httpx.Response, limit: int) -> bytes:
@@ -298,7 +297,8 @@ def _read(response: httpx.Response, limit: int) -> bytes:
     for chunk in response.iter_raw():
         body += chunk
         if len(body) > limit:
-            raise failures.protocol_error(_host(response), f"it sends more than {limit:,} bytes")
+            why = f"it sends more than {limit:,} bytes"
+            raise failures.protocol_error(_host(response.url), why)
     return bytes(body)
 
 
@@ -308,12 +308,13 @@ def _first_byte(response: httpx.Response, first: int, layer: Layer) -> int:
     if response.status_code == 206:
         found = _RANGE.fullmatch(response.headers.get("content-range", ""))
         if found is None or int(found[1]) != first:
-            raise failures.protocol_error(_host(response), "it sends other bytes than asked for")
+            why = "it sends other bytes than asked for"
+            raise failures.protocol_error(_host(response.url), why)
         first, size = int(found[1]), found[2]
     else:
         first = 0
     if size.isascii() and size.isdigit() and int(size) != layer.size:
         raise failures.protocol_error(
-            _host(response), f"it has {int(size):,} bytes where its manifest says {layer.size:,}"
+            _host(response.url), f"it has {int(size):,} bytes where its manifest says {layer.size:,}"
         )
     return first

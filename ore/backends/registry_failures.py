@@ -78,6 +78,13 @@ def silence_error(host: str, seconds: float) -> BackendTimeoutError:
     )
 
 
+def slow_error(host: str) -> BackendTimeoutError:
+    """What comes never comes to its end."""
+    return BackendTimeoutError(
+        f"{host} does not finish what it sends: check the network, then {GO_ON}.", host=host
+    )
+
+
 def broken_off_error(host: str, why: str) -> IncompleteAnswerError:
     """A connection ended before its answer did."""
     return IncompleteAnswerError(

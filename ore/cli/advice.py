@@ -51,6 +51,7 @@ FLAGS = {
     "Signer.sign()": "ore --verify {} --sign KEY",
     "scheduler=": "--scheduler",
     "schema=": "--schema",
+    "seconds=": "--deadline",
     "strict_context=": "--strict-context",
     "system_prompt=''": "--no-system",
     "think=": "--think",

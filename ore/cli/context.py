@@ -5,6 +5,7 @@ All of it lasts one turn.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,7 @@ class Context:
         tool_results: One result per tool that ran.
         decision: What the router chose.
         skills: The names of the skills.
+        seconds: How long its tools took.
     """
 
     prompt: str
@@ -40,6 +42,7 @@ class Context:
     tool_results: list[ToolResult] | None = None
     decision: RoutingDecision | None = None
     skills: list[str] | None = None
+    seconds: float = 0.0
 
 
 class ContextSource:
@@ -53,6 +56,7 @@ class ContextSource:
         self._notice = notice
         self._arguments = parse_arguments(options.tool_arg)
         self._told: set[str] = set()
+        self._spent = 0.0
         self._files = self._read_files()
         if options.grant:
             self._gate()  # refuses what is not a permission
@@ -75,6 +79,7 @@ class ContextSource:
                 be sent.
         """
         options = self._options
+        self._spent = 0.0
         decision = self._route(prompt if typed is None else typed) if options.route else None
         skills = [options.skill] if options.skill else []
         results = self._read_files() if options.is_repl else list(self._files)
@@ -88,6 +93,7 @@ class ContextSource:
             tool_results=results or None,
             decision=decision,
             skills=skills or None,
+            seconds=self._spent,
         )
 
     def _read_files(self) -> list[ToolResult]:
@@ -105,7 +111,11 @@ class ContextSource:
         return Gate(parse_permission(text) for text in self._options.grant)
 
     def _run(self, tool: Tool, arguments: Mapping[str, str]) -> ToolResult:
-        result = self._gate().run(tool, arguments)
+        """Run a tool in what its turn's deadline has left."""
+        deadline, started = self._options.deadline, time.monotonic()
+        left = None if deadline is None else max(0.0, deadline - self._spent)
+        result = self._gate().run(tool, arguments, seconds=left)
+        self._spent += time.monotonic() - started
         if result.status != "ok":
             raise ToolFailedError(
                 f"The tool '{tool.name}' failed, so nothing was sent: {result.output}", tool.name

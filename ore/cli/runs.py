@@ -123,15 +123,6 @@ def open_run(
             )
 
 
-def _sooner(asked: Asked, waited: float) -> Asked:
-    """Take what was waited for a model's name, in seconds, from what the turn may take."""
-    settings = asked.settings
-    if settings.deadline is None or waited < 0.1:
-        return asked
-    left = max(0.001, round(settings.deadline - waited, 1))
-    return replace(asked, settings=replace(settings, deadline=left))
-
-
 def _first(
     options: Options, asked: Asked, source: ContextSource, conversation: Conversation
 ) -> Context | None:

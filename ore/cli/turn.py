@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from ore.backends.effective import in_words
+from ore.backends.http import SPENT
 from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
@@ -88,6 +89,7 @@ def take_turn(run: Run, context: Context) -> Turn:
     """
     console, earlier = run.console, run.conversation.length
     console.begin_waiting(run.backend.phase)
+    spent = SPENT.set(context.seconds)
     try:
         response = _ask(run, context)
     except ContextTruncatedError:
@@ -98,6 +100,7 @@ def take_turn(run: Run, context: Context) -> Turn:
             )
         raise
     finally:
+        SPENT.reset(spent)
         console.end_waiting()
         console.end_thinking()
     not_kept: OreError | None = None

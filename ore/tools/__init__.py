@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ore.errors import FileAccessError, UnknownToolError, UsageError
 from ore.files import decode_text, read_confined
+from ore.files.in_time import in_time
 from ore.types import ToolResult
 
 MAX_FILE_BYTES = 1 << 20
@@ -84,6 +85,14 @@ class Tool(ABC):
     @abstractmethod
     def run(self, args: dict[str, str]) -> ToolResult:
         """Do the work that ``args`` ask for; a failure is a result of status ``"error"``."""
+
+    def run_within(self, args: dict[str, str], seconds: float) -> ToolResult:
+        """Do the same in so many seconds; a tool that can end its work early does so here.
+
+        Raises:
+            OutOfTime: It is not done. It goes on by itself, unless it was ended, and nobody waits.
+        """
+        return in_time(seconds, lambda: self.run(args))
 
     def routing_hints(self) -> tuple[str, ...]:
         """Return the words that a prompt for this tool has; none means it is never routed to."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from ore.errors import OreError, ToolError, UsageError
 from ore.files import read_confined, reason
+from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
 from ore.tools import MAX_FILE_BYTES, Permission, Tool, parse_permission
@@ -94,6 +95,18 @@ class CommandTool(Tool):
 
     def run(self, args: dict[str, str]) -> ToolResult:
         """Run the command with ``args`` in their places; a failure is a result of status ``"error"``."""
+        try:
+            return self._run(args, self._definition.seconds)
+        except OutOfTime as exc:
+            return ToolResult(self.name, str(exc), "error")
+
+    def run_within(self, args: dict[str, str], seconds: float) -> ToolResult:
+        """Run it no longer than that; ``OutOfTime`` is raised where its own time would not be over."""
+        if seconds < self._definition.seconds:
+            return self._run(args, seconds)
+        return self.run(args)
+
+    def _run(self, args: dict[str, str], seconds: float) -> ToolResult:
         made = self._definition
         try:
             _check_arguments(made, args)
@@ -102,7 +115,7 @@ class CommandTool(Tool):
                 argv[0] = str(made.folder / argv[0])
                 if why := distrust_path(argv[0]):
                     raise ToolError(f"{one_line(argv[0])} is not run: {why}.", self.name)
-            data = run_bounded(argv, _environment(made.environment), made.seconds, MAX_FILE_BYTES)
+            data = run_bounded(argv, _environment(made.environment), seconds, MAX_FILE_BYTES)
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             return ToolResult(self.name, f"{self.name} wrote what is not UTF-8 text.", "error")

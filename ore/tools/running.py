@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from ore.errors import ToolError
 from ore.files import reason
+from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
@@ -32,7 +33,8 @@ def run_bounded(
         most: The most bytes that it may write.
 
     Raises:
-        ToolError: It can't be started, fails, takes too long or writes too much.
+        ToolError: It can't be started, fails or writes too much.
+        OutOfTime: It takes too long, and was ended.
     """
     name = one_line(os.path.basename(argv[0])[:100])
     pipe = subprocess.PIPE
@@ -67,13 +69,13 @@ def _read(
     assert child.stdout is not None and child.stderr is not None
     until, out, said = time.monotonic() + seconds, bytearray(), bytearray()
     left = {child.stdout.fileno(): out, child.stderr.fileno(): said}
-    late = ToolError(f"{name} took longer than {seconds:g} seconds and was ended.", name)
+    late = OutOfTime(f"{name} took longer than {seconds:g} seconds and was ended.")
     poll = select.poll()  # a number may be above what select.select takes
     for number in left:
         poll.register(number, select.POLLIN)
     while left:
         ready = poll.poll(1000 * max(until - time.monotonic(), 0))
-        if not ready:
+        if not ready or time.monotonic() >= until:  # what floods is always ready
             raise late
         for number, _ in ready:
             block = os.read(number, _BLOCK)

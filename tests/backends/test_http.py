@@ -10,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends.http import (
+    HEAD_LIMIT,
     MOST_VALUES,
     REFUSAL_LIMIT,
     REPLY_LIMIT,
+    SPENT,
     Deadline,
     TooLarge,
     bound,
@@ -154,3 +156,32 @@ def test_a_handshake_ends_with_the_deadline():
 def test_a_part_of_a_turn_ends_with_the_turn(whole, part, left):
     within = Deadline(whole).within(part)
     assert within.seconds == left and within.passed is (left == 0.0)
+
+
+def test_what_comes_before_an_answer_is_bounded_and_the_answer_is_not():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stream, trace = Stream(ours), trace_of(lambda: None)
+        bound(stream, lambda: None)
+
+        def come(size):
+            theirs.sendall(b"x" * size)
+            stream.read(size)
+
+        trace("http11.receive_response_headers.started", {})
+        for _ in range(HEAD_LIMIT >> 12):
+            come(1 << 12)
+        with pytest.raises(TooLarge, match="a head is larger than 262,144 bytes"):
+            come(1)
+        trace("http11.receive_response_headers.failed", {})
+        for _ in range((HEAD_LIMIT >> 12) + 1):
+            come(1 << 12)
+
+
+def test_the_deadline_of_a_turn_begins_with_its_tools():
+    spent = SPENT.set(50.0)
+    try:
+        assert Deadline.of_turn(60.0).wait(None) <= 10.0 and Deadline.of_turn(60.0).seconds == 60.0
+        assert Deadline.of_turn(50.0).passed and not Deadline.of_turn(None).passed
+    finally:
+        SPENT.reset(spent)

@@ -11,7 +11,6 @@ import pytest
 from ore.backends import Settings
 from ore.cli import main
 from ore.cli.prompt import Asked
-from ore.cli.runs import _sooner
 from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
@@ -575,12 +574,3 @@ def test_verbose_does_not_repeat_what_is_shown_apart(ore):
     err = ore("hi", "-v", metadata=said).err
     assert "total_duration" in err
     assert "thinking" not in err and "format" not in err
-
-
-@pytest.mark.parametrize(
-    "deadline, waited, left",
-    [(None, 9.0, None), (3.0, 0.01, 3.0), (3.0, 1.24, 1.8), (3.0, 3.5, 0.001)],
-)
-def test_what_was_waited_for_the_model_s_name_is_taken_from_the_deadline(deadline, waited, left):
-    asked = _sooner(Asked("hi", "hi", settings=Settings(deadline=deadline)), waited)
-    assert asked.settings.deadline == left

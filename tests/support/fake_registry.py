@@ -7,13 +7,15 @@ and the address of its bytes.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -45,6 +47,7 @@ class Answer:
     Attributes:
         claimed: The Content-Length, where it is not that of the body.
         pace: Called before each piece of a body that is sent in pieces.
+        before: How many ``100 Continue`` are sent before it; None never ends them.
     """
 
     status: int
@@ -52,6 +55,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     claimed: int | None = None
     pace: Callable[[], object] | None = None
+    before: int | None = 0
 
 
 Trouble = Callable[[Answer], Answer]
@@ -87,6 +91,11 @@ def short(answer: Answer) -> Answer:
 def paced(pace: Callable[[], object]) -> Trouble:
     """The body comes in pieces, and ``pace`` is called before each."""
     return lambda answer: Answer(answer.status, answer.body, answer.headers, answer.claimed, pace)
+
+
+def continued(times: int | None) -> Trouble:
+    """The server says that one may go on, so often, before it answers."""
+    return lambda answer: replace(answer, before=times)
 
 
 def refusal(code: int, name: str, message: str, headers: dict[str, str] | None = None) -> Answer:
@@ -242,6 +251,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = self.server.registry.answer(Asked(self.path, headers))  # type: ignore[attr-defined]
+        with suppress(OSError):  # whoever asked has gone
+            for _ in itertools.count() if answer.before is None else range(answer.before):
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)

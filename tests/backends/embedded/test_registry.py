@@ -15,6 +15,7 @@ from tests.support.fake_registry import (
     MANIFEST,
     Answer,
     FakeRegistry,
+    continued,
     refusal,
     status,
 )
@@ -219,3 +220,16 @@ def test_a_servers_words_reach_a_message_without_control_characters(registry):
     with pytest.raises(BackendError, match="HTTP 400 no .* such build") as caught:
         pull(name, nothing)
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("times", [20_000, None])
+@pytest.mark.parametrize("kind", ["manifests", "blobs"])
+def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, times):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always[kind] = continued(times)
+    begun = time.monotonic()
+    with pytest.raises(BackendError, match="does not answer as a registry .*a head is larger than"):
+        pull(name, nothing)
+    assert time.monotonic() - begun < 30
+    registry.always[kind] = continued(3)
+    pull(name, nothing)
