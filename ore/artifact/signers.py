@@ -27,6 +27,7 @@ from ore.files.neutral import one_line
 _MOST_SIGNERS = 16 * 1024 * 1024
 _MOST_TRIED = 64
 """Under how many names a key may stand."""
+_MOST_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Signers:
         if not os.path.lexists(beside):
             return Signature(problem=f"nobody signed it: there is no {one_line(beside)}")
         try:
-            signature = read_regular(beside, MOST_BYTES)
+            signature = _with_line_feeds(read_regular(beside, MOST_BYTES))
             said = read_armored(signature)
         except FileAccessError as exc:
             return Signature(problem=f"its signature can't be used: {str(exc).rstrip('.')}")
@@ -118,9 +119,17 @@ class Signers:
             time_option,
         ]
         found = ssh_keygen(words, b"", signature=signature)
-        names = [name for name in found.out.split(b"\n") if name][:_MOST_TRIED]
-        if not names:
+        stand = [name for name in found.out.split(b"\n") if name]
+        if not stand:
             return Signature(key=said.fingerprint, problem=self._stranger(found, said))
+        names = [name for name in stand if _is_name(name)][:_MOST_TRIED]
+        if not names:
+            shown = one_line(_read(stand[0])[:_MOST_SHOWN])
+            why = (
+                f"its key {said.fingerprint} stands in {one_line(self.path)} for '{shown}', which is "
+                f"nobody's name; give it a line with one"
+            )
+            return Signature(key=said.fingerprint, problem=why)
         for name in names:
             tried = self._verified(name, signature, data, time_option)
             if not tried.code:
@@ -156,6 +165,17 @@ def _moment(at: float | None) -> str | None:
     except (OverflowError, OSError, ValueError):
         return None
     return written if len(written) == 14 and written >= "1971" else None
+
+
+def _with_line_feeds(signature: bytes) -> bytes:
+    """Return a signature with its lines as ssh-keygen writes them, whatever an editor has made of them."""
+    lines = (line.strip() for line in signature.splitlines())
+    return b"\n".join(line for line in lines if line) + b"\n"
+
+
+def _is_name(principal: bytes) -> bool:
+    """Return whether a principal is somebody's name: no pattern of several, and none that is left out."""
+    return not (principal.startswith(b"!") or b"*" in principal or b"?" in principal)
 
 
 def _read(name: bytes) -> str:

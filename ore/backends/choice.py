@@ -42,6 +42,7 @@ class Choice:
         model: The model that was named, or None.
         host: The server that was named, or None.
         seconds: How long the choice of a model may take; None is as long as any question.
+        deadline: How long a turn may take, in seconds; None has no end.
         pulls: Whether a model is to be fetched, not asked.
         is_name: Whether ``model`` is a name whatever it looks like: it is never taken for a file.
         scheduler: The cluster's address, where its workers take the turns.
@@ -56,6 +57,7 @@ class Choice:
     is_name: bool = False
     answers: bool = True
     scheduler: str | None = None
+    deadline: float | None = None
 
 
 def open_backend(
@@ -113,7 +115,7 @@ def open_backend(
             )
         name = "embedded"
     if name == "embedded":
-        return _embedded(named, wanted.host)
+        return _embedded(named, wanted)
     host = with_file(resolve_ollama(wanted.host, environ))
     if name == "auto" and host.source == "default":
         return _auto(host, named, wanted, notice, warning)
@@ -176,12 +178,12 @@ def _model(environ: Mapping[str, str]) -> str | None:
     return split_pin(environ.get("ORE_MODEL", "").strip())[0] or None
 
 
-def _embedded(model: str | None, host: str | None = None) -> EmbeddedBackend:
-    if host is not None:
+def _embedded(model: str | None, wanted: Choice) -> EmbeddedBackend:
+    if wanted.host is not None:
         raise UsageError("`host=` can't be used with the embedded backend: it has no server.")
     from ore.backends.embedded import EmbeddedBackend
 
-    return EmbeddedBackend(model)
+    return EmbeddedBackend(model, wanted.deadline)
 
 
 def _ollama(host: Host, model: str | None, wanted: Choice) -> OllamaBackend:
@@ -213,7 +215,7 @@ def _auto(
     backend = _ollama(host, model, wanted)
     if backend.answers():
         return backend
-    embedded = _embedded(model)
+    embedded = _embedded(model, wanted)
     has_engine = embedded.has_engine()
     if has_engine and wanted.pulls:
         notice("Ollama does not answer: the model is fetched for the embedded engine.")

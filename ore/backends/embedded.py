@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ore.backends import Backend, Model, Progress, Settings, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
-from ore.errors import OreError
+from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 
 if TYPE_CHECKING:  # a list of models takes no turn
     from ore.backends.engine_turn import EmbeddedReasoner
@@ -22,13 +22,19 @@ if TYPE_CHECKING:  # a list of models takes no turn
 
 
 class EmbeddedBackend(Backend):
-    """Models that ORE runs itself; ``default_model`` answers ``model``, unless it is None."""
+    """Models that ORE runs itself.
+
+    Args:
+        model: What ``default_model`` answers, unless it is None.
+        deadline: How long a model's file may be read for its SHA-256, in seconds; None is to its end.
+    """
 
     name = "embedded"
     at_once = 1  # its process computes one answer faster than two
 
-    def __init__(self, model: str | None = None) -> None:
-        self._model = model
+    def __init__(self, model: str | None = None, deadline: float | None = None) -> None:
+        self._model, self._seconds = model, deadline
+        self._unread: set[str] = set()
         self._told: Callable[[], dict[str, Any]] | None = None
 
     def has_engine(self) -> bool:
@@ -83,12 +89,27 @@ class EmbeddedBackend(Backend):
         except OreError:
             return os.path.basename(model_id)
 
-    def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return the engine's release and the SHA-256 of the model's file."""
+    def check_digest(self, model_id: str, pin: str) -> None:
+        """Check a model's pin; ``BackendTimeoutError`` where its file can't be read in time."""
+        with suppress(FileAccessError, ModelNotFoundError, CapabilityError):  # said next
+            self._digest(model_id)
+        super().check_digest(model_id, pin)
+
+    def _digest(self, model_id: str) -> str:
+        deadline = import_module("ore.backends.http").Deadline(self._seconds)
         try:
-            digest = weights.file_digest(local_models.find(model_id).path)
-        except OreError:
-            digest = None
+            return weights.file_digest(local_models.find(model_id).path, deadline=deadline)
+        except TimeoutError as exc:
+            self._unread.add(model_id)
+            late: OreError = import_module("ore.backends.engine_failures").timeout_error(None, deadline)
+            raise late from exc
+
+    def provenance(self, model_id: str) -> dict[str, str | None]:
+        """Return the engine's release and the SHA-256 of the model's file, if it can be read in time."""
+        digest = None
+        if model_id not in self._unread:  # else each row would wait for it anew
+            with suppress(OreError):
+                digest = self._digest(model_id)
         return {"server_version": engine_version(), "model_digest": digest}
 
     def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading:

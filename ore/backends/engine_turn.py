@@ -14,6 +14,7 @@ from ore.backends import Settings, local_models
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
+from ore.backends.engine_failures import timeout_error
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -232,7 +233,10 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             self._modelfile = _modelfile(model)
             if model.on_shelf is not None:
                 self._doing = f"checking {model.name}, the first time only"
-                local_models.check_bytes(model)
+                try:
+                    local_models.check_bytes(model, deadline=deadline)
+                except TimeoutError as exc:
+                    raise timeout_error(None, deadline) from exc
             settings, own = self.settings, self._modelfile.parameters
             window = settings.options.get(LOADED_WITH, own.get(LOADED_WITH))
             slots = settings.at_once or 1

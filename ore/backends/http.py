@@ -262,11 +262,13 @@ def tls_context() -> ssl.SSLContext:
 
 
 def shorten(text: str) -> str:
-    """Return ``text`` on one line, without punctuation at its end, cut to ``MOST_SHOWN``.
+    """Return others' words on one line, without punctuation at their end, cut to ``MOST_SHOWN``.
 
-    No character in it does anything to a terminal: a program may print a message as it is.
+    No character in it does anything to a terminal: a program may print a message as it is. What we
+    say to do stands between backticks, so that theirs become apostrophes.
     """
-    line = neutralise(" ".join(text[: 2 * MOST_SHOWN].split()).rstrip(" .:-"))
+    words = " ".join(text[: 2 * MOST_SHOWN].split()).replace("`", "'").rstrip(" .:-")
+    line = neutralise(words)
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 

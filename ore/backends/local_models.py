@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ore.backends import PREFERRED_MODELS, Model, gguf, mended, remembered, weights
 from ore.backends.manifest import Manifest
@@ -21,6 +21,9 @@ from ore.backends.shelf import Shelf, shelves
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import reason
 from ore.files.neutral import word
+
+if TYPE_CHECKING:  # a list of models asks nobody
+    from ore.backends.http import Deadline
 
 _MOST_WORDS, _LONGEST_REPOSITORY = 12, 80
 
@@ -126,15 +129,18 @@ def check_unmended(model: LocalModel) -> None:
         )
 
 
-def check_bytes(model: LocalModel, *, anew: bool = False) -> str:
+def check_bytes(
+    model: LocalModel, *, anew: bool = False, deadline: Deadline | None = None
+) -> str:
     """Return the SHA-256 of a model's file; of one of a shelf, it is the one that its name says.
 
     A file is read once, as ``weights.file_digest`` says.
 
     Raises:
         FileAccessError: It is another, or the file can't be read.
+        TimeoutError: The deadline has passed.
     """
-    digest = weights.file_digest(model.path, anew=anew)
+    digest = weights.file_digest(model.path, anew=anew, deadline=deadline)
     if model.on_shelf is None:
         return digest
     shelf, name = model.on_shelf.shelf, model.on_shelf.name

@@ -121,7 +121,7 @@ def login_error(name: ModelName, why: str) -> CapabilityError:
 def redirect_error(host: str, why: str) -> BackendError:
     """A redirect leads where none is followed."""
     return BackendError(
-        f"{host} sends on to where ORE does not go ({shorten(why)}): check the name, or fetch the "
+        f"{host} sends on to where ORE does not go ({why}): check the name, or fetch the "
         f"model from another registry.",
         host=host,
     )

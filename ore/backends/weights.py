@@ -9,13 +9,18 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import begins_with, reason
 from ore.files.trust import home_folder
+
+if TYPE_CHECKING:  # a list of models asks nobody
+    from ore.backends.http import Deadline
 
 
 @dataclass(frozen=True)
@@ -150,23 +155,30 @@ def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
         return False
 
 
-def file_digest(path: Path, *, anew: bool = False) -> str:
+def file_digest(path: Path, *, anew: bool = False, deadline: Deadline | None = None) -> str:
     """Return the SHA-256 of a model in hexadecimal digits.
 
     Of a split one it is that of its parts' own, in their order, each with a line feed. A file's is
     remembered beside the models for as long as it keeps its size and its time of change, so that
     a turn does not read the whole file again; ``anew`` reads it whatever is remembered.
+
+    Raises:
+        FileAccessError: It can't be read.
+        TimeoutError: The deadline has passed.
     """
     parts = parts_of(path)
     if len(parts) == 1:
-        return _digest_of(path, anew=anew)
-    return _sha256(f"{_digest_of(part, anew=anew)}\n".encode() for part in parts)
+        return _digest_of(path, anew, deadline)
+    return _sha256(f"{_digest_of(part, anew, deadline)}\n".encode() for part in parts)
 
 
-def _digest_of(path: Path, *, anew: bool = False) -> str:
+def _digest_of(path: Path, anew: bool, deadline: Deadline | None) -> str:
+    find = partial(sha256_of, deadline=deadline)
     try:
-        return remembered.of_file(models_folder(), path, "sha256", sha256_of, anew=anew)
+        return remembered.of_file(models_folder(), path, "sha256", find, anew=anew)
     except OSError as exc:
+        if deadline is not None and deadline.passed and isinstance(exc, TimeoutError):
+            raise
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
 
 
@@ -176,10 +188,16 @@ def note_digest(path: Path, digest: str) -> None:
         remembered.of_file(models_folder(), path, "sha256", lambda _: digest, anew=True)
 
 
-def sha256_of(path: Path) -> str:
-    """Return a file's SHA-256 in hexadecimal digits."""
+def sha256_of(path: Path, deadline: Deadline | None = None) -> str:
+    """Return a file's SHA-256 in hexadecimal digits; ``TimeoutError`` where the deadline passes."""
     with open(path, "rb") as file:
-        return _sha256(iter(lambda: file.read(_BLOCK), b""))
+
+        def block() -> bytes:
+            if deadline is not None:
+                deadline.wait(None)
+            return file.read(_BLOCK)
+
+        return _sha256(iter(block, b""))
 
 
 def _sha256(blocks: Iterable[bytes]) -> str:

@@ -121,6 +121,7 @@ def _dispatch(
             pulls=chosen.pull is not None,
             is_name=is_name,
             scheduler=chosen.scheduler,
+            deadline=chosen.deadline,
             answers=not (chosen.list_models or chosen.dry_run or chosen.show_license),
         )
         make = open_backend or choice.open_backend

@@ -57,7 +57,8 @@ def run_bounded(
     if child.returncode:
         lines = said.decode("utf-8", "replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
-        why = f": {one_line(last.strip()[:_MOST_SHOWN])}" if last else ""
+        shown = one_line(last.strip()[:_MOST_SHOWN]).replace("`", "'")  # no advice of ours
+        why = f": {shown}" if last else ""
         raise ToolError(f"{name} ended with exit code {child.returncode}{why}.", name)
     return out
 

@@ -143,6 +143,46 @@ def test_a_key_may_stand_under_several_names_and_a_name_holds_odd_letters(file, 
 
 
 @pytest.mark.parametrize(
+    "principals, by",
+    [
+        ("!ann,*", None),
+        ("*", None),
+        ("*@tides.example", None),
+        ("ad?", None),
+        ("!ann,ann", None),
+        ("!ann,*,ada", "ada"),
+        ("*@tides.example,ada@tides.example", "ada@tides.example"),
+        ('"ada lovelace,*"', "ada lovelace"),
+        ('"!ada lovelace,*"', None),
+    ],
+)
+def test_only_a_name_has_signed_and_no_pattern(file, keys, folder, principals, by):
+    signed(file, keys / "ada")
+    signers = Signers(allow(folder / "odd", (principals, keys / "ada")))
+    for _ in range(2):  # what was found out is remembered
+        found = signers.look(file, DATA, NOON)
+        assert found.by == by and (found.problem is None) is (by is not None)
+        assert found.key is not None and "\n" not in (found.problem or "")
+
+
+def test_a_pattern_that_is_nobody_s_name_is_shown_and_drives_no_terminal(file, keys, folder):
+    fingerprint = signed(file, keys / "ada")
+    signers = Signers(allow(folder / "odd", ('"*\x1b[31m"', keys / "ada")))
+    assert problem_of(signers, file) == (
+        f"its key {fingerprint} stands in {folder / 'odd'} for '*^[[31m', which is nobody's name; give "
+        f"it a line with one"
+    )
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r", b" \n", b"\n\n"])
+def test_a_signature_may_have_other_line_ends(file, keys, signers, end):
+    signed(file, keys / "ada")
+    beside = file.with_name("run.json.sig")
+    beside.write_bytes(end + beside.read_bytes().replace(b"\n", end))
+    assert signers.look(file, DATA, NOON).by == "ada@tides.example"
+
+
+@pytest.mark.parametrize(
     "data, why",
     [
         (b"", "it is no SSH signature"),

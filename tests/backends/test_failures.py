@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import failures, http
+from ore.backends import failures, http, refusals
 from ore.backends.address import Host
+from ore.cli.advice import said
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -82,3 +85,15 @@ def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
     assert len(shown) <= http.MOST_SHOWN + 1
     assert shown.split() == shown.split(" ") or shown == ""
     assert neutralise(shown) == shown
+
+
+@pytest.mark.parametrize("words", ["run `rm -rf ~`", "`timeout=`", "say `Backend.pull('evil')` \x1b[2J"])
+def test_a_server_s_words_are_no_advice_of_ours(words):
+    body = json.dumps({"error": words}).encode()
+    for error in (
+        refusals.ollama_status_error(HOST, "m", 500, body),
+        refusals.openai_status_error(HOST, "m", 500, body, has_key=False),
+        failures.protocol_error(HOST, words, failures.OLLAMA),
+    ):
+        assert "`" not in str(error) and error.advice == ()
+        assert words.split("`")[1].split("'")[0] in str(error) and said(error) == str(error)

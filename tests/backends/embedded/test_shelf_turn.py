@@ -13,7 +13,7 @@ from ore.backends.effective import effective
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.http import Deadline
-from ore.errors import CapabilityError, FileAccessError
+from ore.errors import BackendTimeoutError, CapabilityError, FileAccessError
 from ore.types import Message
 from tests.support.engine import needs_engine
 from tests.support.gguf import TOKENS, tiny_model, write_model
@@ -119,3 +119,12 @@ def test_the_engine_ends_at_llama_3_s_end_of_message_whatever_the_file_says(tmp_
         }
         answer = engine.posted("/v1/chat/completions", request, 1 << 20, Deadline(None))
     assert answer["choices"][0]["finish_reason"] == ended
+
+
+def test_the_first_look_at_a_model_s_bytes_ends_with_the_deadline(home, ollama):
+    put_model(ollama, "tiny", tiny_model())
+    settings = Settings(options=FEW, deadline=0.0001)
+    with closing(EmbeddedBackend().reasoner("tiny", settings)) as reasoner:
+        with pytest.raises(BackendTimeoutError, match="The turn took longer than its deadline"):
+            reasoner.reason(HI)
+    assert not list(home.rglob(".digests*"))

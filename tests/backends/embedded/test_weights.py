@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from ore.backends import fetching, weights
+from ore.backends.embedded import EmbeddedBackend
+from ore.backends.http import Deadline
 from ore.backends.weights import PinnedFile
-from ore.errors import FileAccessError, HomeError, ModelNotFoundError
+from ore.errors import BackendTimeoutError, FileAccessError, HomeError, ModelNotFoundError
 
 PINNED = "smollm2:135m"
 PINNED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -222,3 +225,27 @@ def test_the_pinned_model_is_there_and_is_not_fetched_again(model_dir):
     fetching.pull(PINNED, lambda *step: seen.append(step))
     assert seen == [("already there", 98_362_432, 98_362_432)]
     assert weights.installed()[PINNED] == model_dir / PINNED_FILE
+
+
+def test_a_hash_ends_with_the_deadline_and_is_not_remembered(folder):
+    path = put(folder, "mine.gguf")
+    with pytest.raises(TimeoutError):
+        weights.file_digest(path, deadline=Deadline(0.0))
+    assert not (folder / ".digests.json").exists()
+    true = hashlib.sha256(GGUF).hexdigest()
+    assert weights.file_digest(path, deadline=Deadline(600.0)) == true
+    assert weights.file_digest(path, deadline=Deadline(0.0)) == true  # nothing is read for it
+
+
+def test_a_huge_file_is_given_up_in_its_midst(folder):
+    path = put(folder, "mine.gguf")
+    os.truncate(path, 1 << 40)
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        weights.file_digest(path, deadline=Deadline(0.2))
+    assert time.monotonic() - started < 30
+    backend = EmbeddedBackend(deadline=0.2)
+    with pytest.raises(BackendTimeoutError, match="longer than its deadline allows: .*`deadline=`"):
+        backend.check_digest(str(path), "0" * 12)
+    for _ in range(1000):  # rows
+        assert backend.provenance(str(path))["model_digest"] is None
