@@ -144,7 +144,7 @@ def model_of(
 def _cluster(wanted: Choice, model: str | None, notice: Callable[[str], None]) -> Backend:
     room = import_module("ore.backends.cluster")
     made: Backend = room.ClusterBackend(
-        wanted.scheduler, (wanted.backend, wanted.host), model, notice
+        wanted.scheduler, (wanted.backend, wanted.host), model, notice, wanted.deadline
     )
     return made
 

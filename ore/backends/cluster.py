@@ -19,14 +19,19 @@ from typing import Any
 from ore import __version__, errors
 from ore.backends import Backend, Progress, Settings
 from ore.backends.cluster_worker import Where, about, in_force, take
+from ore.backends.http import shorten
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError, UsageError
 from ore.files import reason
 from ore.files.extras import install_command
+from ore.files.in_time import in_time
 from ore.files.neutral import one_line
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 15.0
+"""How long the scheduler may take to be there, all of it; Dask itself does not bound the handshake."""
+ABOUT_SECONDS = 300.0
+"""How long the workers may take to say what they are: at first, each may hash its model."""
 ALONE_SECONDS = 30.0
 """How long a turn waits where no worker that can be used is left."""
 RETRIES = 3
@@ -43,6 +48,7 @@ class ClusterBackend(Backend):
         where: The backend and the host that workers ask, where they were named.
         model: The model that is asked, or None.
         notice: Told of each worker that is not used, and why.
+        seconds: How long each of the two questions may take, where it is less than usual.
 
     Raises:
         ExtraNotInstalledError: Dask is missing.
@@ -50,18 +56,22 @@ class ClusterBackend(Backend):
     """
 
     def __init__(
-        self, address: str, where: Where, model: str | None, notice: Callable[[str], None]
+        self,
+        address: str,
+        where: Where,
+        model: str | None,
+        notice: Callable[[str], None],
+        seconds: float | None = None,
     ) -> None:
         self.host, self._where, self._model = address, where, model
-        self._client = _connected(address)
+        self._client = _connected(address, min(CONNECT_SECONDS, seconds or CONNECT_SECONDS))
         try:
-            self._told = self._workers(notice)
+            self._told = self._workers(notice, min(ABOUT_SECONDS, seconds or ABOUT_SECONDS))
+            threads = self._threads()
         except BaseException:
             self.close()
             raise
         self.name = str(next(iter(self._told.values()))["backend"])
-        known = self._client.scheduler_info(n_workers=-1)["workers"]
-        threads = sum(int(known[each]["nthreads"]) for each in self._told if each in known)
         self.at_once = 2 * max(threads, 1)  # while one is taken, the next is on its way
 
     def models(self) -> list[str]:
@@ -141,7 +151,7 @@ class ClusterBackend(Backend):
             raise
         except Exception as exc:  # the cluster's own, of many kinds
             raise BackendError(
-                f"The cluster at {self.host} lost a turn ({one_line(reason(exc))[:200]}): look into "
+                f"The cluster at {self.host} lost a turn ({_why(exc)}): look into "
                 f"the workers' logs, and run it again."
             ) from exc
         finally:
@@ -149,18 +159,35 @@ class ClusterBackend(Backend):
 
     def _is_anybody_there(self) -> bool:
         try:
-            known = self._client.scheduler_info(n_workers=-1)["workers"]
-        except Exception:  # the scheduler has gone
+            return bool(self._told.keys() & self._known().keys())
+        except Exception:  # the scheduler has gone, or says nothing
             return False
-        return bool(self._told.keys() & known.keys())
 
-    def _workers(self, notice: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+    def _threads(self) -> int:
+        """Return how many threads the workers that can be used have."""
+        try:
+            known = self._known()
+            return sum(int(known[each]["nthreads"]) for each in self._told if each in known)
+        except Exception as exc:  # the scheduler has gone, or says what is none
+            raise _no_answer(self.host, exc) from exc
+
+    def _known(self) -> dict[str, Any]:
+        """Return what the scheduler says of its workers, by their addresses."""
+        ask = self._client.scheduler.identity
+        said = self._client.sync(ask, n_workers=-1, callback_timeout=CONNECT_SECONDS)
+        found: dict[str, Any] = said["workers"]
+        return found
+
+    def _workers(self, notice: Callable[[str], None], seconds: float) -> dict[str, dict[str, Any]]:
         """Return what each worker that can be used says of itself."""
         try:
-            answers = self._client.run(about, self._where, self._model, on_error="return")
+            answers = in_time(
+                seconds,
+                lambda: self._client.run(about, self._where, self._model, on_error="return"),
+            )
         except Exception as exc:
             raise BackendError(
-                f"The workers of {self.host} can't be asked ({one_line(reason(exc))[:200]}): install "
+                f"The workers of {self.host} can't be asked ({_why(exc)}): install "
                 f"ORE {__version__} on each."
             ) from exc
         if not answers:
@@ -211,7 +238,7 @@ class ClusterReasoner(Reasoner):
         self._backend.close()
 
 
-def _connected(address: str) -> Any:
+def _connected(address: str, seconds: float) -> Any:
     if "@" in address:  # it is not shown, for it may be a password
         raise UsageError(
             "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
@@ -222,14 +249,22 @@ def _connected(address: str) -> Any:
         )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
     try:
-        return import_module("distributed").Client(
-            address, timeout=CONNECT_SECONDS, set_as_default=False
-        )
+        client = import_module("distributed").Client
+        return in_time(seconds, lambda: client(address, timeout=seconds, set_as_default=False))
     except Exception as exc:  # of many kinds
-        raise BackendError(
-            f"The scheduler {one_line(address)} does not answer ({one_line(reason(exc))[:200]}): check "
-            f"that it runs there, and that its version is not far from this one's."
-        ) from exc
+        raise _no_answer(address, exc) from exc
+
+
+def _no_answer(address: str, error: Exception) -> BackendError:
+    return BackendError(
+        f"The scheduler {one_line(address)} does not answer ({_why(error)}): check that it runs there, "
+        f"and that its version is not far from this one's."
+    )
+
+
+def _why(error: Exception) -> str:
+    """Return what Dask says happened, on one line."""
+    return shorten(reason(error))
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

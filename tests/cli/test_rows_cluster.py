@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+import threading
+import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -127,6 +130,42 @@ def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address):
     out, err = done.communicate(timeout=60)
     assert done.returncode == 1 and not out
     assert "does not answer" in err.decode() and "Traceback" not in err.decode()
+
+
+@contextmanager
+def silent_port():
+    """A port that takes connections and says nothing; yields its address and who has come."""
+    came = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def take():
+            with suppress(OSError):
+                while True:
+                    came.append(server.accept()[0])
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}", came
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("more, seconds", [((), "15"), (("--deadline", "2"), "2")])
+def test_a_port_that_says_nothing_is_given_up(tmp_path, more, seconds):
+    with silent_port() as (address, came):
+        started = time.monotonic()
+        done = rows(tmp_path, address, *more)
+        out, err = done.communicate(timeout=120)
+    assert came and (done.returncode, out) == (1, b"") and time.monotonic() - started < 60
+    assert f"ore: The scheduler {address} does not answer (" in err.decode()
+    assert f"{seconds} s" in err.decode() and "check that it runs there" in err.decode()
+
+
+def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):
+    with silent_port() as (address, came):
+        done = rows(tmp_path, address)
+        until(lambda: came)
+        done.send_signal(signal.SIGINT)
+        out, err = done.communicate(timeout=10)
+    assert (done.returncode, out) == (130, b"") and b"Traceback" not in err
 
 
 def test_a_password_in_an_address_is_not_shown(tmp_path):
