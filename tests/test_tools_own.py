@@ -207,6 +207,25 @@ def test_what_others_can_write_to_is_not_run(home, what):
     assert "weather" not in all_tools()
 
 
+NO_NAMES = (
+    *("..", ".", "...", "../weather", "weather/", "./weather", "weather/../weather", "/etc/passwd"),
+    *("weather/tool.toml", "we.ather", "~", "", "Weather", "weather\x1b[2J", "x" * 1000),
+)
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_looks_like_a_path_is_no_tool_and_opens_none(home, name):
+    put(home)
+    put(home, command("true").replace('"own"', '"we.ather"'), "we.ather")
+    asked = run_ore("--tool", name, "--grant", "shell", "--grant", "network", "Hi")
+    assert asked.code in (1, 2) and asked.calls == []
+    last = asked.err.splitlines()[-1]
+    assert "\x1b" not in asked.err and str(home) not in asked.err and len(last) < 400
+    if name:
+        assert "There is no tool '" in last and last.endswith("there are: echo, read-file, weather.")
+        assert "The tool 'we.ather' can't be used: its folder's name must be small" in asked.err
+
+
 def test_a_link_is_not_followed(home, tmp_path):
     folder = put(home)
     (folder / "tool.toml").rename(tmp_path / "tool.toml")

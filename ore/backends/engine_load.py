@@ -187,10 +187,12 @@ class EngineProcess:
         except BrokenPipeError:
             pass  # it has ended already: how is found out next
         except OSError as exc:
-            why = f"it can't be started ({exc.strerror or exc})"
             if exc.errno == errno.EAGAIN:
-                why = NO_THREADS
-            raise BackendError(f"The embedded engine has not begun: {why}.") from exc
+                raise BackendError(f"The embedded engine can't be started: {NO_THREADS}.") from exc
+            raise BackendError(
+                f"The embedded engine can't be started ({exc.strerror or exc}): check that "
+                f"{sys.executable} runs, or use Ollama."
+            ) from exc
 
     def _wait(self, deadline: Deadline, longest: float) -> None:
         """Wait until the model is loaded; raise what became of it, where it is not."""
@@ -244,7 +246,9 @@ def longest_window(path: Path, head: dict[str, Any]) -> int:
     if type(length) is not int or length <= 0:
         return _BOUND
     if not _LEAST <= length < _BOUND:  # the engine would end the process
-        raise BackendError(f"{path} can't be loaded: it claims a window of {length} tokens.")
+        raise BackendError(
+            f"{path} can't be loaded, for it claims a window of {length} tokens: use another model."
+        )
     return length
 
 

@@ -83,16 +83,15 @@ def prompt_of(
         BackendError: The template refuses the messages, or leaves one out, joined too.
         BackendTimeoutError: The deadline has passed.
     """
-    try:
-        return _made(engine, messages, None, request, deadline)
-    except TurnRefusedError as exc:
-        fewer, groups = joined(messages)
-        if not joins or groups is None:
-            raise _blaming_system(exc, engine, messages, request, deadline) from exc
-    try:
-        return _made(engine, fewer, groups, request, deadline)
-    except TurnRefusedError as exc:
-        raise _blaming_system(exc, engine, fewer, request, deadline) from exc
+    groups: Groups | None = None
+    while True:
+        try:
+            return _made(engine, messages, groups, request, deadline)
+        except TurnRefusedError as exc:
+            fewer, found = joined(messages) if joins and groups is None else (messages, None)
+            if found is None:
+                raise _blaming_system(exc, engine, messages, request, deadline) from exc
+            messages, groups = fewer, found
 
 
 def _blaming_system(
@@ -153,23 +152,24 @@ def planned_tokens(
         return None
     tokens = len(_pieces(engine, prompt.rendered, deadline))
     if tokens >= window:
-        raise ContextTruncatedError(
-            f"The prompt has {tokens} tokens and the model's window holds {window}: nothing was "
-            f"sent to the model. Shorten it, or raise the window with `options['num_ctx']`."
-        )
+        raise _no_room(f"The prompt has {tokens} tokens and the model's window holds {window}")
     if (left := window - tokens) < limit:
         said = (
             f"The prompt has {tokens} of the {window} tokens of the context window: {left} are left "
             f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:
-            raise ContextTruncatedError(
-                f"{said}, so nothing was sent to the model. Shorten the prompt, or raise the window "
-                f"with `options['num_ctx']`."
-            )
+            raise _no_room(said)
         if settings.on_warning is not None:
             settings.on_warning(f"{said}; `options['num_ctx']` makes the window larger.")
     return tokens
+
+
+def _no_room(said: str) -> ContextTruncatedError:
+    return ContextTruncatedError(
+        f"{said}, so nothing was sent to the model: shorten the prompt, or raise the window with "
+        f"`options['num_ctx']`."
+    )
 
 
 def read(

@@ -59,14 +59,15 @@ def read_link(options: Options, console: Console) -> Link:
     source = "stdin" if path == "-" else one_line(path)
     if path == "-" and not data:
         raise ArtifactError(
-            "There is no artifact on stdin: the command before this one wrote none, and says why."
+            "There is no artifact on stdin: the command before this one wrote none; see what it says."
         )
     artifact = parse_artifact(data, source)
     if relation == ANSWER:
         _require_whole(data, source)
         if not artifact.execution_id.isprintable():
             raise ArtifactError(
-                f"{source} can't be gone on from: its execution_id is not one line of plain text."
+                f"{source} can't be continued, for its execution_id is not one line of plain text: ask "
+                f"its prompt again with --artifact-in, or continue another artifact."
             )
         _tell_answer(artifact, console)
     if artifact.continuation.requested:
@@ -79,7 +80,9 @@ def read_link(options: Options, console: Console) -> Link:
 
 def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: Console) -> Rerun:
     if not artifact.input.prompt.strip():
-        raise ArtifactError(f"The prompt in {source} is blank: there is nothing to ask.")
+        raise ArtifactError(
+            f"The prompt in {source} is blank: name an artifact that asks something."
+        )
     rerun = find_model(artifact, f"The artifact {source}", wanted_of(options))
     left = not_repeated(
         artifact,
@@ -107,7 +110,10 @@ def _require_whole(data: bytes, source: str) -> None:
     checked = check(data, source)
     if checked.state != HOLDS:
         why = "; ".join(checked.problems or checked.notes)
-        raise CheckFailedError(f"{source} does not verify, so nothing was sent: {why}.")
+        raise CheckFailedError(
+            f"{source} does not verify, so nothing was sent: {why}. Continue an artifact that is as it "
+            f"was written."
+        )
 
 
 def _tell_answer(artifact: ExecutionArtifact, console: Console) -> None:

@@ -44,6 +44,7 @@ MOST_BYTES = 1 << 16
 LONGEST_SECONDS, USUAL_SECONDS = 600.0, 30.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NAMES = "small letters, digits and dashes, at most 64"
 _DEEP_KEY = re.compile(
     r"""(?:^|[\[{,])[ \t]*(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""", re.MULTILINE
 )
@@ -146,7 +147,7 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
         try:
             found[name] = folder_tool(root, name)
         except (OreError, OSError) as exc:
-            report(f"The tool '{name}' can't be used: {reason(exc).rstrip('.')}.")
+            report(f"The tool '{one_line(name[:60])}' can't be used: {reason(exc).rstrip('.')}.")
     for tool in _of_packages(report):
         found.setdefault(tool.name, tool)
     return found
@@ -160,6 +161,8 @@ def folder_tool(root: Path, name: str) -> CommandTool:
         FileAccessError: It can't be read, or others can write to it.
         OSError: It is not there, or a symbolic link.
     """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"its folder's name must be {_NAMES}.")
     data = read_confined(root, f"{name}/{DEFINITION}", MOST_BYTES, judge=distrust)
     path = root / name / DEFINITION
     try:
@@ -177,7 +180,7 @@ def _folders(root: Path) -> list[str]:
         return sorted(
             entry.name
             for entry in os.scandir(root)
-            if _NAME.fullmatch(entry.name) and (Path(entry.path) / DEFINITION).exists()
+            if entry.name[0] != "." and (Path(entry.path) / DEFINITION).exists()
         )
     except OSError:
         return []
@@ -225,7 +228,7 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
         if not values.get(key):
             raise ValueError(f"it has no {key}")
     if not _NAME.fullmatch(values["name"]):
-        raise ValueError("its name must be small letters, digits and dashes, at most 64")
+        raise ValueError(f"its name must be {_NAMES}")
     texts = {key: tuple(values.get(key, ())) for key, kind in KEYS.items() if kind is list}
     seconds = values.get("seconds", USUAL_SECONDS)
     if not 0 < seconds <= LONGEST_SECONDS:

@@ -223,7 +223,7 @@ def test_a_stage_that_failed_hands_nothing_on(ore, folder):
     result = ore("Shorten", "--after", "-", "--artifact-out", stdin=failed.out)
     assert (result.code, result.out, result.calls) == (1, "", [])
     assert result.err == (
-        "ore: There is no artifact on stdin: the command before this one wrote none, and says why.\n"
+        "ore: There is no artifact on stdin: the command before this one wrote none; see what it says.\n"
     )
 
 

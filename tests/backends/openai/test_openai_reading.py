@@ -19,6 +19,14 @@ pytest.importorskip("openai")
 ASKED = [Message("system", "Be brief."), Message("user", "Why?")]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """On a busy machine an answer takes longer than a plan waits for it."""
+    monkeypatch.setattr("ore.backends.openai_template._SECONDS", 60.0)
+    monkeypatch.setattr("ore.backends.openai._WINDOW_SECONDS", 60.0)
+    monkeypatch.setattr("ore.backends.openai.LOOK_UP_SECONDS", 60.0)
+
+
 def template(request):
     return {
         "prompt": "".join(f"<{m['role']}>{m['content']}" for m in request["messages"]) + "<end>"

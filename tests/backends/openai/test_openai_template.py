@@ -27,6 +27,13 @@ FIRST = (
 )
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """On a busy machine an answer takes longer than a turn waits for it."""
+    monkeypatch.setattr("ore.backends.openai_template._SECONDS", 60.0)
+    monkeypatch.setattr("ore.backends.openai._WINDOW_SECONDS", 60.0)
+
+
 def ask(url: str, messages: list[Message], key: str | None = None, **settings) -> dict:
     options = {"num_predict": 2}
     made = OpenAIReasoner("small", Host(url), key, Settings(options=options, **settings))
@@ -86,7 +93,8 @@ def test_no_text_of_the_turn_is_in_the_question():
 
 
 @pytest.mark.slow
-def test_a_question_that_nobody_answers_holds_no_turn_up_for_long():
+def test_a_question_that_nobody_answers_holds_no_turn_up_for_long(monkeypatch):
+    monkeypatch.setattr("ore.backends.openai_template._SECONDS", 2.0)
     with FakeOpenAI() as fake:
         fake.template = lambda texts: time.sleep(3) or ""
         assert "joined" not in ask(fake.url, ALL)
