@@ -8,9 +8,7 @@ import json
 
 import pytest
 
-from ore.backends import Settings
 from ore.cli import main
-from ore.cli.prompt import Asked
 from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError

@@ -15,6 +15,7 @@ from ore.backends.embedded import EmbeddedBackend
 from ore.backends.http import Deadline
 from ore.backends.weights import PinnedFile
 from ore.errors import BackendTimeoutError, FileAccessError, HomeError, ModelNotFoundError
+from tests.support.gguf import tiny_model
 
 PINNED = "smollm2:135m"
 PINNED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -238,7 +239,7 @@ def test_a_hash_ends_with_the_deadline_and_is_not_remembered(folder):
 
 
 def test_a_huge_file_is_given_up_in_its_midst(folder):
-    path = put(folder, "mine.gguf")
+    path = put(folder, "mine.gguf", tiny_model())
     os.truncate(path, 1 << 40)
     started = time.monotonic()
     with pytest.raises(TimeoutError):
