@@ -110,7 +110,11 @@ def test_the_command_gets_few_variables(home, monkeypatch):
         ("print('x' * 2_000_000)", "", "wrote more than 1,048,576 bytes"),
         ("import sys; sys.stdout.buffer.write(b'\\xff')", "", "not UTF-8"),
         ("import sys; sys.stderr.write('x' * 10_000_000); sys.exit(2)", "", "exit code 2: xxx"),
-        ("import sys\nwhile True: sys.stderr.write('x' * 65536)", "seconds = 0.5", "longer than 0.5"),
+        (
+            "import sys\nwhile True: sys.stderr.write('x' * 65536)",
+            "seconds = 0.5",
+            "longer than 0.5",
+        ),
     ],
 )
 def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, code, more, said):
@@ -222,7 +226,9 @@ def test_what_looks_like_a_path_is_no_tool_and_opens_none(home, name):
     last = asked.err.splitlines()[-1]
     assert "\x1b" not in asked.err and str(home) not in asked.err and len(last) < 400
     if name:
-        assert "There is no tool '" in last and last.endswith("there are: echo, read-file, weather.")
+        assert "There is no tool '" in last and last.endswith(
+            "there are: echo, read-file, weather."
+        )
         assert "The tool 'we.ather' can't be used: its folder's name must be small" in asked.err
 
 

@@ -169,7 +169,7 @@ class ClusterBackend(Backend):
             known = self._known()
             return sum(int(known[each]["nthreads"]) for each in self._told if each in known)
         except Exception as exc:  # the scheduler has gone, or says what is none
-            raise _no_answer(self.host, exc) from exc
+            raise _no_answer(str(self.host), exc) from exc
 
     def _known(self) -> dict[str, Any]:
         """Return what the scheduler says of its workers, by their addresses."""

@@ -101,7 +101,9 @@ class EmbeddedBackend(Backend):
             return weights.file_digest(local_models.find(model_id).path, deadline=deadline)
         except TimeoutError as exc:
             self._unread.add(model_id)
-            late: OreError = import_module("ore.backends.engine_failures").timeout_error(None, deadline)
+            late: OreError = import_module("ore.backends.engine_failures").timeout_error(
+                None, deadline
+            )
             raise late from exc
 
     def provenance(self, model_id: str) -> dict[str, str | None]:

@@ -129,9 +129,7 @@ def check_unmended(model: LocalModel) -> None:
         )
 
 
-def check_bytes(
-    model: LocalModel, *, anew: bool = False, deadline: Deadline | None = None
-) -> str:
+def check_bytes(model: LocalModel, *, anew: bool = False, deadline: Deadline | None = None) -> str:
     """Return the SHA-256 of a model's file; of one of a shelf, it is the one that its name says.
 
     A file is read once, as ``weights.file_digest`` says.

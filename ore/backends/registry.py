@@ -36,8 +36,7 @@ from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
 from ore.files import strictjson
 
-SILENCE_SECONDS = 30.0
-"""How long nothing may come before a connection is given up."""
+SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given up
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
 _WHOLE_SECONDS, _HEAD_SECONDS = 120.0, 60.0  # the longest answer in one piece, and head of any
@@ -315,6 +314,7 @@ def _first_byte(response: httpx.Response, first: int, layer: Layer) -> int:
         first = 0
     if size.isascii() and size.isdigit() and int(size) != layer.size:
         raise failures.protocol_error(
-            _host(response.url), f"it has {int(size):,} bytes where its manifest says {layer.size:,}"
+            _host(response.url),
+            f"it has {int(size):,} bytes where its manifest says {layer.size:,}",
         )
     return first

@@ -87,7 +87,9 @@ def test_a_server_s_words_are_shown_on_one_line_of_bounded_length(text):
     assert neutralise(shown) == shown
 
 
-@pytest.mark.parametrize("words", ["run `rm -rf ~`", "`timeout=`", "say `Backend.pull('evil')` \x1b[2J"])
+@pytest.mark.parametrize(
+    "words", ["run `rm -rf ~`", "`timeout=`", "say `Backend.pull('evil')` \x1b[2J"]
+)
 def test_a_server_s_words_are_no_advice_of_ours(words):
     body = json.dumps({"error": words}).encode()
     for error in (
