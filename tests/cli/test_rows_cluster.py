@@ -144,8 +144,12 @@ def silent_port():
                     came.append(server.accept()[0])
 
         threading.Thread(target=take, daemon=True).start()
-        yield f"tcp://127.0.0.1:{server.getsockname()[1]}", came
-        server.shutdown(socket.SHUT_RDWR)
+        try:
+            yield f"tcp://127.0.0.1:{server.getsockname()[1]}", came
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for each in came:
+                each.close()
 
 
 @pytest.mark.parametrize("more, seconds", [((), "15"), (("--deadline", "2"), "2")])
