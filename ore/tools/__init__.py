@@ -87,7 +87,7 @@ class Tool(ABC):
         """Do the work that ``args`` ask for; a failure is a result of status ``"error"``."""
 
     def run_within(self, args: dict[str, str], seconds: float) -> ToolResult:
-        """Do the same in so many seconds; a tool that can end its work early does so here.
+        """Do what ``args`` ask for in ``seconds``; a tool that can end its work early does so here.
 
         Raises:
             OutOfTime: It is not done. It goes on by itself, unless it was ended, and nobody waits.
