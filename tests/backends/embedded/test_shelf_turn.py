@@ -127,4 +127,4 @@ def test_the_first_look_at_a_model_s_bytes_ends_with_the_deadline(home, ollama):
     with closing(EmbeddedBackend().reasoner("tiny", settings)) as reasoner:
         with pytest.raises(BackendTimeoutError, match="The turn took longer than its deadline"):
             reasoner.reason(HI)
-    assert not any("sha256" in path.read_text() for path in home.rglob(".digests.json"))
+    assert not any('"sha256":' in path.read_text() for path in home.rglob(".digests.json"))
