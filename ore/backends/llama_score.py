@@ -67,7 +67,7 @@ class Asking:
         return self._score(text, found, ended)
 
     def score_each(self, texts: Sequence[str]) -> list[Score]:
-        """Return the scores of several texts, without their ends, by one request."""
+        """Return the scores of several texts, without their ends, asked for together."""
         paths = [_places(self._tokens(text), 0, None) for text in texts]
         steps = sorted({step for path in paths for step in path})
         if (places := len({place for place, _ in steps})) > MOST_PLACES:

@@ -94,8 +94,8 @@ class Scorer(ABC):
     def score_each(self, messages: list[Message], texts: Sequence[str]) -> list[Score]:
         """Return how likely it is that the answer to ``messages`` begins with each of ``texts``.
 
-        It is one request, whatever their number; it raises what ``score`` does. The order of the
-        texts is that of the scores, and has no part in them.
+        They are asked for together, whatever their number; it raises what ``score`` does. The order
+        of the texts is that of the scores, and has no part in them.
         """
 
     def close(self) -> None:
