@@ -12,7 +12,7 @@ from ore.cli.context import Context
 from ore.cli.runs import Run
 from ore.core import build_messages, load_aya_system_prompt
 from ore.glass import provenance
-from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, Sourced, TurnFacts, sourced
+from ore.glass.provenance import MadeWith, Sourced, TurnFacts, sourced
 from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
 
@@ -107,8 +107,7 @@ def _kept_system_prompt(run: Run) -> str | None:
     text, options = run.engine.system_prompt, run.options
     if not text or options.artifact_hashes_only:
         return None
-    is_short = len(text.encode("utf-8")) <= LONGEST_KEPT_TEXT
-    return text if is_short or options.artifact_text else None
+    return text if options.artifact_text else provenance.kept_prompt(text)
 
 
 def keeps_own_text_here(run: Run) -> bool:

@@ -90,6 +90,12 @@ class TurnFacts:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
+def kept_prompt(text: str) -> str | None:
+    """Return a system prompt where an artifact keeps its text unasked: not an empty or a long one."""
+    is_short = len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
+    return text if text and is_short else None
+
+
 def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> ExecutionArtifact:
     """Return the sealed artifact of a turn that was answered.
 

@@ -13,7 +13,7 @@ from ore.backends.openai import OpenAIReasoner
 from ore.core import ORE, Sent, load_aya_system_prompt, sent_with
 from ore.errors import UsageError
 from ore.glass.origin import around, backend_of, settings_of
-from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, TurnFacts, artifact_of, sourced
+from ore.glass.provenance import MadeWith, TurnFacts, artifact_of, kept_prompt, sourced
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Response
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
@@ -43,14 +43,12 @@ def record(
     known, settings = response.metadata, _asked(response, inner)
     backend, model_id, told = _origin(inner, response, settings)
     window = (known.get("context") or {}).get("window")
-    text = sent.system_prompt
-    keeps = bool(text) and len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
     made = MadeWith(
         backend,
         settings,
         model_id,
         persona=persona,
-        system_prompt=text if keeps else None,
+        system_prompt=kept_prompt(sent.system_prompt),
         is_full=full,
     )
     turn = TurnFacts(

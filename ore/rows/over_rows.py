@@ -14,7 +14,7 @@ from ore.core import ORE, Sent
 from ore.errors import UsageError
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, model_of, settings_of
-from ore.glass.provenance import LONGEST_KEPT_TEXT, MadeWith, Sourced, known_of
+from ore.glass.provenance import MadeWith, Sourced, kept_prompt, known_of
 from ore.glass.recording import sources_of
 from ore.rows.kept import RowFolder
 from ore.rows.looked_at import look_at, refuse_places
@@ -79,7 +79,6 @@ def over_rows(
         kept.check()
     refuse_places(engine.system_prompt, table)
     asking = _asking(engine, question, kept, jobs, persona, full)
-
     return RowRun(table, asking, looked.rows, folder=kept, most_failures=most_failures, least=least)
 
 
@@ -100,18 +99,17 @@ def _asking(
 ) -> Asking:
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
-    text, ask = engine.system_prompt, partial(backend.in_force, model_id, settings)
+    ask = partial(backend.in_force, model_id, settings)
     if isinstance(inner, EmbeddedReasoner):
         ask = partial(inner.in_force)
     if any(isinstance(each, JoiningReasoner) for each in wrapped):
         question = replace(question, more={"join_messages": "always"})
-    keeps = bool(text) and len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
     made = MadeWith(
         backend,
         settings,
         model_id,
         persona=persona,
-        system_prompt=text if keeps else None,
+        system_prompt=kept_prompt(engine.system_prompt),
         is_full=full,
         known=known_of(backend, settings, model_id),
     )
