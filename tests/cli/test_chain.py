@@ -342,3 +342,15 @@ def test_a_continuation_is_for_an_artifact_and_has_a_reason(ore, folder, flags):
     flags = flags if "--continuation" in flags else [*flags, "--continuation", "more"]
     result = ore(*flags)
     assert (result.code, result.calls) == (2, []) and "--continuation" in result.err
+
+
+def test_with_an_address_the_model_of_an_artifact_is_one_of_that_server(ore, draft):
+    def change(document):
+        document["input"]["model_id"] = "gone.gguf"
+        document["provenance"].update(backend="embedded", model_digest="a" * 64)
+        document["provenance"] = seal(document)["provenance"]
+
+    rewrite(draft, change)
+    of_server = "There is no model 'gone.gguf'"
+    assert of_server not in ore("--artifact-in", "draft.json").err
+    assert of_server in ore("--artifact-in", "draft.json", "--host", "http://127.0.0.1:1").err
