@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -44,28 +45,32 @@ class Finished:
 def finish(command: Sequence[str], environ: dict[str, str]) -> Finished:
     """Run a command to its end, reading its stdout through a pipe.
 
+    Its stderr is a file: a pipe that nobody empties would stop a process that says much.
+
     Raises:
         RuntimeError: It did not end with 0.
     """
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None and process.stderr is not None
-    first = last = 0.0
-    with _ended(process):
-        while os.read(process.stdout.fileno(), _PIECE):
-            last = time.perf_counter() - started
-            first = first or last
-        told = process.stderr.read()
-        code = process.wait()
-        seconds = time.perf_counter() - started
-    if code:
-        raise RuntimeError(f"{' '.join(command)} ended with {code}: {told.decode()[-500:]}")
+    with tempfile.TemporaryFile() as told:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=told,
+        )
+        assert process.stdout is not None
+        first = last = 0.0
+        with _ended(process):
+            while os.read(process.stdout.fileno(), _PIECE):
+                last = time.perf_counter() - started
+                first = first or last
+            code = process.wait()
+            seconds = time.perf_counter() - started
+        if code:
+            told.seek(0)
+            why = told.read().decode(errors="replace")[-500:]
+            raise RuntimeError(f"{' '.join(command)} ended with {code}: {why}")
     return Finished(seconds, first, last)
 
 

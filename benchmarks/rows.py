@@ -35,7 +35,8 @@ def whole(value, kind="json"):
     return head.encode() + data
 replies = {"/api/chat": whole(line, "x-ndjson"), "/api/version": whole({"version": "0.32.15"}),
            "/api/tags": whole({"models": [entry]}), "/api/ps": whole({"models": [entry]}),
-           "/api/show": whole({"template": "", "parameters": "", "capabilities": ["completion"]})}
+           "/api/show": whole({"template": "", "parameters": "", "capabilities": ["completion"],
+                               "model_info": {}})}
 def serve(client):
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     data = b""
@@ -49,7 +50,10 @@ def serve(client):
         lines = head.decode().lower().split("\\r\\n")
         size = sum(int(one.split(":")[1]) for one in lines if one.startswith("content-length:"))
         while len(data) < size:
-            data += client.recv(1 << 16)
+            more = client.recv(1 << 16)
+            if not more:
+                return
+            data += more
         data = data[size:]
         path = lines[0].split()[1]
         if delay and path == "/api/chat":
@@ -232,7 +236,7 @@ def ask_engine(table: str) -> None:
 
 
 def _loop(table: Path, command: list[str]) -> list[str]:
-    script = 'tail -n +2 "$0" | while IFS= read -r line; do "$@" "Where is $line?" </dev/null; done'
+    script = 'tail -n +2 "$0" | while IFS= read -r line; do "$@" "Where is $line?" </dev/null || exit; done'
     return ["sh", "-c", script, str(table), *command]
 
 

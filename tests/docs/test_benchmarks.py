@@ -26,6 +26,13 @@ def test_cases_take_turns_in_an_order_that_is_reversed_every_other_round():
     assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
 
 
+def test_a_process_that_says_more_than_a_pipe_holds_still_ends():
+    much = f"import sys; sys.stderr.write('x' * {MIB}); print('done')"
+    assert finish([sys.executable, "-c", much], dict(os.environ)).first > 0
+    with pytest.raises(RuntimeError, match=r"ended with 3: x{500}$"):
+        finish([sys.executable, "-c", f"{much}; sys.exit(3)"], dict(os.environ))
+
+
 @pytest.mark.parametrize(
     "ours, theirs, again, limits, cells",
     [
