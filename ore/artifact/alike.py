@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
@@ -28,6 +29,8 @@ _ABSENT = ("parent", "messages", "rendered", "chat_template")
 """What of the provenance is checked by more than its hash: an artifact that has it is not learnt."""
 
 _MOST_KNOWN = 8
+_MOST_BYTES = 1 << 16
+"""Of an artifact that is learnt: what finds the values of a larger one takes too long to make."""
 _FIRST_LESSONS, _HITS_A_LESSON = 32, 16
 
 _USUAL = {str: rb'"[ !#-\[\]-~]*"', int: rb"(?:0|-?[1-9][0-9]{0,14})"}
@@ -61,7 +64,10 @@ class Alike:
 
         What is learnt and never met again is not worth its time: soon nothing more is learnt.
         """
-        if self._lessons >= _FIRST_LESSONS + self._hits // _HITS_A_LESSON:
+        if (
+            len(data) > _MOST_BYTES
+            or self._lessons >= _FIRST_LESSONS + self._hits // _HITS_A_LESSON
+        ):
             return
         self._lessons += 1
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
@@ -106,26 +112,32 @@ class _Layout:
             word += "-"
         marked = _replaced(document, {path: f"{word}{at}" for at, path in enumerate(places)})
         split = re.compile(f'"{word}([0-9]+)"'.encode()).split
-        self._start, *parts = split(_laid_out(marked))
-        assert [int(at) for at in parts[::2]] == [*range(len(places))]
-        self._after = [(each, len(each), each.startswith(b",")) for each in parts[1::2]]
+        parts = split(_laid_out(marked))
+        assert [int(at) for at in parts[1::2]] == [*range(len(places))]
+        self._around = parts[::2]
+        self._lines = sum(each.count(b"\n") for each in self._around)
         self._canonical = split(canonical(without_self(marked)))
         self._order = [int(at) for at in self._canonical[1::2]]
 
+    @cached_property
+    def _values(self) -> Callable[[bytes], re.Match[bytes] | None]:
+        """What finds the values: each is what stands in its line between what is always there."""
+        return re.compile(rb"([^\n]*)".join(map(re.escape, self._around))).fullmatch
+
     def seal_of(self, data: bytes) -> tuple[str, str] | None:
         """Return the id and the seal of an artifact that is laid out so, and holds."""
-        if not data.startswith(self._start):
+        if data.count(b"\n") != self._lines or not (found := self._values(data)):
             return None
-        at, values = len(self._start), []
-        for after, size, comma in self._after:
-            end = data.find(b"\n", at) - comma
-            if not data.startswith(after, end):
-                return None
-            values.append(data[at:end])
-            at = end + size
+        values = list(found.groups())
+        one, other = self._ids
+        if values[one] != values[other]:
+            return None
         if self._are_usual(b"\n".join(values)):
+            by_text = {values[place]: b"" for place in self._floats}  # often one time, twice
+            for value in by_text:
+                by_text[value] = _canonical_number(value)
             for place in self._floats:
-                values[place] = _canonical_number(values[place])
+                values[place] = by_text[values[place]]
         else:
             values = [
                 _canonical_text(value) if is_text else _canonical_number(value)
@@ -133,14 +145,12 @@ class _Layout:
             ]
         if not all(values):
             return None
-        one, other = self._ids
-        if at != len(data) or values[one] != values[other]:
-            return None
         self._canonical[1::2] = [values[place] for place in self._order]
         seal = hashlib.sha256(b"".join(self._canonical)).hexdigest()
         if values[self._seal] != b'"%s"' % seal.encode():
             return None
-        return json.loads(values[one]), seal
+        name = values[one]
+        return json.loads(name) if b"\\" in name else name[1:-1].decode(), seal
 
 
 def _canonical_text(value: bytes) -> bytes:

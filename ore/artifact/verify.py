@@ -24,7 +24,6 @@ from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked
 
 if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
-    from ore.artifact.alike import Alike
     from ore.artifact.signers import Signature, Signers
 
 HOLDS, BROKEN, UNSEALED, NOT_READ = "holds", "broken", "nothing to check", "not read"
@@ -140,26 +139,27 @@ def look_at(
     path: str,
     stdin: io.BufferedIOBase | None = None,
     signers: Signers | None = None,
-    alike: Alike | None = None,
 ) -> Checked:
-    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it.
-
-    Args:
-        alike: What is known of others; what is laid out as they are is not parsed. Without ``signers``.
-    """
+    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it."""
     try:
         data = read_bytes(path, stdin)
     except ArtifactError as exc:
-        return Checked(path, problems=[str(exc)])
-    if alike is not None and (found := alike.seal_of(data)):
-        return held(path, hashlib.sha256(data).hexdigest(), found[0], _hash_of(found[1]))
+        return unread(path, exc)
+    return look_into(data, path, signers)
+
+
+def look_into(data: bytes, path: str, signers: Signers | None = None) -> Checked:
+    """Return what the bytes of the file at ``path`` show by themselves, and who signed them."""
     checked = check(data, path)
-    if alike is not None and checked.state == HOLDS and not checked.notes:
-        alike.learn(data)
     if signers is not None:
         at = None if checked.artifact is None else checked.artifact.timestamp
         checked.signature = signers.look(path, data, at)
     return checked
+
+
+def unread(path: str, why: ArtifactError) -> Checked:
+    """Return what is found of a file that can't be read."""
+    return Checked(path, problems=[str(why)])
 
 
 def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
@@ -242,10 +242,11 @@ def _content(document: dict[str, Any]) -> bytes:
     known = (document.get("provenance") or {}).get(SELF)
     if not isinstance(known, str):
         known = json.dumps(document, sort_keys=True)
-    return _hash_of(known)
+    return content_of(known)
 
 
-def _hash_of(seal: str) -> bytes:
+def content_of(seal: str) -> bytes:
+    """Return the hash of all that an artifact says, by its seal."""
     return hashlib.sha256(seal.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -30,7 +30,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOEXEC
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
 # A folder that is passed through needs no permission to be listed, where the system can tell.
 _FOLDER_ON_THE_WAY = _FOLDER | _NO_FOLLOW | getattr(os, "O_PATH", 0)
-_CHUNK = 1 << 16  # bytes asked for at once, where a file does not say its size or is small
+_CHUNK = 1 << 16  # bytes asked for at once, where a file does not say its size
 
 
 class UnfitFileError(OSError):
@@ -148,9 +148,10 @@ def read_file(
         status = os.fstat(descriptor)
         _judge(status, pipe)
         left = limit + 1 if head is None else head
+        asked = status.st_size + 1 if status.st_size else _CHUNK
         chunks = []
         while status.st_size <= limit and left > 0:
-            if not (chunk := os.read(descriptor, min(left, max(status.st_size + 1, _CHUNK)))):
+            if not (chunk := os.read(descriptor, min(left, asked))):
                 break
             chunks.append(chunk)
             left -= len(chunk)

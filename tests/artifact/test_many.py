@@ -107,14 +107,14 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
 
 def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
     monkeypatch.setattr(many, "ALONE", 3)
-    here, real = os.getpid(), many.look_at
+    here, real = os.getpid(), many.read_bytes
 
-    def killed(path, *more):
+    def killed(path):
         if path == "5.json" and os.getpid() != here:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(path, *more)
+        return real(path)
 
-    monkeypatch.setattr(many, "look_at", killed)
+    monkeypatch.setattr(many, "read_bytes", killed)
     found = []
 
     def check():
@@ -132,12 +132,11 @@ def test_reading_processes_end_with_a_check_that_is_killed(folder):
     code = """
 import os, time
 from ore.artifact import many
-from ore.artifact.verify import Checked
-def look_at(path, *more):
+def read_bytes(path):
     os.write(1, b"read\\n")
     time.sleep(0.001)
-    return Checked(path)
-many.ALONE, many.look_at = 0, look_at
+    return b""
+many.ALONE, many.read_bytes = 0, read_bytes
 many.verify_many([str(number) for number in range(100_000)], lambda done: None)
 """
     if len(os.sched_getaffinity(0)) == 1:
@@ -172,13 +171,13 @@ def test_folders_within_folders_beyond_the_depth_of_recursion_are_read(folder):
 def test_a_chain_of_thousands_takes_no_longer_for_each(folder):
     engine, parent = ORE(Echo(), ""), None
     looked = []
-    real = many.look_at
+    real = many.read_bytes
     for number in range(40):
         artifact = engine.record(engine.execute("go on", after=parent))
         (folder / f"{number}.json").write_text(encode_artifact(artifact))
         parent = artifact
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(many, "look_at", lambda *of: looked.append(of[0]) or real(*of))
+        patch.setattr(many, "read_bytes", lambda *of: looked.append(of[0]) or real(*of))
         many.verify_many(list(many.files_of(["."])), lambda done: None)
     assert len(looked) == 40
 
