@@ -30,7 +30,7 @@ ACCEPT, REJECT, CANNOT_SAY = "accept", "reject", "cannot say"
 MOST_NATS = 0.3
 """How much likelier than the text's another token may be: rounding differs between machines.
 
-It is the one that ``tests.by_hand.judging.chosen`` chooses from the rates in ``docs/evidence.md``."""
+It is the one that ``tests.by_hand.judging.chosen`` chooses from the rates in ``docs/rates.md``."""
 _WORD = re.compile(r"\s*\S+")
 _OF_ITSELF = (ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError)
 """What is wrong with one run, and not with the backend of all."""

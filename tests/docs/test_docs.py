@@ -47,6 +47,7 @@ WHY_NOT = {
     ],
     "docs/invariants.md": ["it runs the tests themselves"],
     "docs/models.md": ["it installs packages and fetches a model over the network"],
+    "docs/rates.md": ["it asks the small model for many minutes"],
     "docs/scale.md": [
         "it needs machines with graphics cards",
         "it needs a cluster; tests/cli/test_rows_cluster.py has one of its own",

@@ -8,7 +8,7 @@ from pathlib import Path
 from ore.glass.judging import MOST_NATS
 from tests.by_hand.judging import OWN, chosen
 
-PAGE = Path(__file__).parents[2] / "docs" / "evidence.md"
+PAGE = Path(__file__).parents[2] / "docs" / "rates.md"
 
 
 def cells(line: str) -> list[str]:
