@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import importlib.metadata
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,11 @@ def test_an_extra_is_its_requirements_file(extra):
 def test_every_requirements_file_but_the_developers_and_the_site_s_is_an_extra():
     files = {path.stem.partition("-")[2] for path in ROOT.glob("requirements-*.txt")}
     assert files - {"dev", "docs"} == set(EXTRAS)
+
+
+def test_the_bill_of_materials_has_every_extra():
+    installed = re.search(r"\$wheel\[([\w,]+)\]", (ROOT / ".ci/sbom").read_text(encoding="utf-8"))
+    assert installed and set(installed[1].split(",")) == set(EXTRAS)
 
 
 def test_what_builds_the_package_is_there_for_the_tests():
