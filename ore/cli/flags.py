@@ -61,12 +61,12 @@ SHELLS = ("bash", "zsh", "fish")
 TOPICS = {
     "models": "where models run, and which one answers",
     "prompt": "what is asked of the model",
-    "context": "files, tools, skills and routes: what a turn is given besides",
-    "sessions": "REPLs, conversations, and those that are saved",
+    "context": "files, tools, skills and routes: what else the model reads",
+    "sessions": "REPLs and conversations, saved or not",
     "output": "how an answer is shown",
     "rows": "a prompt for each row of a table",
     "runs": "a run as one file: written, checked, repeated, compared",
-    "help": "what ORE says of itself",
+    "help": "what ORE says about itself",
 }
 """What ``--help TOPIC`` is about."""
 
@@ -106,7 +106,7 @@ FLAGS = {
         Flag("--list-personas", "list the personas"),
         Flag(
             "-o, --option KEY=VALUE",
-            "an option of the model, as temperature=0",
+            "an option of the model, such as temperature=0",
             daily=True,
             repeats=True,
         ),
@@ -118,18 +118,18 @@ FLAGS = {
         ),
         Flag(
             "--join-messages WHEN",
-            "send all system messages, and neighbours of one role, as one: auto, always or never; "
-            "default: auto, where the model would not get one of them otherwise",
+            "send all system messages, and neighbours with the same role, as one: auto, always or "
+            "never; default: auto, if the model would otherwise miss one",
             choices=("auto", "always", "never"),
         ),
         Flag(
             "--chat-template FILE",
-            "a Jinja template in the place of the model's own; the embedded engine alone takes one",
+            "a Jinja template instead of the model's own; only for the embedded engine",
         ),
         Flag("--schema SCHEMA", "the answer's shape: fields, JSON Schema, or a file", daily=True),
         Flag(
             "--run FILE",
-            "ask what a file says, or a plan: prompt, model, options",
+            "ask what a file says: prompt, model, options; also a plan of --dry-run",
             dest="run_file",
         ),
         Flag(
@@ -138,10 +138,13 @@ FLAGS = {
             repeats=True,
             dest="values",
         ),
-        Flag("--choose WORDS", "answer with one of yes,no or of @FILE, and how likely it is"),
+        Flag(
+            "--choose WORDS",
+            "answer with one of your words (yes,no or @FILE), and say how likely it is",
+        ),
         Flag(
             "--min-confidence FLOAT",
-            "least probability of the word that --choose finds; below it the exit code is 3",
+            "how likely the word of --choose must be; if it is less, the exit code is 3",
             kind=float,
             allowed="a number from 0 to 1",
         ),
@@ -151,7 +154,7 @@ FLAGS = {
     "context": (
         Flag(
             "-f, --file PATH",
-            "a text file, or a folder's, for the model to read",
+            "a text file, or a folder of them, for the model to read",
             daily=True,
             repeats=True,
         ),
@@ -168,7 +171,7 @@ FLAGS = {
         Flag("--route", "choose a tool or a skill by rule, and say which"),
         Flag(
             "--route-threshold FLOAT",
-            "least confidence that routes, 0 to 1; default: 0.5",
+            "the confidence that a route needs, 0 to 1; default: 0.5",
             kind=float,
             allowed="a number from 0 to 1",
         ),
@@ -192,22 +195,22 @@ FLAGS = {
         Flag("--delete-session NAME", "delete one; asks on a terminal"),
         Flag("--yes", "delete or remove without asking"),
         Flag("--export-session NAME", "write one as Markdown to stdout"),
-        Flag("--salvage-session NAME", "save the whole turns of a damaged one"),
+        Flag("--salvage-session NAME", "save the complete turns of a damaged one"),
     ),
     "output": (
-        Flag("-s, --stream", "show the answer as it is written, in a pipe too"),
-        Flag("--no-stream", "show the answer whole, on a terminal too"),
-        Flag("-x, --extract", "print the last code block of the answer alone", daily=True),
+        Flag("-s, --stream", "show the answer as it is written, even in a pipe"),
+        Flag("--no-stream", "show the answer all at once, even on a terminal"),
+        Flag("-x, --extract", "print only the last code block of the answer", daily=True),
         Flag("-j, --json", "the answer, or a list, as one JSON document", daily=True),
         Flag("--render", "show Markdown on a terminal (needs rich)"),
-        Flag("--logprobs", "tell how likely each token of the answer was"),
+        Flag("--logprobs", "show how likely each token of the answer was"),
         Flag("-v, --verbose", "token counts and durations after each answer", daily=True),
         Flag("-q, --quiet", "nothing but errors and warnings on stderr", daily=True),
     ),
     "rows": (
         Flag(
             "--rows TABLE",
-            "ask the prompt, with its {{column}}s, of every row; - is stdin",
+            "ask the prompt, with its {{column}}s, for every row; - is stdin",
         ),
         Flag(
             "--rows-format NAME",
@@ -216,10 +219,12 @@ FLAGS = {
         ),
         Flag(
             "--expect FILE",
-            "a table, row for row, whose column 'expected' is what each answer is to be",
+            "a table whose column 'expected' has the answer that each row should get",
         ),
-        Flag("--key COLUMN", "a column whose value stands beside each answer"),
-        Flag("--csv", "write the table with the answer as one more column; of --report, its table"),
+        Flag("--key COLUMN", "a column whose value is shown beside each answer"),
+        Flag(
+            "--csv", "write the table with the answer as one more column; with --report, its table"
+        ),
         Flag(
             "--jobs N",
             "turns at once; default: 4, with the embedded engine 1",
@@ -228,7 +233,7 @@ FLAGS = {
         ),
         Flag(
             "--max-failures N",
-            "stop when so many rows have failed; default: none",
+            "stop when this many rows have failed; default: none",
             kind=int,
             allowed=WHOLE,
         ),
@@ -242,18 +247,20 @@ FLAGS = {
             bare="-",
         ),
         Flag("--artifact-in PATH", "run an artifact's prompt; - is stdin"),
-        Flag("--after PATH", "put the answer of an artifact before the prompt; - is stdin"),
-        Flag("--continuation REASON", "declare in the artifact that more is to follow, and why"),
+        Flag("--after PATH", "put the answer of an artifact in front of the prompt; - is stdin"),
+        Flag(
+            "--continuation REASON", "declare in the artifact that there is more to come, and why"
+        ),
         Flag(
             "--artifact-full",
-            "put the messages into the artifact, and the rendered prompt where it is known",
+            "also keep the messages in the artifact, and the rendered prompt if it is known",
         ),
         Flag(
             "--artifact-text", "keep the system prompt's text, however long; default: up to 64 KiB"
         ),
-        Flag("--artifact-hashes-only", "keep of the system prompt nothing but its hash"),
+        Flag("--artifact-hashes-only", "keep only the hash of the system prompt"),
         Flag("--runs FOLDER", "write every turn into a log of runs; default: ORE_RUNS, else none"),
-        Flag("--last", "the newest run of the log, in the place of any PATH of an artifact"),
+        Flag("--last", "the newest run of the log, instead of the PATH of an artifact"),
         Flag("--dry-run", "show what the model would read, in tokens, and send nothing"),
         Flag("--show PATH", "show an artifact as a page; with --json its data"),
         Flag("--verify PATH ...", "check artifacts, or folders of them, and their chain"),
@@ -262,7 +269,7 @@ FLAGS = {
         ),
         Flag(
             "--allowed-signers FILE",
-            "with --verify or --report: who signed each run, if it is one of this file's",
+            "with --verify or --report: who on this list signed each run",
         ),
         Flag(
             "--sign KEY",
@@ -276,7 +283,7 @@ FLAGS = {
         Flag("--out PATH", "with --report: the file to write; default: stdout"),
         Flag(
             "--as FORM",
-            "with --report: fill a form for a paper, or a trailer for a commit, as Markdown: "
+            "with --report: fill in a form for a paper, or a trailer for a commit, as Markdown: "
             "methods, worldbank, llm-guidelines or trailer",
             choices=("methods", "worldbank", "llm-guidelines", "trailer"),
             dest="form",
@@ -286,7 +293,7 @@ FLAGS = {
         Flag("--by PART", "with --why: for each sentence of the answer", choices=("sentence",)),
     ),
     "help": (
-        Flag("-h, --help [TOPIC]", "show the flags of daily use, of a topic, or all"),
+        Flag("-h, --help [TOPIC]", "show the everyday flags, those of a topic, or all"),
         Flag("--version", "show the version"),
         Flag(
             "--print-completion SHELL",
