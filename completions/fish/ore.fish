@@ -135,7 +135,7 @@ complete -c ore -n _shtab_ore_using -l choose -x -d 'answer with one of your wor
 complete -c ore -n _shtab_ore_using -l min-confidence -x -d 'how likely the word of --choose must be; if it is less, the exit code is 3'
 complete -c ore -n _shtab_ore_using -s n -l no-stdin -d 'do not read stdin, as in a loop over lines of a file'
 complete -c ore -n _shtab_ore_using -l image -xka "(__fish_complete_path (commandline -ct))" -d 'an image (PNG, JPEG, WebP) for the prompt; may be given again'
-complete -c ore -n _shtab_ore_using -s f -l file -xka "(__fish_complete_path (commandline -ct))" -d 'a text file, or a folder of them, for the model to read; may be given again'
+complete -c ore -n _shtab_ore_using -s f -l file -xka "(__fish_complete_path (commandline -ct))" -d 'a text file, or a folder, for the model to read; may be given again'
 complete -c ore -n _shtab_ore_using -l tool -xka "echo read-file" -d 'run a tool first; the model reads its result'
 complete -c ore -n _shtab_ore_using -l tool-arg -x -d 'an argument for the tool; may be given again'
 complete -c ore -n _shtab_ore_using -l list-tools -d 'list the tools and what they need'

@@ -154,7 +154,7 @@ FLAGS = {
     "context": (
         Flag(
             "-f, --file PATH",
-            "a text file, or a folder of them, for the model to read",
+            "a text file, or a folder, for the model to read",
             daily=True,
             repeats=True,
         ),
