@@ -10,7 +10,13 @@ __version__ = "1.9.0"
 # below finds in them the module of a name that is used for the first time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ore.artifact import read_artifact as read_artifact
+    from ore.artifact import write_artifact as write_artifact
+    from ore.artifact.compare import Difference as Difference
+    from ore.artifact.signers import Signature as Signature
+    from ore.artifact.verify import Checked as Checked
     from ore.backends import Backend as Backend
+    from ore.backends import Model as Model
     from ore.backends import Settings as Settings
     from ore.backends.engine_turn import EmbeddedReasoner as EmbeddedReasoner
     from ore.backends.named import backend as backend
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
     from ore.glass.comparing import Verdict as Verdict
     from ore.glass.comparing import diff as diff
     from ore.glass.comparing import diff_folders as diff_folders
+    from ore.glass.comparing import sign as sign
     from ore.glass.comparing import validate as validate
     from ore.glass.comparing import verify as verify
     from ore.glass.fences import last_code_block as last_code_block
@@ -70,8 +77,11 @@ if TYPE_CHECKING:
     from ore.glass.influence import explain as explain
     from ore.glass.judging import Judgement as Judgement
     from ore.glass.judging import judge as judge
+    from ore.glass.judging import judge_checked as judge_checked
+    from ore.glass.limits import notices_of as notices_of
     from ore.glass.limits import warnings_of as warnings_of
     from ore.glass.personas import load_persona as load_persona
+    from ore.glass.provenance import Sourced as Sourced
     from ore.glass.reopening import Opened as Opened
     from ore.glass.reopening import Reopening as Reopening
     from ore.models import default_model as default_model
@@ -85,13 +95,16 @@ if TYPE_CHECKING:
     from ore.router import Router as Router
     from ore.router import RuleRouter as RuleRouter
     from ore.router import build_targets_from_registry as build_targets_from_registry
+    from ore.rows.file_turn import run_file as run_file
     from ore.rows.over_rows import over_rows as over_rows
     from ore.rows.replaying import Replay as Replay
     from ore.rows.replaying import replay as replay
     from ore.rows.replays import Replayed as Replayed
+    from ore.rows.replays import replay_file as replay_file
     from ore.rows.replays import replay_files as replay_files
     from ore.rows.row_plan import RowsPlan as RowsPlan
     from ore.rows.row_run import RowRun as RowRun
+    from ore.rows.row_turns import Outcome as Outcome
     from ore.rows.tables import Row as Row
     from ore.rows.tables import Table as Table
     from ore.rows.tables import open_table as open_table
@@ -100,11 +113,13 @@ if TYPE_CHECKING:
     from ore.skills import load_skill_instructions as load_skill_instructions
     from ore.skills import load_skill_metadata as load_skill_metadata
     from ore.skills import load_skill_resource as load_skill_resource
+    from ore.store import Beginning as Beginning
     from ore.store import FileSessionStore as FileSessionStore
     from ore.store import SessionStore as SessionStore
     from ore.tools import TOOL_REGISTRY as TOOL_REGISTRY
     from ore.tools import Permission as Permission
     from ore.tools import Tool as Tool
+    from ore.tools.named_files import read_files as read_files
     from ore.types import ARTIFACT_VERSION as ARTIFACT_VERSION
     from ore.types import ExecutionArtifact as ExecutionArtifact
     from ore.types import Message as Message
@@ -117,6 +132,8 @@ if TYPE_CHECKING:
     from ore.types.score import Score as Score
     from ore.types.score import ScoredToken as ScoredToken
     from ore.types.turn_plan import Plan as Plan
+    from ore.types.turn_plan import PlannedMessage as PlannedMessage
+    from ore.types.turn_plan import PlannedPart as PlannedPart
 
 
 def _modules() -> dict[str, str]:

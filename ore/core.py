@@ -5,9 +5,8 @@ Knows nothing about backends, files, flags or terminals. A session is an argumen
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,8 @@ from ore.errors import PersonaError, ReasonerContractError
 from ore.reasoner import Reasoner
 from ore.reasoner.closing import Closing
 from ore.reasoner.stream import Stream
-from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
+from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
+from ore.types.sent import Sent, note_sent
 
 if TYPE_CHECKING:  # who has no event loop does without
     from ore.reasoner.awaiting import AsyncStream
@@ -74,30 +74,33 @@ def build_messages(
     return messages
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What a turn sent, for whoever records it.
-
-    Attributes:
-        messages: In their order: system, skills, tools, an artifact's answer, session, prompt.
-        system_prompt: The text of the first one; empty where none was sent.
-        skills: How many messages came from skills.
-        tools: The names of the tools whose results were sent.
-        after: The id of the artifact whose answer was sent, or None.
-        earlier: How many messages came from the session; None without a session.
-    """
-
-    messages: tuple[Message, ...]
-    system_prompt: str
-    skills: int = 0
-    tools: tuple[str, ...] = ()
-    after: str | None = None
-    earlier: int | None = None
-
-
-def sent_with(response: Response) -> Sent | None:
-    """Return what the turn sent that this ``response`` answers; None where no engine returned it."""
-    return vars(response).get("_sent")
+def to_send(
+    system_prompt: str,
+    prompt: str,
+    session: Session | None = None,
+    tool_results: list[ToolResult] | None = None,
+    skill_context: list[str] | None = None,
+    images: Sequence[bytes] | None = None,
+    after: ExecutionArtifact | None = None,
+) -> Sent:
+    """Return what a turn would send; the arguments are those of ``build_messages``."""
+    messages = build_messages(
+        prompt,
+        system_prompt=system_prompt,
+        session=session,
+        tool_results=tool_results,
+        skill_context=skill_context,
+        images=images,
+        after=after,
+    )
+    return Sent(
+        tuple(messages),
+        system_prompt,
+        tuple(skill_context or ()),
+        tuple(tool_results or ()),
+        after,
+        None if session is None else len(session.messages),
+    )
 
 
 class ORE(Closing):
@@ -141,7 +144,8 @@ class ORE(Closing):
             ReasonerContractError: The reasoner returned something else than a ``Response``.
             OreError: Whatever the reasoner raises goes through.
         """
-        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        given = (prompt, session, tool_results, skill_context, images, after)
+        sent = to_send(self.system_prompt, *given)
         response = self.reasoner.reason(list(sent.messages))
         return self._finish(response, sent, session)
 
@@ -162,7 +166,8 @@ class ORE(Closing):
         session is extended only once the generator is exhausted; closing it earlier stops the model
         and changes nothing.
         """
-        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        given = (prompt, session, tool_results, skill_context, images, after)
+        sent = to_send(self.system_prompt, *given)
         with closing(self.reasoner.stream_reason(list(sent.messages))) as chunks:
             response = yield from chunks
         return self._finish(response, sent, session)
@@ -226,15 +231,48 @@ class ORE(Closing):
         return AsyncStream(self.stream(*given, images=images, after=after))
 
     def record(
-        self, response: Response, *, persona: str | None = None, full: bool = False
+        self,
+        response: Response,
+        *,
+        persona: str | None = None,
+        session: str | None = None,
+        parent: ExecutionArtifact | Path | str | None = None,
+        routing: RoutingDecision | None = None,
+        grants: Iterable[str] = (),
+        continuation: str | None = None,
+        full: bool = False,
+        system_text: bool | None = None,
     ) -> ExecutionArtifact:
-        """Return the sealed artifact of a turn of this engine's, with full provenance.
+        """Return the sealed artifact of a turn of this engine's; may ask its server for a digest.
 
-        ``response``, ``persona``, ``full`` and what is raised are those of
-        ``ore.glass.recording.record``. The server may be asked for the model's digest.
+        Args:
+            response: What ``execute``, or a stream of the engine, has returned: the very object.
+            persona: The name of the persona that the system prompt is, if it is one.
+            session: The name that the session is saved under, by which a replay finds its messages.
+            parent: The run that this one was made from: its artifact, or its file. None is the one that
+                ``after`` was. The model has read its answer, its turn stands in the session, or its
+                prompt was asked again.
+            routing: What the router chose, or None.
+            grants: The permissions that tools were granted, by their names.
+            continuation: Why more is to follow, or None.
+            full: Whether the messages themselves are kept, too.
+            system_text: Whether the system prompt's text is kept; None keeps one of up to 64 KiB.
+
+        Raises:
+            UsageError: No engine has returned that response, or it has nothing of its ``parent``.
+            ArtifactError: It holds what an artifact can't, or ``parent`` can't be read.
         """
         made: ExecutionArtifact = import_module("ore.glass.recording").record(
-            self, response, persona=persona, full=full
+            self,
+            response,
+            persona=persona,
+            session=session,
+            parent=parent,
+            routing=routing,
+            grants=grants,
+            continuation=continuation,
+            full=full,
+            system_text=system_text,
         )
         return made
 
@@ -253,40 +291,14 @@ class ORE(Closing):
         ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images``, ``after`` and what
         is raised are those of ``execute``.
         """
-        sent = self._sent(prompt, session, tool_results, skill_context, images, after)
+        given = (prompt, session, tool_results, skill_context, images, after)
+        sent = to_send(self.system_prompt, *given)
         made: Plan = import_module("ore.glass.planning").plan(self, sent)
         return made
 
     def close(self) -> None:
         """Close the reasoner. May be called twice."""
         self.reasoner.close()
-
-    def _sent(
-        self,
-        prompt: str,
-        session: Session | None,
-        tool_results: list[ToolResult] | None,
-        skill_context: list[str] | None,
-        images: Sequence[bytes] | None,
-        after: ExecutionArtifact | None,
-    ) -> Sent:
-        messages = build_messages(
-            prompt,
-            system_prompt=self.system_prompt,
-            session=session,
-            tool_results=tool_results,
-            skill_context=skill_context,
-            images=images,
-            after=after,
-        )
-        return Sent(
-            tuple(messages),
-            self.system_prompt,
-            len(skill_context or ()),
-            tuple(result.tool_name for result in tool_results or ()),
-            None if after is None else after.execution_id,
-            None if session is None else len(session.messages),
-        )
 
     @staticmethod
     def _finish(response: Response, sent: Sent, session: Session | None) -> Response:
@@ -297,7 +309,7 @@ class ORE(Closing):
             )
         if session is not None:
             session.messages.extend([sent.messages[-1], _answer(response, session)])
-        vars(response)["_sent"] = sent  # no field of it: whoever compares or copies sees none
+        note_sent(response, sent)
         return response
 
 

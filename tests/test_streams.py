@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import inspect
 import threading
 from contextlib import contextmanager
 from importlib import import_module
@@ -10,8 +12,17 @@ from importlib import import_module
 import pytest
 
 import ore
-from ore import ORE, AyaReasoner, BackendError, OpenAIReasoner, Reasoner, Response, Session
-from ore.errors import UsageError
+from ore import (
+    ORE,
+    AyaReasoner,
+    BackendError,
+    OpenAIReasoner,
+    Reasoner,
+    Response,
+    Session,
+    Settings,
+)
+from ore.errors import CapabilityError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.process import until
@@ -229,3 +240,42 @@ def test_a_reasoner_is_made_by_its_name():
             assert aya.execute("Hello").content == "one two"
         assert server.chats[0].json["options"] == {"seed": 7}
     assert import_module("ore.reasoner").Reasoner is ore.reasoner.Reasoner is Reasoner
+
+
+def test_a_reasoner_by_its_name_chooses_from_words_where_the_backend_can():
+    words = {"choices": ["Paris", "Rome"]}
+    with FakeOllama() as server:
+        with pytest.raises(CapabilityError, match="how likely"):
+            ore.reasoner("ollama:llama3.2", host=server.url, **words)
+    with pytest.raises(UsageError, match="only, so there is nothing to choose"):
+        ore.reasoner("ollama:llama3.2", choices=["Paris"])
+    with pytest.raises(UsageError, match="leave one of them out"):
+        ore.reasoner("ollama:llama3.2", format={}, **words)
+
+
+@pytest.mark.embedded
+def test_a_reasoner_by_its_name_takes_every_field_of_settings(model_dir):
+    words = {"choices": ["Paris", "Rome"]}
+    with ORE(ore.reasoner("embedded:smollm2:135m", **words)) as engine:
+        answer = engine.execute("What is the capital of Italy?")
+    assert answer.content in words["choices"] and answer.metadata["choice"]["probability"] > 0
+    template = "{{ messages[-1].content }}"
+    more = {"chat_template": template, "rendered": True, "logprobs": True}
+    options = {"num_predict": 3}
+    with ORE(ore.reasoner("embedded:smollm2:135m", options=options, **more), "") as engine:
+        answer = engine.execute("One two three")
+        known = engine.record(answer, full=True).provenance
+    assert answer.metadata["rendered"] == "One two three" and answer.metadata["logprobs"]
+    assert known["chat_template"]["text"] == template
+
+
+def test_a_reasoner_s_keywords_are_the_fields_of_settings():
+    named = inspect.signature(import_module("ore.backends.named").reasoner).parameters
+    fields = [each.name for each in dataclasses.fields(Settings)]
+    assert sorted(named) == sorted(["name", "host", *fields])
+    given = {"timeout": 5.0, "deadline": 60.0, "options": {"seed": 7}, "keep_alive": "5m"}
+    given |= {"on_thinking": print, "on_warning": repr, "think": False, "at_once": 3}
+    given |= dict.fromkeys(["strict_context", "conversation", "logprobs", "rendered"], True)
+    with FakeOllama() as server:
+        made = ore.reasoner("ollama:llama3.2", host=server.url, joins=False, **given)
+    assert made.settings == Settings(joins=False, **given)

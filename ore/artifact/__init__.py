@@ -52,7 +52,15 @@ def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> E
 
 
 def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> bytes:
-    """Return the bytes that ``read_artifact`` would parse, at most one more than it accepts."""
+    """Return the bytes that ``read_artifact`` would parse, at most one more than it accepts.
+
+    Args:
+        path: The file, or ``-`` for stdin.
+        stdin: A buffered binary stream; None is a closed one.
+
+    Raises:
+        ArtifactError: They can't be read.
+    """
     most = MAX_ARTIFACT_BYTES + 1
     try:
         if str(path) != "-":
@@ -67,7 +75,11 @@ def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> byte
 
 
 def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
-    """Return the artifact that ``data`` is; ``source`` names it in an error."""
+    """Return the artifact that ``data`` is; ``source`` names it in an error.
+
+    Raises:
+        InvalidArtifactError: It is not an artifact, or larger than ``MAX_ARTIFACT_BYTES``.
+    """
     try:
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
         check_parsed(document, len(data))
@@ -80,7 +92,7 @@ def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
 
 
 def encode_artifact(artifact: ExecutionArtifact) -> str:
-    """Return the artifact as one JSON document: ASCII, indented, one newline at its end.
+    """Return an ``artifact`` as one JSON document: ASCII, indented, one newline at its end.
 
     Raises:
         ArtifactError: It holds what JSON can't (a reasoner's metadata may), or it could not be
@@ -96,13 +108,13 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
 
 
 def not_keepable(exc: Exception) -> ArtifactError:
-    """Return the error for a turn that has no JSON, or could not be read back."""
+    """Return the error for a turn that has no JSON, or could not be read back, as ``exc`` says."""
     why = reason(exc).rstrip(".")
     return ArtifactError(f"The turn can't be kept as an artifact: {why}.")
 
 
 def check_output(path: Path | str) -> None:
-    """Raise the ``ArtifactError`` that ``write_artifact`` would; ask before a model is called."""
+    """Raise the ``ArtifactError`` that ``write_artifact`` would of ``path``; ask before a model is called."""
     if _descriptor(path) is None:
         _judge(path)
 
@@ -111,7 +123,11 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
     """Write an artifact to a file, whole or not at all, or into a pipe or device as it is.
 
     A new file gets the mode ``NEW_FILE_MODE``, one that is replaced keeps its own; both lose what
-    the umask takes. What ``path`` names is judged again, for it may have changed.
+    the umask takes. A file that is there is replaced where it is an artifact, or empty.
+
+    Args:
+        artifact: What is written.
+        path: The file; what it names is judged anew, for it may have changed.
 
     Raises:
         ArtifactError: Nothing was written to the file; what was there is as it was.
@@ -121,7 +137,7 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
 
 
 def write_encoded(data: bytes, path: Path | str) -> None:
-    """Write what ``encode_artifact`` returned, in ASCII, as ``write_artifact`` does."""
+    """Write ``data``, what ``encode_artifact`` returned, to ``path``, as ``write_artifact`` does."""
     inherited = _descriptor(path)
     status = _judge(path) if inherited is None else None
     try:
@@ -139,7 +155,10 @@ def write_encoded(data: bytes, path: Path | str) -> None:
 
 
 def is_artifact_of(execution_id: str, path: Path | str) -> bool:
-    """Return whether a regular file holds the artifact of that run; what can't be read does not."""
+    """Return whether the file at ``path`` holds the artifact of the run ``execution_id``.
+
+    What is no regular file, or can't be read, does not.
+    """
     try:
         data = read_regular(Path(path), MAX_ARTIFACT_BYTES)
         return parse_artifact(data, str(path)).execution_id == execution_id

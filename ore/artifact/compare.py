@@ -35,7 +35,12 @@ NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "message
 
 @dataclass(frozen=True)
 class Difference:
-    """One value that is not the same in two artifacts, as texts."""
+    """One value that is not the same in two artifacts.
+
+    Attributes:
+        name: What it is: ``"prompt"``, ``"model_digest"``, ``"answer"`` and so on.
+        old, new: Its text in either.
+    """
 
     name: str
     old: str
@@ -43,7 +48,7 @@ class Difference:
 
 
 def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Difference]:
-    """Return what is known in both artifacts and not the same, in the order of ``NAMES``."""
+    """Return what is known in both ``old`` and ``new`` and not the same, in the order of ``NAMES``."""
     found = []
     for name in NAMES:
         first, second = _both(name, old, new)
@@ -53,7 +58,7 @@ def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Differen
 
 
 def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
-    """Return the names of what can't be compared, for one of two artifacts or both do not know it.
+    """Return the names of what can't be compared, for ``old``, ``new`` or both do not know it.
 
     A run and its copy have nothing of that kind.
     """
@@ -63,13 +68,13 @@ def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
 
 
 def known_to_one(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
-    """Return the names of what only one of two artifacts knows."""
+    """Return the names of what only one of ``old`` and ``new`` knows."""
     pairs = ((name, _both(name, old, new)) for name in not_known(old, new))
     return [name for name, both in pairs if both != (None, None)]
 
 
 def unified(found: Iterable[Difference], old: str, new: str) -> str:
-    """Return differences as one unified diff; ``old`` and ``new`` name the artifacts.
+    """Return the differences ``found`` as one unified diff; ``old`` and ``new`` name the artifacts.
 
     What would take too long is named and not compared line by line.
     """

@@ -90,16 +90,18 @@ def verify(
 ) -> list[Checked]:
     """Check each artifact and their chain; return what was found, in the order of ``paths``.
 
-    A path ``-`` is stdin. Never raises: what can't be read is a finding.
+    Never raises: what can't be read is a finding.
 
     Args:
+        paths: Those of artifacts; ``-`` is stdin.
+        stdin: What is read for ``-``.
         signers: Those who may have signed them; None does not look for signatures.
     """
     return in_chain([look_at(path, stdin, signers) for path in paths])
 
 
 def in_chain(found: list[Checked]) -> list[Checked]:
-    """Add to what was found of artifacts by themselves what they show of each other; return it."""
+    """Add to what was ``found`` of artifacts by themselves what they show of each other; return it."""
     read = [each for each in found if each.execution_id is not None]
     _check_ids(each for each in read if not each.problems)
     children = [(each, each.parent) for each in read if each.parent is not None]
@@ -117,7 +119,7 @@ def in_chain(found: list[Checked]) -> list[Checked]:
 
 
 def totals(states: Sequence[str]) -> str:
-    """Return how many artifacts there are of each state, without a full stop."""
+    """Return how many artifacts there are of each of the ``states``, without a full stop."""
     parts = []
     for state, (one, more) in _COUNTED.items():
         if number := states.count(state):
@@ -140,7 +142,11 @@ def look_at(
     stdin: io.BufferedIOBase | None = None,
     signers: Signers | None = None,
 ) -> Checked:
-    """Return what the file at ``path``, or stdin for ``-``, shows by itself, and who signed it."""
+    """Return what the file at ``path``, or ``stdin`` for ``-``, shows by itself, and who signed it.
+
+    Args:
+        signers: Those who may have signed it; None does not look for a signature.
+    """
     try:
         data = read_bytes(path, stdin)
     except ArtifactError as exc:
@@ -158,17 +164,20 @@ def look_into(data: bytes, path: str, signers: Signers | None = None) -> Checked
 
 
 def unread(path: str, why: ArtifactError) -> Checked:
-    """Return what is found of a file that can't be read."""
+    """Return what is found of the file at ``path``, which can't be read; ``why`` says the error."""
     return Checked(path, problems=[str(why)])
 
 
 def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
-    """Return what is found of an artifact that holds, and of which nothing else is to be said."""
+    """Return what is found of an artifact that holds, and of which nothing else is to be said.
+
+    ``path``, ``sha256``, ``execution_id`` and ``content`` are fields of ``Checked``.
+    """
     return Checked(path, None, sha256, True, (), (), execution_id, None, content)
 
 
 def check(data: bytes, path: str) -> Checked:
-    """Return what the bytes of one artifact show by themselves; ``path`` is what they are called."""
+    """Return what the ``data`` of one artifact shows by itself; ``path`` is what it is called."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
         document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, shortens=True)
@@ -269,7 +278,10 @@ def _check_parent(child: Checked, parent: dict[str, Any], by_id: Sequence[Checke
 
 
 def read_again(checked: Checked) -> ExecutionArtifact | None:
-    """Return the artifact, read once more where it was not kept; None where it is another one now."""
+    """Return the artifact that was ``checked``, read once more where it was not kept of it.
+
+    None where it is another one now.
+    """
     if checked.artifact is not None or checked.execution_id is None:
         return checked.artifact
     again = look_at(checked.path)

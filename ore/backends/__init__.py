@@ -88,7 +88,7 @@ class Settings:
     deadline: float | None = None
     strict_context: bool = False
     conversation: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     think: bool | str | None = None
     format: Mapping[str, Any] | None = None
     choices: tuple[str, ...] | None = None

@@ -43,7 +43,7 @@ class Modelfile:
         notes: What of it is not applied, in sentences.
     """
 
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     template: str | None = None
     notes: tuple[str, ...] = ()
 

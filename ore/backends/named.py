@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from ore.backends import Backend, Settings
@@ -26,10 +27,15 @@ def reasoner(
     options: Mapping[str, Any] | None = None,
     think: bool | str | None = None,
     format: Mapping[str, Any] | None = None,
+    choices: Sequence[str] | None = None,
+    logprobs: bool = False,
     keep_alive: float | str | None = None,
     on_thinking: Callable[[str], None] | None = None,
     on_warning: Callable[[str], None] | None = None,
     joins: bool = True,
+    at_once: int | None = None,
+    chat_template: str | None = None,
+    rendered: bool = False,
 ) -> Reasoner:
     """Return what asks a model, by the backend's name and the model's: ``"ollama:llama3.2"``.
 
@@ -41,11 +47,14 @@ def reasoner(
         name: The backend and the model, with a colon between.
         host: The server's address; None is what the environment names, else the default one.
         format: A JSON schema for the answer: one that does not fit is a ``SchemaMismatchError``.
+        choices: Words of which the answer is the likeliest; ``metadata["choice"]`` says how likely.
         timeout, deadline, strict_context, conversation, options: Fields of ``ore.Settings``.
         think, keep_alive, on_thinking, on_warning, joins: Fields of ``ore.Settings``.
+        logprobs, at_once, chat_template, rendered: Fields of ``ore.Settings``.
 
     Raises:
         UsageError: It names no backend, or an argument has no meaning there.
+        CapabilityError: There are ``choices``, and the backend can't say how likely a word is.
         ExtraNotInstalledError: The backend's package is missing.
         CheckFailedError: The model is not the one that is pinned.
         OreError: Whatever the backend raises.
@@ -56,6 +65,8 @@ def reasoner(
             f"{name!r} names no backend: write {', '.join(f'{each}:NAME' for each in KINDS[1:])}, "
             f"or auto:NAME."
         )
+    if format is not None and choices is not None:
+        raise UsageError("`format=` and `choices=` both say what an answer is: leave one of them out.")
     settings = Settings(
         timeout=timeout,
         deadline=deadline,
@@ -64,13 +75,17 @@ def reasoner(
         options=options or {},
         think=think,
         format=format,
+        choices=None if choices is None else _choosing().checked_choices(choices, "`choices=`"),
+        logprobs=logprobs,
         keep_alive=keep_alive,
         on_thinking=on_thinking,
         on_warning=on_warning,
         joins=joins,
+        at_once=at_once,
+        chat_template=chat_template,
+        rendered=rendered,
     )
-    made = _made(kind, model, host, settings)
-    return made if format is None else SchemaReasoner(made, format)
+    return reasoner_with(kind, model or None, host, settings)
 
 
 def backend(
@@ -95,13 +110,35 @@ def backend(
     return open_backend(choice, os.environ, {}, _nobody, _nobody)
 
 
-def _made(kind: str, model: str, host: str | None, settings: Settings) -> Reasoner:
-    choice = Choice(backend=kind, model=model or None, host=host)
+def reasoner_with(
+    kind: str | None, model: str | None, host: str | None, settings: Settings
+) -> Reasoner:
+    """Return what asks a model with ``settings``: it chooses, or lets fitting answers through, as they say.
+
+    Args:
+        kind: The backend, as ``backend`` takes it; None is what ``ORE_BACKEND`` names.
+        model: The model, maybe with its pin; None is chosen as the command line chooses.
+        host: The server's address, or None.
+        settings: What is asked of the model.
+
+    Raises:
+        OreError: What ``reasoner`` raises.
+    """
+    choice = Choice(backend=kind, model=model, host=host)
     chosen = open_backend(choice, os.environ, {}, _nobody, settings.on_warning or _nobody)
-    model_id, pin = model_of(chosen, model or None, os.environ)
+    model_id, pin = model_of(chosen, model, os.environ)
     if pin is not None:
         chosen.check_digest(model_id, pin)
-    return chosen.reasoner(model_id, settings)
+    if settings.choices is not None:
+        choosing: Reasoner = _choosing().reasoner_of(chosen, model_id, settings)
+        return choosing
+    made = chosen.reasoner(model_id, settings)
+    return made if settings.format is None else SchemaReasoner(made, settings.format)
+
+
+def _choosing() -> Any:
+    """Return the module that makes a reasoner choose; it stands above this one, and few need it."""
+    return import_module("ore.glass.choosing")
 
 
 def _nobody(told: str) -> None:

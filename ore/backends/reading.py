@@ -56,7 +56,7 @@ class Reading:
     why: str | None = None
     groups: list[list[int]] | None = None
     notes: tuple[str, ...] = ()
-    about: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def is_exact(self) -> bool:

@@ -16,10 +16,8 @@ from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
+from ore.glass.turn_facts import ANSWER, PROMPT
 from ore.types import ExecutionArtifact
-
-PROMPT, ANSWER = "prompt", "answer"
-"""What a turn has of the artifact that it is made from: its prompt, or its answer to go on from."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ore.cli.terminal.pace import Counted
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
-from ore.rows.planned import looks_like_plan, parse_plan
+from ore.glass.planned import looks_like_plan, parse_plan
 from ore.types import ExecutionArtifact
 
 

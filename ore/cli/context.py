@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ore.cli.named_files import read_named
 from ore.cli.options import Options
 from ore.errors import ToolFailedError, UsageError
 from ore.files.neutral import one_line
@@ -21,6 +20,7 @@ from ore.skills import (
     skill_text,
 )
 from ore.tools import Tool, all_tools, find_tool, parse_permission
+from ore.tools.named_files import read_files
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
 
@@ -99,7 +99,7 @@ class ContextSource:
     def _read_files(self) -> list[ToolResult]:
         if not self._options.file:
             return []
-        return read_named(self._options.file, self._tell)
+        return read_files(self._options.file, self._tell)
 
     def _tell(self, text: str) -> None:
         """Say once what a folder had, however often a REPL reads it."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from hashlib import sha256
 from typing import Any
 
-from ore.artifact import many, read_bytes
+from ore.artifact import many
 from ore.artifact import verify as artifacts
-from ore.artifact.signers import Signature, Signers
+from ore.artifact.signers import Signers
 from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends import Backend
@@ -18,14 +17,11 @@ from ore.cli.options import Options
 from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import Counted
-from ore.errors import ArtifactError, CheckFailedError, UsageError
+from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
-from ore.glass.comparing import check_all
-from ore.glass.judging import ACCEPT, REJECT, Judgement, judge_checked
+from ore.glass.comparing import check_all, sign_held, signer_of
+from ore.glass.judging import REJECT, Judgement, in_words, judge_checked
 
-_SHOWN = 40
-"""How many characters a line shows of what is before a word, and of the word."""
-_SIGNED_EVERY = 20  # and of those that are signed, which takes longer
 _MOST_NAMED = 5
 """How many of those who signed are named in the last line."""
 
@@ -39,7 +35,7 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     """
     has_folder = many.has_folder(options.verify)
     signers = None if options.allowed_signers is None else Signers(options.allowed_signers)
-    signer = None if options.sign is None else _signer(options)
+    signer = None if options.sign is None else signer_of(options.verify, options.sign)
     found = _checked(options, console, signers)
     if signer is not None:
         _sign(found, signer, console)
@@ -72,29 +68,9 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     console.notice(f"{totals}.")
 
 
-def _signer(options: Options) -> Signer:
-    if "-" in options.verify:
-        raise UsageError("What comes on stdin can't be signed: name its file.")
-    is_one = len(options.verify) == 1 and not many.has_folder(options.verify)
-    signer = Signer(str(options.sign), once=is_one)
-    signer.check()
-    return signer
-
-
-def _sign(found: Sequence[Checked], signer: Signer, console: Console) -> None:
-    """Sign what holds, as it was when it was checked; what can't be signed is a finding."""
-    whole = [each for each in found if each.state == artifacts.HOLDS]
+def _sign(found: list[Checked], signer: Signer, console: Console) -> None:
     try:
-        for number, each in enumerate(whole, 1):
-            try:
-                data = read_bytes(each.path)
-                if sha256(data).hexdigest() != each.sha256:
-                    raise ArtifactError("It was changed meanwhile.")
-                each.signature = Signature(key=signer.sign(each.path, data))
-            except ArtifactError as exc:
-                each.signature = Signature(problem=str(exc).rstrip("."))
-            if number % _SIGNED_EVERY == 0:
-                console.bar(f"{number:,} of {len(whole):,} signed")
+        sign_held(found, signer, Counted(console.bar, "signed"))
     finally:
         console.end_progress()
 
@@ -124,7 +100,7 @@ def _details(checked: Checked, judgement: Judgement | None) -> str:
     said = []
     artifact = artifacts.read_again(checked) if judgement is not None else None
     if artifact is not None and judgement is not None:
-        said = [_sentence(judgement, artifact.output.content)]
+        said = [in_words(judgement, artifact.output.content)]
     signature = checked.signature
     if signature is not None:
         by = "signed" if signature.by is None else f"signed by {one_line(signature.by)}"
@@ -167,21 +143,3 @@ def _judgements(
                 said = replace(said, reason=console.said(said.reason))
             judged.append(said)
     return judged
-
-
-def _sentence(judgement: Judgement, text: str) -> str:
-    """Return a judgement of an answer, ``text``, in words."""
-    if judgement.verdict == ACCEPT:
-        return "accept: the model says this, token by token"
-    if judgement.verdict != REJECT:
-        return f"{judgement.verdict}: {judgement.reason}"
-    before = " ".join(text[: judgement.at].split())[-_SHOWN:]
-    after = f"after {_quoted(before)} " if before else ""
-    there = f"it has {_quoted(judgement.said)}" if judgement.said else "it ends"
-    own = f"go on with {_quoted(judgement.instead)}" if judgement.instead else "end"
-    return f"reject: {after}{there}, where the model would {own} (likelier by {judgement.gap:.1f} nats)"
-
-
-def _quoted(text: str | None) -> str:
-    shown = one_line(text or "").strip()
-    return repr(f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown)

@@ -6,12 +6,7 @@ from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
 from ore.cli.context import Context
-from ore.cli.record import (
-    Told,
-    artifact_of,
-    keeps_own_text_here,
-    messages_of_turn,
-)
+from ore.cli.record import Told, artifact_of, keeps_own_text_here, sent_of, turn_of
 from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.glass.provenance import joined_sentence, joined_sources
@@ -19,19 +14,18 @@ from ore.types import Response
 
 
 def record(
-    run: Run, context: Context, response: Response, earlier: int, told: Told
+    run: Run, context: Context, response: Response, told: Told
 ) -> tuple[str | None, list[OreError]]:
     """Write the artifact of a turn wherever it is to be, and note it with its session.
 
     Args:
-        earlier: How many messages of the session were sent with the turn.
         told: Returns what was in force in it: see ``ore.cli.record.in_force``.
 
     Returns:
         The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
-        document = encode_artifact(artifact_of(run, context, response, earlier, told()))
+        document = encode_artifact(artifact_of(run, context, response, told()))
     except OreError as exc:
         return None, [exc]
     data, paths = document.encode("ascii"), _paths(run, response)
@@ -62,9 +56,9 @@ def tell_what_stays_here(run: Run) -> None:
         )
 
 
-def tell_of_prompt(run: Run, context: Context, response: Response, earlier: int) -> None:
+def tell_of_prompt(run: Run, response: Response) -> None:
     """Say which messages were sent as one, and once a conversation what else became of them."""
-    messages = messages_of_turn(run, context, earlier)
+    messages = turn_of(run, sent_of(response)).messages
     joined = joined_sources(response.metadata.get("joined"), messages)
     if joined is not None:
         run.console.notice(joined_sentence(joined))

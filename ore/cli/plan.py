@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ore.cli.context import Context
-from ore.cli.record import messages_of_turn, sent_messages
+from ore.cli.record import sent_by, turn_of
 from ore.cli.runs import Run
 from ore.cli.terminal.text import brief
 from ore.glass.planning import planned
@@ -40,13 +40,13 @@ def plan_of(run: Run, context: Context) -> Plan:
         **({} if expectation is None else {"expect": dict(expectation.wanted)}),
         **({} if context.decision is None else {"routing": asdict(context.decision)}),
     }
-    earlier = run.conversation.length
+    sent = sent_by(run, context)
     return planned(
         run.backend,
         run.model_id,
         run.asked.settings,
-        sent_messages(run, context, earlier),
-        [each.source for each in messages_of_turn(run, context, earlier)],
+        sent.messages,
+        [each.source for each in turn_of(run, sent).messages],
         joins_always=run.options.join_messages == "always",
         more=more,
     )

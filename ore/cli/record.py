@@ -1,52 +1,44 @@
-"""A turn of a run as data: what it sends, and what an artifact says of it."""
+"""A turn of a run as data: what it sends, and what an artifact says of it besides, as the flags have it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
-from ore.backends.effective import effective
 from ore.cli.context import Context
 from ore.cli.runs import Run
-from ore.core import build_messages, load_aya_system_prompt
-from ore.glass import provenance
-from ore.glass.provenance import MadeWith, Sourced, TurnFacts, sourced
-from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
-from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
-
-_FILE = "file:"
+from ore.core import load_aya_system_prompt, to_send
+from ore.glass import provenance, turn_facts
+from ore.glass.provenance import MadeWith, TurnFacts
+from ore.types import ExecutionArtifact, Response
+from ore.types.sent import Sent, sent_with
 
 
-def sent_messages(run: Run, context: Context, earlier: int) -> list[Message]:
-    """Return the messages that a turn sends, made as the turn makes them.
-
-    Of the session, they are the first ``earlier`` messages: it may hold the turn by now.
-    """
-    session = run.conversation.session
-    return build_messages(
+def sent_by(run: Run, context: Context) -> Sent:
+    """Return what the next turn of a run would send."""
+    return to_send(
+        run.engine.system_prompt,
         context.prompt,
-        system_prompt=run.engine.system_prompt,
-        session=Session(session.messages[:earlier]) if session is not None else None,
-        tool_results=context.tool_results,
-        skill_context=context.skill_context,
-        images=run.asked.images,
-        after=run.asked.after,
+        run.conversation.session,
+        context.tool_results,
+        context.skill_context,
+        run.asked.images,
+        run.asked.after,
     )
 
 
-def messages_of_turn(run: Run, context: Context, earlier: int) -> list[Sourced]:
-    """Return the messages of ``sent_messages`` with their sources."""
-    conversation, prompt = run.conversation, run.engine.system_prompt
-    messages = sent_messages(run, context, earlier)
-    sources = [PERSONA if run.options.system is None else SYSTEM] if prompt else []
-    sources += [f"skill:{name}" for name in context.skills or ()]
-    sources += [_tool_source(result.tool_name) for result in context.tool_results or ()]
-    sources += [ANSWER_OF + run.asked.after.execution_id] if run.asked.after else []
-    kept = SESSION if conversation.source is None else f"{SESSION}:{conversation.source}"
-    sources += [f"{kept}#{number}" for number in range(1, earlier + 1)]
-    return sourced(messages, [*sources, run.asked.source])
+def turn_of(
+    run: Run, sent: Sent, told: Mapping[str, Any] | None = None, **more: Any
+) -> TurnFacts:
+    """Return what is particular to a turn of a run; ``more`` is what ``turn_facts.facts_of`` takes."""
+    return turn_facts.facts_of(
+        sent,
+        told or {},
+        is_persona=run.options.system is None,
+        session=run.conversation.source,
+        prompt=run.asked.source,
+        **more,
+    )
 
 
 Told = Callable[[], dict[str, Any]]
@@ -55,9 +47,9 @@ Told = Callable[[], dict[str, Any]]
 
 def in_force(run: Run, response: Response) -> dict[str, Any]:
     """Return what was in force in a turn that was answered; may ask the backend, once."""
-    settings, window = run.asked.settings, (response.metadata.get("context") or {}).get("window")
+    settings = run.asked.settings
     told = run.backend.in_force(run.model_id, settings)
-    return effective(**{"user": settings.options, "window": window, **told})
+    return turn_facts.in_force(settings, response, told)
 
 
 def made_with(run: Run) -> MadeWith:
@@ -75,31 +67,28 @@ def made_with(run: Run) -> MadeWith:
 
 
 def artifact_of(
-    run: Run, context: Context, response: Response, earlier: int, told: dict[str, Any]
+    run: Run, context: Context, response: Response, told: dict[str, Any]
 ) -> ExecutionArtifact:
-    """Return the sealed artifact of a turn that was answered.
-
-    Args:
-        earlier: How many messages of the session were sent with the turn.
-        told: What was ``in_force``.
-    """
+    """Return the sealed artifact of a turn that was answered; ``told`` is what was ``in_force``."""
     given = run.asked.given
-    kept: dict[str, Any] = (
-        {} if given is None else {"run_file": given.kept(is_full=run.options.artifact_full)}
-    )
-    if own := _definitions(context.tool_results or ()):
-        kept["tool_definitions"] = own
-    turn = TurnFacts(
-        context.prompt,
-        messages_of_turn(run, context, earlier),
+    full = run.options.artifact_full
+    more = None if given is None else {"run_file": given.kept(is_full=full)}
+    turn = turn_of(
+        run,
+        sent_of(response),
         told,
-        decision=context.decision,
-        skills=context.skills,
-        mode=SINGLE_TURN if run.conversation.session is None else CONVERSATIONAL,
         parent=run.asked.link.parent if run.asked.link else run.conversation.parent(),
-        more=kept,
+        routing=context.decision,
+        more=more,
     )
     return provenance.artifact_of(made_with(run), turn, response)
+
+
+def sent_of(response: Response) -> Sent:
+    """Return what the turn sent that ``response`` answers."""
+    sent = sent_with(response)
+    assert sent is not None  # the engine of a run has returned it
+    return sent
 
 
 def _kept_system_prompt(run: Run) -> str | None:
@@ -116,17 +105,3 @@ def keeps_own_text_here(run: Run) -> bool:
     if not text or run.options.artifact_full or _kept_system_prompt(run) is not None:
         return False
     return text != load_aya_system_prompt()
-
-
-def _definitions(results: Sequence[ToolResult]) -> dict[str, str]:
-    """Return the SHA-256 of what defines each tool of the user's own that was run, by its name."""
-    found = ((each.tool_name, each.metadata.get("definition_sha256")) for each in results)
-    return {name: digest for name, digest in found if isinstance(digest, str)}
-
-
-def _tool_source(name: str) -> str:
-    if not name.startswith(_FILE):
-        return f"tool:{name}"
-    home = os.path.expanduser("~").rstrip(os.sep) + os.sep
-    path = name.removeprefix(_FILE)
-    return _FILE + (f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path)

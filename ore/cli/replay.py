@@ -6,7 +6,6 @@ gives the same answer twice.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,13 +21,8 @@ from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
-from ore.rows.judge import seen
-from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
-from ore.rows.replaying import DIGEST
-from ore.rows.replays import NOT_RUN, Replayed, replay_file
-
-MODEL_CHANGED = "model changed"
-"""How it is said, before all else, that the model is another one than then."""
+from ore.rows.junit import junit_report
+from ore.rows.replays import NOT_RUN, Replayed, case_of, replay_file
 
 LOG_SECONDS = 60.0
 """How often a line says how far a folder is where no bar can be drawn."""
@@ -70,7 +64,7 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
                         outcome = replace(outcome, reason=console.said(outcome.reason))
                     states[outcome.state] += 1
                     if report is not None:
-                        report.add(_case(outcome, time.monotonic() - began))
+                        report.add(case_of(outcome, time.monotonic() - began))
                     yield outcome
             except BaseException as exc:  # it is raised when what was done is written
                 failure = exc
@@ -84,7 +78,7 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
                 if each.differences:
                     console.end_progress()
                     console.document(unified(each.differences, each.path, "replay"))
-                lines.append((each.path, each.state, _details(each)))
+                lines.append((each.path, each.state, each.details))
             console.rows(lines)
         if failure is not None:
             raise failure
@@ -135,25 +129,3 @@ class _Shown:
         text = ", ".join(parts)
         if not self._console.bar(text):
             self._console.notice(f"{text}.")
-
-
-def _case(outcome: Replayed, seconds: float) -> Case:
-    folder, name = os.path.split(outcome.path)
-    is_well = outcome.holds
-    result = PASSED if is_well else ERROR if outcome.state == NOT_RUN else FAILURE
-    why = "" if is_well else f"{outcome.state}: {_details(outcome)}"
-    diff = unified(outcome.differences, outcome.path, "replay") if outcome.differences else why
-    return Case(name, folder or "replay", seconds, result, why, diff)
-
-
-def _details(outcome: Replayed) -> str:
-    if outcome.reason is not None:
-        return outcome.reason
-    names = [each.name for each in outcome.differences]
-    parts = [MODEL_CHANGED if DIGEST in names else "", ", ".join(names)]
-    if outcome.state == "not as expected" and outcome.expectation is not None:
-        parts.append(seen(outcome.expectation))
-    parts.append(f"messages {outcome.messages}")
-    parts += [f"on purpose: {', '.join(outcome.on_purpose)}"] if outcome.on_purpose else []
-    parts += [f"not known: {', '.join(outcome.unknown)}"] if outcome.unknown else []
-    return "; ".join(part for part in parts if part)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from ore.cli.context import parse_arguments
 from ore.cli.options import Options
-from ore.cli.run_files import expected, with_file
+from ore.cli.run_files import with_file
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
-from ore.rows.given import Given
+from ore.rows.given import Given, expected
 from ore.rows.looked_at import usual_template
 from ore.rows.placeholders import parse_template, quoted
-from ore.rows.planned import MOST_BYTES, is_plan
+from ore.glass.planned import MOST_BYTES, is_plan
 from ore.rows.row_turns import Question
 from ore.rows.run_file import parse_run_file
 from ore.rows.tables import Table
@@ -62,7 +62,7 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
         file.sha256,
         prompt=path,
         typed="",
-        expectation=expected(file, merged),
+        expectation=expected(file, chooses=merged.choose is not None),
         says_system=merged.system_flag != options.system_flag,
     )
     kept = replace(given, values=values).kept(is_full=options.artifact_full)

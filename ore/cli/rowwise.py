@@ -13,7 +13,7 @@ from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
 from ore.backends import Backend, Settings
 from ore.cli.options import Options
-from ore.cli.record import made_with, messages_of_turn
+from ore.cli.record import made_with, sent_by, turn_of
 from ore.cli.row_question import read_question
 from ore.cli.rowplan import show_rows
 from ore.cli.runs import Run, open_run
@@ -122,13 +122,14 @@ def _asking(
     backend, settings, model_id = run.backend, run.asked.settings, run.model_id
     assert run.first is not None
     joins = {} if options.join_messages is None else {"join_messages": options.join_messages}
+    turn = turn_of(run, sent_by(run, run.first))
     question = replace(
         question,
-        before=messages_of_turn(run, run.first, 0)[:-1],
+        before=turn.messages[:-1],
         tool_results=run.first.tool_results,
         skill_context=run.first.skill_context,
-        skills=run.first.skills,
-        more={**question.more, **joins},
+        skills=turn.skills,
+        more={**question.more, **turn.more, **joins},
     )
 
     def log(response: Response, data: bytes) -> None:

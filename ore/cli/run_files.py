@@ -20,10 +20,10 @@ from ore.cli.turn import answer_once
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
-from ore.rows.expectations import Expectation, parse_expectation
-from ore.rows.given import Given, fill
+from ore.rows.expectations import parse_expectation
+from ore.rows.given import Given, expected, fill
 from ore.rows.judge import require
-from ore.rows.planned import MOST_BYTES, Plan, is_plan, parse_plan
+from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
 
 THINK = {True: "on", False: "off"}
@@ -45,7 +45,8 @@ def run_file(options: Options, console: Console, connect: Callable[..., Backend]
     else:
         file = parse_run_file(data, path)
         merged = with_file(options, file)
-        given = fill(file, _values(options, file, console), expected(file, merged))
+        judged_by = expected(file, chooses=merged.choose is not None)
+        given = fill(file, _values(options, file, console), judged_by)
         given = replace(given, says_system=merged.system_flag != options.system_flag)
         has_stdin = STDIN in given.values
         options = replace(merged, prompt=given.prompt, no_stdin=merged.no_stdin or has_stdin)
@@ -82,20 +83,6 @@ def with_file(options: Options, file: RunFile) -> Options:
     except UsageError as exc:
         raise UsageError(f"With what {file.shown} says, {exc}") from exc
     return merged
-
-
-def expected(file: RunFile, options: Options) -> Expectation | None:
-    """Return what a run file expects of answers, or None.
-
-    Raises:
-        UsageError: It can't be judged by, or is a choice where nothing is to be chosen.
-    """
-    if "choice" in file.expect and options.choose is None:
-        raise UsageError(
-            f"The expectation in {file.shown} is a choice, and nothing is to be chosen: add the key "
-            f"choose, or --choose."
-        )
-    return parse_expectation(file.expect, file.shown) if file.expect else None
 
 
 def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,24 +23,14 @@ from ore.errors import (
     OutputError,
     ReaderGoneError,
 )
-from ore.glass.limits import warnings_of
+from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
-
-NEARLY_FULL = 0.9
-"""The part of the context window from which a prompt is said to fill it."""
 
 SHOWN_APART = (
     *("choice", "expectation", "format", "joined", "logprobs", "notes", "rendered"),
     "thinking",
 )
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
-
-TOO_OFTEN, RECENT = 10, 100
-"""How often the same line comes in an answer that goes round in circles, and in how many lines."""
-IN_CIRCLES = (
-    "The answer may go round in circles: one of its lines came for the tenth time. -o num_predict=N "
-    "bounds an answer."
-)
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,7 @@ def take_turn(run: Run, context: Context) -> Turn:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
         KeyboardInterrupt: It was interrupted; where its artifact is written, the text says so.
     """
-    console, earlier = run.console, run.conversation.length
+    console = run.console
     console.begin_waiting(run.backend.phase)
     spent = SPENT.set(context.seconds)
     try:
@@ -106,11 +95,11 @@ def take_turn(run: Run, context: Context) -> Turn:
     not_kept: OreError | None = None
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
-        document, not_kept = _keep(run, context, response, earlier, told)
+        document, not_kept = _keep(run, context, response, told)
         _show(run, context, response, document)
         _tell(run, response, told)
         if response.metadata.keys() & {"joined", "notes"}:
-            tell_of_prompt(run, context, response, earlier)
+            tell_of_prompt(run, response)
     except (OutputError, ReaderGoneError) as exc:
         if not_kept is not None:
             console.error(not_kept)
@@ -155,7 +144,7 @@ def _ask(run: Run, context: Context) -> Response:
 
 
 def _keep(
-    run: Run, context: Context, response: Response, earlier: int, told: Told
+    run: Run, context: Context, response: Response, told: Told
 ) -> tuple[str | None, OreError | None]:
     """Save the session and write the artifact; return the artifact, and not raise what went wrong.
 
@@ -164,7 +153,7 @@ def _keep(
     unsaved = run.conversation.keep()
     if run.options.artifact_out is None and run.log is None:
         return None, unsaved
-    document, errors = record(run, context, response, earlier, told)
+    document, errors = record(run, context, response, told)
     errors = [*([unsaved] if unsaved is not None else []), *errors]
     for error in errors[:-1]:
         run.console.error(error)
@@ -219,47 +208,12 @@ def _tell(run: Run, response: Response, told: Told) -> None:
 
 def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    notice = run.console.notice
-    fit = response.metadata.get("context") or {}
-    window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
-    written, used, advice = response.metadata.get("eval_count") or 0, tokens, ""
-    if run.conversation.session is not None:  # the answer is a part of the next turn's prompt
-        used += written
-        advice = "; go on with a larger one (-o num_ctx=N), or in another conversation"
-    if not response.content.strip():
-        notice("The answer is empty.")
     is_told = run.streams and Circles().closed_by(response.content)
-    if not is_told and Circles().closed_by(response.content + "\n"):
-        notice(IN_CIRCLES)
+    for text in notices_of(response, in_session=run.conversation.session is not None):
+        if text != IN_CIRCLES or not is_told:
+            run.console.notice(text)
     for text in warnings_of(response, run.asked.settings):
         run.console.warning(text)
-    if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
-        notice(f"The context window is nearly full: {used} of {window} tokens{advice}.")
-
-
-class Circles:
-    """Finds out, piece by piece, that a line of an answer comes again and again."""
-
-    def __init__(self) -> None:
-        self._begun = ""
-        self._lines: deque[str] = deque(maxlen=RECENT)
-        self._are_found = False
-
-    def closed_by(self, text: str) -> bool:
-        """Return whether with this text a line has come for the tenth time; True once only.
-
-        It must be among the last ``RECENT`` lines each time, and have a letter or a digit: a list
-        or a program repeats its short lines too.
-        """
-        if self._are_found or "\n" not in text:
-            self._begun += text
-            return False
-        *lines, self._begun = (self._begun + text).split("\n")
-        for line in map(str.strip, lines):
-            if any(map(str.isalnum, line)):
-                self._lines.append(line)
-                self._are_found |= self._lines.count(line) == TOO_OFTEN
-        return self._are_found
 
 
 def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:

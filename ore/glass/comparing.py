@@ -1,24 +1,29 @@
-"""Artifacts checked and compared by programs, and an answer judged by a schema."""
+"""Artifacts checked, signed and compared by programs, and an answer judged by a schema."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ore.artifact import encode_artifact, read_artifact
+from ore.artifact import encode_artifact, read_artifact, read_bytes
 from ore.artifact import verify as artifacts
 from ore.artifact.compare import Difference, differences, known_to_one, not_known
 from ore.artifact.many import check_each, files_of, has_folder
 from ore.artifact.signers import Signature, Signers
+from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends.schema import judge_of, parse_answer
-from ore.errors import UsageError
+from ore.errors import ArtifactError, UsageError
+from ore.glass.planned import parse_plan
 from ore.types import ExecutionArtifact, Response
+from ore.types.turn_plan import Plan
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,72 @@ def check_all(
     return artifacts.in_chain(found)
 
 
+def sign(
+    given: Iterable[Path | str],
+    key: Path | str,
+    *,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> Verdict:
+    """Sign the artifacts that hold with an SSH key, as ``--verify --sign`` does.
+
+    The signature of ``FILE`` is ``FILE.sig``; one of the same key is replaced. What does not hold is
+    not signed, and what can't be signed does not hold: its ``signature`` has the ``problem``.
+
+    Args:
+        given: Paths of artifacts, or of folders of them.
+        key: The path of a private key, or of a public one whose private key an agent has. Its
+            passphrase is asked for, on the terminal, where one file alone is named.
+        told: Called with how many were signed, and of how many.
+
+    Raises:
+        ArtifactError: The key does not sign, or there is no ssh-keygen; or a folder can't be read, or
+            has no artifact. Nothing was signed.
+        UsageError: What comes on stdin can't be signed.
+    """
+    paths = [os.fspath(each) for each in given]
+    signer = signer_of(paths, key)
+    return Verdict(tuple(sign_held(check_all(paths), signer, told)))
+
+
+def signer_of(paths: Sequence[str], key: Path | str) -> Signer:
+    """Return what signs the artifacts at ``paths`` with ``key``, and was tried: see ``sign``.
+
+    Raises:
+        ArtifactError: It does not sign, or there is no ssh-keygen.
+        UsageError: What comes on stdin can't be signed.
+    """
+    if "-" in paths:
+        raise UsageError("What comes on stdin can't be signed: name its file.")
+    signer = Signer(os.fspath(key), once=len(paths) == 1 and not has_folder(paths))
+    signer.check()
+    return signer
+
+
+def sign_held(
+    found: list[Checked],
+    signer: Signer,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Checked]:
+    """Sign what holds of ``found``, as it was when it was checked; return it, each with its signature.
+
+    Args:
+        found: What ``check_all`` has returned.
+        signer: Signs; it was checked.
+        told: Called with how many were signed, and of how many.
+    """
+    whole = [each for each in found if each.state == artifacts.HOLDS]
+    for number, each in enumerate(whole, 1):
+        try:
+            data = read_bytes(each.path)
+            if sha256(data).hexdigest() != each.sha256:
+                raise ArtifactError("It was changed meanwhile.")
+            each.signature = Signature(key=signer.sign(each.path, data))
+        except ArtifactError as exc:
+            each.signature = Signature(problem=str(exc).rstrip("."))
+        told(number, len(whole))
+    return found
+
+
 def _within(run: ExecutionArtifact | str) -> Iterable[ExecutionArtifact | str]:
     """Return a run, or the paths of the files in a folder."""
     return [run] if isinstance(run, ExecutionArtifact) else files_of([run])
@@ -140,11 +211,24 @@ class Diff:
         return False if self.differences else None if self.not_known else True
 
 
-def diff(old: ExecutionArtifact, new: ExecutionArtifact) -> Diff:
-    """Compare what went into the runs ``old`` and ``new``, and what came out of them, as ``--diff``."""
-    found = differences(old, new)
-    unknown = known_to_one(old, new) if found else not_known(old, new)
+def diff(old: ExecutionArtifact | Plan, new: ExecutionArtifact | Plan) -> Diff:
+    """Compare what went into the runs ``old`` and ``new``, and what came out of them, as ``--diff``.
+
+    A plan is a run that was not taken, and has no answer.
+
+    Raises:
+        ArtifactError: A plan does not hold the whole of its turn: it has images, or goes on from a run.
+    """
+    runs = _as_run(old), _as_run(new)
+    found = differences(*runs)
+    unknown = known_to_one(*runs) if found else not_known(*runs)
     return Diff(tuple(found), tuple(unknown))
+
+
+def _as_run(given: ExecutionArtifact | Plan) -> ExecutionArtifact:
+    if isinstance(given, ExecutionArtifact):
+        return given
+    return parse_plan(json.dumps(given.to_dict()).encode("ascii"), "The plan").as_artifact()
 
 
 @dataclass(frozen=True)

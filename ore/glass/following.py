@@ -22,3 +22,4 @@ class Follower(Protocol):
 
         It is the answer to ``messages``; ``was_cut`` says that it did not end by itself.
         """
+        ...

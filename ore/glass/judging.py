@@ -21,6 +21,7 @@ from ore.errors import (
     ModelNotFoundError,
     UsageError,
 )
+from ore.files.neutral import one_line
 from ore.glass.following import Follower as Follower
 from ore.glass.provenance import Sourced, messages_digest
 from ore.glass.reopening import Reopening
@@ -31,6 +32,8 @@ MOST_NATS = 0.3
 """How much likelier than the text's another token may be: rounding differs between machines.
 
 It is the one that ``tests.by_hand.judging.chosen`` chooses from the rates in ``docs/rates.md``."""
+_SHOWN = 40
+"""How many characters are shown of what is before a word, and of the word."""
 _WORD = re.compile(r"\s*\S+")
 _OF_ITSELF = (ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError)
 """What is wrong with one run, and not with the backend of all."""
@@ -168,6 +171,24 @@ def followed(
             return Judgement(REJECT, None, found.at, said, found.instead, found.gap)
         farthest = max(farthest, found.gap)
     return Judgement(ACCEPT, gap=farthest)
+
+
+def in_words(judgement: Judgement, text: str) -> str:
+    """Return a ``judgement`` of an answer, ``text``, in words, on one line."""
+    if judgement.verdict == ACCEPT:
+        return "accept: the model says this, token by token"
+    if judgement.verdict != REJECT:
+        return f"{judgement.verdict}: {judgement.reason}"
+    before = " ".join(text[: judgement.at].split())[-_SHOWN:]
+    after = f"after {_quoted(before)} " if before else ""
+    there = f"it has {_quoted(judgement.said)}" if judgement.said else "it ends"
+    own = f"go on with {_quoted(judgement.instead)}" if judgement.instead else "end"
+    return f"reject: {after}{there}, where the model would {own} (likelier by {judgement.gap:.1f} nats)"
+
+
+def _quoted(text: str | None) -> str:
+    shown = one_line(text or "").strip()
+    return repr(f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown)
 
 
 def _in_force(provenance: dict[str, Any], name: str) -> object:

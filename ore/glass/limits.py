@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ore.backends import Settings
 from ore.files.neutral import one_line
 from ore.types import Response
+
+NEARLY_FULL = 0.9
+"""The part of the context window from which a prompt is said to fill it."""
+
+TOO_OFTEN, RECENT = 10, 100
+"""How often the same line comes in an answer that goes round in circles, and in how many lines."""
+IN_CIRCLES = (
+    "The answer may go round in circles: one of its lines came for the tenth time. "
+    "`options['num_predict']` bounds an answer."
+)
 
 
 def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
@@ -38,6 +49,53 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         overflows = window and tokens < window <= tokens + written
         what = "prompt and its answer" if overflows else "prompt"
         yield f"The {what} did not fit the context window{size}: the model has not seen all of it."
+
+
+def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]:
+    """Yield what else is to be known of an answer, a sentence each; it may be what was asked for.
+
+    It is empty, goes round in circles, or fills the context window nearly.
+
+    Args:
+        response: The answer, as a reasoner of ORE's own returned it.
+        in_session: Whether the next turn's prompt has this answer in it.
+    """
+    fit = response.metadata.get("context") or {}
+    window, used, advice = fit.get("window"), fit.get("prompt_tokens") or 0, ""
+    if in_session:
+        used += response.metadata.get("eval_count") or 0
+        advice = "; go on with a larger one (`options['num_ctx']`), or in another conversation"
+    if not response.content.strip():
+        yield "The answer is empty."
+    if Circles().closed_by(response.content + "\n"):
+        yield IN_CIRCLES
+    if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
+        yield f"The context window is nearly full: {used} of {window} tokens{advice}."
+
+
+class Circles:
+    """Finds out, piece by piece, that a line of an answer comes again and again."""
+
+    def __init__(self) -> None:
+        self._begun = ""
+        self._lines: deque[str] = deque(maxlen=RECENT)
+        self._are_found = False
+
+    def closed_by(self, text: str) -> bool:
+        """Return whether with this ``text`` a line has come for the tenth time; True once only.
+
+        It must be among the last ``RECENT`` lines each time, and have a letter or a digit: a list
+        or a program repeats its short lines too.
+        """
+        if self._are_found or "\n" not in text:
+            self._begun += text
+            return False
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in map(str.strip, lines):
+            if any(map(str.isalnum, line)):
+                self._lines.append(line)
+                self._are_found |= self._lines.count(line) == TOO_OFTEN
+        return self._are_found
 
 
 def _is_same_model(asked: str, answered: str) -> bool:

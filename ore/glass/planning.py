@@ -13,11 +13,12 @@ from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.joining import JoiningReasoner, joined
 from ore.backends.reading import Part, Reading
 from ore.backends.window import estimate
-from ore.core import ORE, Sent
+from ore.core import ORE
 from ore.glass.origin import around, backend_of, model_of, settings_of
 from ore.glass.provenance import joined_sources, messages_digest, options_of, sourced
-from ore.glass.recording import sources_of
+from ore.glass.turn_facts import sources_of
 from ore.types import Message
+from ore.types.sent import Sent
 from ore.types.turn_plan import TEMPLATE, Plan, PlannedMessage, PlannedPart
 
 Reader = Callable[[list[Message]], Reading | None]

@@ -25,7 +25,13 @@ LONGEST_KEPT_TEXT = 1 << 16
 
 @dataclass(frozen=True)
 class Sourced:
-    """One message as it is sent, and where it came from."""
+    """One message as it is sent, and where it came from.
+
+    Attributes:
+        role: ``"system"``, ``"user"`` or ``"assistant"``.
+        content: Its text.
+        source: Where it came from, as artifacts name it.
+    """
 
     role: str
     content: str
@@ -33,7 +39,7 @@ class Sourced:
 
 
 def sourced(messages: Sequence[Message], sources: Sequence[str]) -> list[Sourced]:
-    """Return messages with their sources, one for each."""
+    """Return ``messages`` with their ``sources``, one for each."""
     pairs = zip(messages, sources, strict=True)
     return [Sourced(message.role, message.content, source) for message, source in pairs]
 
@@ -87,17 +93,22 @@ class TurnFacts:
     skills: list[str] | None = None
     mode: str = SINGLE_TURN
     parent: Mapping[str, str] | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def kept_prompt(text: str) -> str | None:
-    """Return a system prompt where an artifact keeps its text unasked: not an empty or a long one."""
+    """Return the ``text`` of a system prompt where an artifact keeps it unasked: no empty or long one."""
     is_short = len(text.encode("utf-8", "replace")) <= LONGEST_KEPT_TEXT
     return text if text and is_short else None
 
 
 def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> ExecutionArtifact:
     """Return the sealed artifact of a turn that was answered.
+
+    Args:
+        made: What it was made with.
+        turn: What is particular to it.
+        response: The answer.
 
     Raises:
         ArtifactError: It can't be sealed; without a seal it is not kept.
@@ -158,6 +169,7 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
 
     Args:
         groups: Which messages became one, by their numbers from 0, as a reasoner says it.
+        messages: All of them, as they were before.
     """
     if not isinstance(groups, list):
         return None
@@ -166,19 +178,19 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
 
 
 def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
-    """Return the sentence that messages were joined; what is on the screen names their sources."""
+    """Return the sentence that messages were ``joined``, by their sources."""
     which = "; ".join(" and ".join(sources) for sources in joined)
     return f"Sent as one message, for a chat template that takes no two of them: {which}."
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:
-    """Return the SHA-256 over the canonical JSON of the list of each message's role and content."""
+    """Return the SHA-256 over the canonical JSON of the role and content of each of ``messages``."""
     encoded(Message(each.role, each.content) for each in messages)  # refuses what can't be sent
     return digest([{"role": each.role, "content": each.content} for each in messages])
 
 
 def options_of(settings: Settings) -> dict[str, Any]:
-    """Return the settings that shape an answer: the model's options, then what else was asked for.
+    """Return what of ``settings`` shapes an answer: the model's options, then what else was asked for.
 
     What was not set is left out: the model's and the server's own defaults hold.
     """
@@ -190,7 +202,12 @@ def options_of(settings: Settings) -> dict[str, Any]:
 def facts(
     backend: Backend, settings: Settings, model_id: str, messages: Sequence[Sourced]
 ) -> dict[str, Any]:
-    """Return what is known of a turn before its answer; asks the backend for its digests."""
+    """Return what is known of a turn before its answer; asks the backend for its digests.
+
+    Args:
+        backend, settings, model_id: See ``known_of``.
+        messages: What is sent.
+    """
     return {
         **known_of(backend, settings, model_id),
         "messages_sha256": messages_digest(messages),
@@ -203,7 +220,13 @@ def _source_digests(messages: Sequence[Sourced]) -> list[dict[str, str]]:
 
 
 def known_of(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
-    """Return ORE's version, the backend with its version, the model's digest, and the options."""
+    """Return ORE's version, the backend with its version, the model's digest, and the options.
+
+    Args:
+        backend: Asked for the version of its server and the digest of the model.
+        settings: What is asked of the model.
+        model_id: The model, as the backend is asked for it.
+    """
     options = options_of(settings)
     return {
         "ore_version": __version__,

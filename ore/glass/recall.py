@@ -40,7 +40,7 @@ _NOT_HELD = {
     "tool:": "what its tools returned is",
 }
 """The sources of messages whose text no other place has."""
-_KEEP_TEXT = "record such runs with `MadeWith(system_prompt=TEXT)`"
+_KEEP_TEXT = "record such runs with `ORE.record(system_text=True)`"
 _THINK = (True, False, "low", "medium", "high")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from ore.artifact.canonical import text_digest
 from ore.errors import UsageError
 from ore.reasoner import Reasoner
-from ore.rows.expectations import Expectation
+from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.judge import JudgingReasoner
 from ore.rows.placeholders import quoted
-from ore.rows.planned import Planned
+from ore.glass.planned import Planned
 from ore.rows.run_file import STDIN, RunFile
 
 
@@ -36,7 +36,7 @@ class Given:
     sha256: str
     prompt: str
     typed: str
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
     expectation: Expectation | None = None
     planned: Planned | None = None
     says_system: bool = False
@@ -76,6 +76,24 @@ class Given:
                 f"The system prompt has the places {quoted(names)}: only the prompt has places, so "
                 f"that it stays the same for all values. Move them into the prompt."
             )
+
+
+def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
+    """Return what a run file expects of answers, or None.
+
+    Args:
+        file: The run file.
+        chooses: Whether an answer is one of some words.
+
+    Raises:
+        UsageError: It can't be judged by, or is a choice where nothing is to be chosen.
+    """
+    if "choice" in file.expect and not chooses:
+        raise UsageError(
+            f"The expectation in {file.shown} is a choice, and nothing is to be chosen: add the key "
+            f"choose, or `choices=`."
+        )
+    return parse_expectation(file.expect, file.shown) if file.expect else None
 
 
 def fill(

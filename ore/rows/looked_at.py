@@ -21,7 +21,7 @@ class Looked:
 
     rows: int = 0
     formulas: int = 0
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list[str])
     bad: int = 0
 
     def add(self, row: Row, problem: str) -> None:

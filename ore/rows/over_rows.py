@@ -8,14 +8,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ore.artifact.signing import Signer
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.joining import JoiningReasoner
-from ore.core import ORE, Sent
+from ore.core import ORE, to_send
 from ore.errors import UsageError
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, model_of, settings_of
-from ore.glass.provenance import MadeWith, Sourced, kept_prompt, known_of
-from ore.glass.recording import sources_of
+from ore.glass.provenance import MadeWith, kept_prompt, known_of
+from ore.glass.turn_facts import facts_of
 from ore.rows.kept import RowFolder
 from ore.rows.looked_at import look_at, refuse_places
 from ore.rows.placeholders import parse_template
@@ -23,6 +24,7 @@ from ore.rows.row_checks import CheckedTable
 from ore.rows.row_run import RowRun
 from ore.rows.row_turns import Asking, Question, told_once
 from ore.rows.tables import Table
+from ore.types import ToolResult
 
 
 def over_rows(
@@ -30,6 +32,8 @@ def over_rows(
     prompt: str,
     table: Table,
     *,
+    tool_results: list[ToolResult] | None = None,
+    skill_context: list[str] | None = None,
     folder: Path | str | None = None,
     values: Mapping[str, str] | None = None,
     expected: Table | None = None,
@@ -39,6 +43,7 @@ def over_rows(
     least: float | None = None,
     persona: str | None = None,
     full: bool = False,
+    sign: Path | str | None = None,
 ) -> RowRun:
     """Return the run that asks ``prompt`` of every row of a table, as ``--rows`` does; none is asked yet.
 
@@ -48,6 +53,8 @@ def over_rows(
         engine: What answers; several threads ask its reasoner at once.
         prompt: The prompt, with ``{{COLUMN}}`` in the place of each value.
         table: The table; it is to stay open until the run is over.
+        tool_results: What tools returned, for each of the turns.
+        skill_context: Texts of the role ``system``, for each of the turns.
         folder: Where each row has its artifact; what is there and holds is not asked again. None keeps
             none.
         values: What has a place in the prompt and is no column.
@@ -58,10 +65,12 @@ def over_rows(
         least: The least probability of a word that is chosen, or None.
         persona: The name of the persona that the system prompt is, if it is one.
         full: Whether artifacts keep the messages, too.
+        sign: The path of an SSH key that signs each artifact as it is written; what was there stays as
+            it was. It needs ``folder``. None signs none.
 
     Raises:
-        UsageError: A row can't be asked, or the prompt has no place for one.
-        ArtifactError: Nothing can be written to ``folder``.
+        UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed.
+        ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
     template = parse_template(prompt)
@@ -72,21 +81,44 @@ def over_rows(
         )
     if expected is not None:
         table = CheckedTable(table, expected, key)
-    question = Question(template, before=_before(engine, persona), values=values or {})
+    if sign is not None and folder is None:
+        raise UsageError("`sign=` signs artifacts, and there are none: say where they go with `folder=`.")
+    question = _question(engine, prompt, tool_results, skill_context, persona)
+    question = replace(question, values=values or {})
     kept = None if folder is None else RowFolder(os.fspath(folder))
     looked = look_at(table, question, key=key)
     if kept is not None:
         kept.check()
     refuse_places(engine.system_prompt, table)
-    asking = _asking(engine, question, kept, jobs, persona, full)
+    signer = None if sign is None else _signer(sign)
+    asking = _asking(engine, question, kept, jobs, persona, full, signer)
     return RowRun(table, asking, looked.rows, folder=kept, most_failures=most_failures, least=least)
 
 
-def _before(engine: ORE, persona: str | None) -> list[Sourced]:
-    """Return the messages before the prompt, with their sources."""
-    text = engine.system_prompt
-    sources = sources_of(Sent((), text), persona)[:-1]
-    return [Sourced("system", text, source) for source in sources]
+def _question(
+    engine: ORE,
+    prompt: str,
+    tool_results: list[ToolResult] | None,
+    skill_context: list[str] | None,
+    persona: str | None,
+) -> Question:
+    """Return what all rows are asked alike, with the messages before the prompt and their sources."""
+    sent = to_send(engine.system_prompt, prompt, None, tool_results, skill_context)
+    turn = facts_of(sent, {}, is_persona=True if persona is not None else None)
+    return Question(
+        parse_template(prompt),
+        before=turn.messages[:-1],
+        tool_results=tool_results,
+        skill_context=skill_context,
+        skills=turn.skills,
+        more=turn.more,
+    )
+
+
+def _signer(key: Path | str) -> Signer:
+    signer = Signer(os.fspath(key))
+    signer.check()
+    return signer
 
 
 def _asking(
@@ -96,6 +128,7 @@ def _asking(
     jobs: int | None,
     persona: str | None,
     full: bool,
+    signer: Signer | None,
 ) -> Asking:
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
@@ -103,7 +136,7 @@ def _asking(
     if isinstance(inner, EmbeddedReasoner):
         ask = partial(inner.in_force)
     if any(isinstance(each, JoiningReasoner) for each in wrapped):
-        question = replace(question, more={"join_messages": "always"})
+        question = replace(question, more={**question.more, "join_messages": "always"})
     made = MadeWith(
         backend,
         settings,
@@ -121,4 +154,5 @@ def _asking(
         folder=folder,
         told=told_once(ask, settings),
         judge=lambda response: [*warnings_of(response, settings)],
+        signer=signer,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
-from ore.artifact.compare import Difference
+from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
 from ore.errors import (
     CapabilityError,
@@ -22,11 +22,15 @@ from ore.errors import (
 )
 from ore.glass.reopening import Recalled, Reopening
 from ore.rows.expectations import Expectation, recorded_expectation
+from ore.rows.judge import seen
+from ore.rows.junit import ERROR, FAILURE, PASSED, Case
 from ore.rows.replaying import DIGEST, WELL, Replay, answered, as_sent, compared
 from ore.types import ExecutionArtifact
 
 NOT_RUN = "not run"
 """The state of what could not be asked again."""
+MODEL_CHANGED = "model changed"
+"""How it is said, before all else, that the model is another one than then."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ class Replayed:
     path: str
     state: str
     messages: str | None = None
-    differences: list[Difference] = field(default_factory=list)
-    on_purpose: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list[Difference])
+    on_purpose: list[str] = field(default_factory=list[str])
+    unknown: list[str] = field(default_factory=list[str])
     reason: str | None = None
     expectation: dict[str, Any] | None = None
 
@@ -57,6 +61,20 @@ class Replayed:
     def holds(self) -> bool:
         """Whether it is the same, or as expected."""
         return self.state in WELL
+
+    @property
+    def details(self) -> str:
+        """What there is to say of its state, on one line: why it was not run, or what differs."""
+        if self.reason is not None:
+            return self.reason
+        names = [each.name for each in self.differences]
+        parts = [MODEL_CHANGED if DIGEST in names else "", ", ".join(names)]
+        if self.state == "not as expected" and self.expectation is not None:
+            parts.append(seen(self.expectation))
+        parts.append(f"messages {self.messages}")
+        parts += [f"on purpose: {', '.join(self.on_purpose)}"] if self.on_purpose else []
+        parts += [f"not known: {', '.join(self.unknown)}"] if self.unknown else []
+        return "; ".join(part for part in parts if part)
 
 
 def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Replayed]:
@@ -157,6 +175,20 @@ def _template_of(artifact: ExecutionArtifact) -> object:
     """Return the hash of the chat template that a run was given, or None."""
     recorded = (artifact.provenance or {}).get("chat_template")
     return recorded.get("sha256") if isinstance(recorded, dict) else None
+
+
+def case_of(outcome: Replayed, seconds: float) -> Case:
+    """Return a run that was asked again as JUnit has it: what does not hold is a failure.
+
+    Args:
+        outcome: What became of it.
+        seconds: How long that took.
+    """
+    folder, name = os.path.split(outcome.path)
+    result = PASSED if outcome.holds else ERROR if outcome.state == NOT_RUN else FAILURE
+    why = "" if outcome.holds else f"{outcome.state}: {outcome.details}"
+    diff = unified(outcome.differences, outcome.path, "replay") if outcome.differences else why
+    return Case(name, folder or "replay", seconds, result, why, diff)
 
 
 def _not_run(path: str, error: OreError) -> Replayed:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ore.artifact import encode_artifact
 from ore.artifact.canonical import exact
 from ore.backends import Settings
-from ore.backends.effective import effective
 from ore.core import ORE
 from ore.errors import OreError, UsageError
 from ore.glass.provenance import (
@@ -22,6 +21,7 @@ from ore.glass.provenance import (
     artifact_of,
     messages_digest,
 )
+from ore.glass.turn_facts import in_force
 from ore.rows.judge import judged
 from ore.rows.kept import RowFolder, asked_digest
 from ore.rows.placeholders import Template
@@ -37,6 +37,7 @@ class Outcome:
     """What became of a row.
 
     Attributes:
+        row: The row.
         content: The answer, or None where there is none.
         artifact: Where its artifact is, or None.
         error: Why there is no answer, or why it could not be kept.
@@ -49,7 +50,7 @@ class Outcome:
     content: str | None = None
     artifact: Path | None = None
     error: OreError | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_new: bool = True
     warnings: tuple[str, ...] = ()
 
@@ -65,9 +66,9 @@ class Question:
 
     Attributes:
         template: The prompt, with a place for the value of each column it names.
-        system_prompt: What is sent first; empty is nothing.
         before: The messages before the prompt, with their sources.
         tool_results, skill_context, skills: What every turn is given besides.
+        source: Where the prompt comes from, as artifacts name it.
         more: What ``provenance`` says of every row besides its number.
         values: What has a place in the prompt and is no column.
     """
@@ -78,11 +79,11 @@ class Question:
     skill_context: list[str] | None = None
     skills: list[str] | None = None
     source: str = "prompt"
-    more: Mapping[str, Any] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def prompt_of(self, row: Row) -> str:
-        """Return the prompt of a row.
+        """Return the prompt of a ``row``.
 
         Raises:
             UsageError: A place has no value, or the prompt is blank, too long, or can't be sent.
@@ -109,7 +110,7 @@ class Warned(threading.local):
         return self._texts
 
     def add(self, text: str) -> None:
-        """Take in a warning."""
+        """Take in the ``text`` of a warning."""
         self._texts.append(text)
 
 
@@ -129,10 +130,7 @@ def told_once(
         window = (response.metadata.get("context") or {}).get("window")
         with lock:
             if window not in by_window:
-                said = ask()
-                by_window[window] = exact(
-                    effective(**{"user": settings.options, "window": window, **said})
-                )
+                by_window[window] = exact(in_force(settings, response, ask()))
             return by_window[window]
 
     return told
@@ -176,7 +174,7 @@ class Asking:
         self._keeping = _Count()
 
     def question_of(self, row: Row) -> tuple[str, list[Sourced], str]:
-        """Return the prompt of a row, its messages, and the hash of what is asked."""
+        """Return the prompt of a ``row``, its messages, and the hash of what is asked."""
         prompt = self._question.prompt_of(row)
         messages = [*self._question.before, Sourced("user", prompt, self._question.source)]
         known = {
@@ -188,7 +186,7 @@ class Asking:
         return prompt, messages, asked_digest(known)
 
     def found(self, row: Row) -> Outcome | None:
-        """Return the answer that an earlier run has kept of what is asked, if it holds."""
+        """Return the answer that an earlier run has kept of what a ``row`` asks, if it holds."""
         if self._folder is None:
             return None
         _, _, asked = self.question_of(row)
@@ -204,7 +202,7 @@ class Asking:
         return Outcome(row, output.content, path, None, metadata, is_new=False)
 
     def outcome_of(self, row: Row) -> Outcome:
-        """Ask a row, unless an earlier run has; what goes wrong is a part of what is returned."""
+        """Ask a ``row``, unless an earlier run has; what goes wrong is a part of what is returned."""
         try:
             there = self.found(row)
             return there if there is not None else self._asked(row)
@@ -212,7 +210,7 @@ class Asking:
             return Outcome(row, error=exc)
 
     def wait_for_files(self, seconds: float) -> None:
-        """Wait until no thread is writing an artifact, but not for longer than so many seconds."""
+        """Wait until no thread is writing an artifact, but for no more than so many ``seconds``."""
         self._keeping.wait(seconds)
 
     def _asked(self, row: Row) -> Outcome:

@@ -68,7 +68,7 @@ class RunFile:
     schema: str | None = None
     choose: str | None = None
     think: str | None = None
-    expect: Mapping[str, Any] = field(default_factory=dict)
+    expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def shown(self) -> str:

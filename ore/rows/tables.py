@@ -57,7 +57,7 @@ class Row:
 
     number: int
     line: int
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str | None = None
     expected: str | None = None
 

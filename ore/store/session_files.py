@@ -41,7 +41,7 @@ class _Known:
     fingerprint: tuple[int, ...]
     session: Session
     text: bytearray = field(default_factory=bytearray)
-    ids: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set[str])
 
 
 class SessionFiles:

@@ -79,7 +79,7 @@ class Response:
     model_id: str
     id: str = field(default_factory=_new_id)
     timestamp: float = field(default_factory=time.time)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __repr__(self) -> str:
         """Return one short line: the beginning of the answer, and who gave it."""
@@ -104,7 +104,7 @@ class Session:
         created_at: When the conversation began, in Unix seconds.
     """
 
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list[Message])
     id: str = field(default_factory=_new_id)
     created_at: float = field(default_factory=time.time)
 
@@ -132,7 +132,7 @@ class ToolResult:
     status: str
     id: str = field(default_factory=_new_id)
     timestamp: float = field(default_factory=time.time)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ class Plan:
     not_rendered: str | None = None
     notes: tuple[str, ...] = ()
     chat_template: str | None = None
-    about: Mapping[str, str] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict[str, str])
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def exact(self) -> bool:

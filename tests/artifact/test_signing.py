@@ -14,7 +14,7 @@ from ore.artifact import many
 from ore.artifact.signers import Signers
 from ore.artifact.signing import Signer
 from ore.artifact.ssh_keygen import MOST_BYTES, read_armored, ssh_keygen
-from ore.errors import ArtifactError
+from ore.errors import ArtifactError, UsageError
 from tests.support.keys import allow, forget_agent, make_keys, needs_ssh_keygen, public
 from tests.support.runs import forge, record, rewrite
 
@@ -373,3 +373,44 @@ def test_a_signature_says_whose_key_and_what_for(file, keys):
     signed(file, keys / "ada")
     said = read_armored(file.with_name("run.json.sig").read_bytes())
     assert said.namespace == "ore.exec.v1" and said.key.startswith(b"\0\0\0\x0bssh-ed25519")
+
+
+def test_a_program_signs_what_holds_and_nothing_else(folder, keys):
+    for name in ("a", "b", "c"):
+        record(folder / f"{name}.json", "hi")
+    forge(folder / "c.json", "Hello", "Ho")
+    rewrite(folder / "b.json", lambda document: document["output"].update(content="Ho"))
+    told = []
+    found = ore.sign([folder], keys / "ada", told=lambda *counts: told.append(counts))
+    assert not found.holds and found.counts == {"holds": 2, "broken": 1}
+    assert told == [(1, 2), (2, 2)] and not os.path.lexists(folder / "b.json.sig")
+    assert found.checked[0].signature.key.startswith("SHA256:")
+    lab = allow(folder / "lab", ("ada@tides.example", keys / "ada"))
+    found = ore.verify([folder / "a.json"], allowed_signers=lab)
+    assert found.holds and found.checked[0].signature.by == "ada@tides.example"
+
+
+def test_what_a_program_can_not_sign_does_not_hold(folder, keys):
+    for name in ("a", "b", "c"):
+        record(folder / f"{name}.json", "hi")
+    ore.sign([folder / "c.json"], keys / "eve")
+
+    def meanwhile(done, of):
+        if done == 1:
+            rewrite(folder / "b.json", lambda document: document["output"].update(content="Ho"))
+
+    found = ore.sign([folder], keys / "ada", told=meanwhile)
+    problems = [each.signature.problem for each in found.checked]
+    assert problems[:2] == [None, "It was changed meanwhile"] and "of another key" in problems[2]
+    assert found.counts == {"holds": 1, "not signed": 2}
+    with pytest.raises(ArtifactError, match="can't sign"):
+        ore.sign([folder], folder / "none")
+    with pytest.raises(UsageError, match="stdin"):
+        ore.sign(["-"], keys / "ada")
+
+
+def test_the_key_of_several_files_asks_for_no_passphrase(folder, keys):
+    record(folder / "a.json", "hi")
+    with pytest.raises(ArtifactError, match="for each file"):
+        ore.sign([folder], keys / "locked")
+    assert not os.path.lexists(folder / "a.json.sig")

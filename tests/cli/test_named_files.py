@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from ore.cli import named_files
 from ore.cli.context import ContextSource
-from ore.cli.named_files import LARGEST_FILE
 from ore.cli.options import Options
+from ore.tools import named_files
+from ore.tools.named_files import LARGEST_FILE
 from tests.support.runs import record, rewrite, sha256
 
 

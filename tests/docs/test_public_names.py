@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -13,6 +14,14 @@ from types import FunctionType, ModuleType
 import pytest
 
 import ore
+from tests.support.house import source_files, tree_of
+
+OF_OTHER_ROOMS = {
+    *("ExecutionArtifactContinuation", "ExecutionArtifactInput", "ExecutionArtifactOutput"),
+    *("Found", "Salvaged", "SessionDetails"),
+    *("Departure", "OpenAIBackend", "Reading", "Recalled"),
+}
+"""What a program finds in ``ore.types`` and in ``ore.store``; and what passes from one room to another."""
 
 MODULES = sorted({*ore._modules().values(), "ore.backends"})
 
@@ -104,3 +113,29 @@ def test_every_error_that_is_raised_is_listed(name):
     for error in raised(PARTS[name]):
         kin = [each.__name__ for each in error.__mro__]
         assert any(each in listed for each in kin), f"{name} does not list {error.__name__}"
+
+
+CLASSES = {
+    node.name
+    for path in source_files()
+    for node in ast.walk(tree_of(path))
+    if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+}
+
+
+def given_by(value: object) -> Iterator[str]:
+    """The annotations of what a public name gives: what it returns, and the attributes of a class."""
+    parts = vars(value).items() if isinstance(value, type) else [("", value)]
+    for name, part in parts:
+        part = getattr(part, "__func__", getattr(part, "fget", part))
+        if isinstance(part, FunctionType) and not name.startswith("_"):
+            yield str(part.__annotations__.get("return", ""))
+    if dataclasses.is_dataclass(value):
+        yield from (str(each.type) for each in dataclasses.fields(value))
+
+
+@pytest.mark.parametrize("name", [name for name in ore._modules() if name != "reasoner"])
+def test_what_a_public_name_gives_has_a_public_type(name):
+    words = {word for text in given_by(getattr(ore, name)) for word in re.findall(r"\w+", text)}
+    assert (words & CLASSES) - {*dir(ore)} <= OF_OTHER_ROOMS
+

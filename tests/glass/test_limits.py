@@ -41,3 +41,24 @@ def test_what_is_not_as_it_was_asked_for_is_a_sentence(metadata, options, senten
 def test_a_whole_answer_has_none():
     known = {"done_reason": "stop", "response_model": "m:latest", "context": {"status": "complete"}}
     assert [*ore.warnings_of(Response("A", "m", metadata=known), Settings())] == []
+
+
+@pytest.mark.parametrize(
+    "text, context, in_session, sentences",
+    [
+        ("A", {}, False, []),
+        (" ", {}, False, ["The answer is empty."]),
+        ("so\n" * 9, {}, False, []),
+        ("so\n" * 9 + "so", {}, False, ["circles"]),
+        ("-\n" * 12, {}, False, []),
+        ("A", {"window": 100, "prompt_tokens": 90}, False, []),
+        ("A", {"window": 100, "prompt_tokens": 91}, False, ["91 of 100 tokens."]),
+        ("A", {"window": 100, "prompt_tokens": 86}, True, ["91 of 100 tokens; go on with"]),
+        ("A", {"window": 100, "prompt_tokens": 99, "status": "truncated"}, False, []),
+    ],
+)
+def test_what_else_is_to_be_known_is_a_sentence(text, context, in_session, sentences):
+    response = Response(text, "m", metadata={"context": context, "eval_count": 5})
+    said = list(ore.notices_of(response, in_session=in_session))
+    assert len(said) == len(sentences)
+    assert all(part in each for part, each in zip(sentences, said, strict=True))

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
 
 import ore
-from ore import ORE, AyaReasoner, ExecutionArtifact, Reasoner, Response, Session, ToolResult
+from ore import (
+    ORE,
+    AyaReasoner,
+    ExecutionArtifact,
+    Reasoner,
+    Response,
+    RoutingDecision,
+    Session,
+    ToolResult,
+)
 from ore.backends import Settings
 from ore.backends.schema import SchemaReasoner
 from ore.core import load_aya_system_prompt
-from ore.errors import SchemaMismatchError, UsageError
+from ore.errors import ArtifactError, SchemaMismatchError, UsageError
 from ore.glass.choosing import reasoner_of
+from ore.skills import build_skill_registry, skill_text
+from ore.types import ExecutionArtifactContinuation
 from tests.support.fake_ollama import FakeOllama
+from tests.support.runs import record
 
 CHOOSE = ("--backend", "embedded", "--choose", "Paris,Rome", "-n")
 
@@ -130,3 +143,98 @@ def test_a_text_is_judged_by_a_schema():
     for text in ("three", "3.5", "3 4"):
         with pytest.raises(SchemaMismatchError):
             ore.validate({"type": "integer"}, text)
+
+
+def test_a_turn_that_goes_on_from_a_run_names_it_as_its_parent(tmp_path):
+    engine = ORE(Echo(), "")
+    ore.write_artifact(engine.record(engine.execute("Hi")), tmp_path / "first.json")
+    first = ore.read_artifact(tmp_path / "first.json")
+    second = engine.record(engine.execute("And?", after=first))
+    parent = second.provenance["parent"]
+    assert parent["execution_id"] == first.execution_id and parent["relation"] == "answer"
+    assert parent["sha256"] == hashlib.sha256((tmp_path / "first.json").read_bytes()).hexdigest()
+    ore.write_artifact(second, tmp_path / "second.json")
+    found = ore.verify([tmp_path / "first.json", tmp_path / "second.json"]).checked
+    assert found[1].notes == [f"child of {tmp_path / 'first.json'}"]
+
+
+def test_a_program_names_the_parent_that_only_it_knows(tmp_path):
+    engine, session, path = ORE(Echo(), ""), Session(), tmp_path / "first.json"
+    ore.write_artifact(engine.record(engine.execute("Hi", session)), path)
+    laid_out = json.dumps(json.loads(path.read_text()))
+    path.write_text(laid_out)
+    in_session = engine.record(engine.execute("And?", session), parent=path)
+    again = engine.record(engine.execute("Hi"), parent=str(path))
+    for made, relation in ((in_session, "session"), (again, "prompt")):
+        parent = made.provenance["parent"]
+        assert parent["relation"] == relation
+        assert parent["sha256"] == hashlib.sha256(laid_out.encode()).hexdigest()
+    assert ore.verify([path, in_session, again]).holds
+    assert [each.notes for each in ore.verify([path, in_session]).checked][1] == [f"child of {path}"]
+    with pytest.raises(UsageError, match="was not made from the run"):
+        engine.record(engine.execute("Ho"), parent=path)
+    with pytest.raises(ArtifactError):
+        engine.record(engine.execute("Ho"), parent=tmp_path / "none.json")
+
+
+def test_a_turn_of_a_session_is_not_made_from_a_run_of_another_one():
+    engine, session = ORE(Echo(), ""), Session()
+    other = engine.record(engine.execute("Ho"))
+    engine.execute("Hi", session)
+    with pytest.raises(UsageError):
+        engine.record(engine.execute("And?", session), parent=other)
+
+
+def test_what_only_the_program_knows_is_in_the_artifact():
+    engine, session = ORE(Echo(), ""), Session()
+    engine.execute("Hi", session)
+    decision = RoutingDecision("echo", "tool", 0.64, {}, "a hint")
+    made = engine.record(
+        engine.execute("And?", session),
+        session="talk",
+        routing=decision,
+        grants=["shell", "network"],
+        continuation="more to come",
+    )
+    known = made.provenance
+    assert [each["source"] for each in known["sources"]] == [
+        "session:talk#1",
+        "session:talk#2",
+        "prompt",
+    ]
+    assert made.input.routing == dataclasses.asdict(decision)
+    assert known["grants"] == ["network", "shell"]
+    assert made.continuation == ExecutionArtifactContinuation(True, "more to come")
+
+
+def test_skills_and_files_are_named_as_the_command_line_names_them(home, writing, tmp_path):
+    (home / "note.txt").write_text("a note")
+    path = tmp_path / "run.json"
+    theirs = record(path, "Hi", "-f", str(home / "note.txt"), "--skill", "writing", "--no-system")
+    skill = skill_text(build_skill_registry()["writing"])
+    engine = ORE(Echo(), "")
+    response = engine.execute("Hi", None, ore.read_files([home / "note.txt"]), [skill])
+    mine = engine.record(response).to_dict()
+    for name in ("sources", "skills", "tools", "messages_sha256"):
+        assert mine["provenance"][name] == theirs["provenance"][name], name
+    assert mine["input"]["skills"] == theirs["input"]["skills"] == ["writing"]
+    assert {"file:~/note.txt", "skill:writing"} <= {
+        each["source"] for each in mine["provenance"]["sources"]
+    }
+
+
+@pytest.mark.parametrize(
+    "text, wish, is_kept",
+    [
+        ("Be kind.", None, True),
+        ("Be kind.", False, False),
+        ("x" * 70_000, None, False),
+        ("x" * 70_000, True, True),
+        ("", True, False),
+    ],
+)
+def test_the_text_of_a_system_prompt_is_kept_as_the_program_wishes(text, wish, is_kept):
+    engine = ORE(Echo(), text)
+    made = engine.record(engine.execute("Hi"), system_text=wish)
+    assert made.provenance["system_prompt"] == (text if is_kept else None)
+    assert ore.verify([made]).holds

@@ -17,6 +17,7 @@ from ore.errors import (
     UsageError,
 )
 from tests.support.harness import run_ore
+from tests.support.keys import allow, make_keys, needs_ssh_keygen
 
 PROMPT = "What is the capital of {{country}}?"
 CAPITALS = {"France": "Paris.", "Italy": "Rome.", "Japan": "Tokyo."}
@@ -200,3 +201,42 @@ def test_the_folder_is_one_run_s_alone(table, tmp_path):
 def test_what_cannot_be_asked_is_found_before_the_first_row(table, prompt, system, words):
     with pytest.raises(UsageError, match=words):
         ore.over_rows(ORE(Capitals(), system), prompt, table)
+
+
+def test_every_row_is_given_the_same_skills_and_results_of_tools(table, tmp_path, home):
+    reasoner, note = Capitals(), tmp_path / "note.txt"
+    note.write_text("a note")
+    given = {"tool_results": ore.read_files([note]), "skill_context": ["[Skill:atlas]\nBe right."]}
+    found, _ = ask(reasoner, table, folder=tmp_path / "answers", **given)
+    assert all(
+        asked[:-1]
+        == [
+            ("system", "Be brief."),
+            ("system", "[Skill:atlas]\nBe right."),
+            ("user", f"[Tool:file:{note}]\na note"),
+        ]
+        for asked in reasoner.asked
+    )
+    artifact = ore.read_artifact(found[0].artifact)
+    sources = [each["source"] for each in artifact.provenance["sources"]]
+    assert sources == ["system", "skill:atlas", f"file:{note}", "prompt"]
+    assert artifact.input.skills == ["atlas"] and ore.verify([found[0].artifact]).holds
+    other = Capitals()
+    ask(other, table, folder=tmp_path / "answers")
+    assert len(other.asked) == 3  # which is another question
+
+
+@needs_ssh_keygen
+def test_each_artifact_is_signed_as_it_is_written_and_none_that_was_there(table, tmp_path):
+    keys, folder = make_keys(tmp_path), tmp_path / "answers"
+    lab = allow(tmp_path / "lab", ("ada@tides.example", keys / "ada"))
+    wrong = Capitals(Italy=BackendError("No."))
+    ask(wrong, table, folder=folder)
+    ask(Capitals(), table, folder=folder, sign=keys / "ada")
+    assert ore.verify([folder], allowed_signers=lab).counts == {"not signed": 2, "holds": 1}
+    reasoner = Capitals()
+    with pytest.raises(ArtifactError, match="can't sign"):
+        ask(reasoner, table, folder=folder, sign=tmp_path / "none")
+    with pytest.raises(UsageError, match="`folder=`"):
+        ask(reasoner, table, sign=keys / "ada")
+    assert reasoner.asked == []

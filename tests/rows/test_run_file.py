@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from ore.errors import FileAccessError, OreError, UsageError
-from ore.rows.planned import is_plan
+from ore.glass.planned import is_plan
 from ore.rows.run_file import KEYS, parse_run_file
 
 

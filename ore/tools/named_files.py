@@ -1,4 +1,4 @@
-"""The files that ``--file`` names: their text, or that of a folder's files, as context of a turn.
+"""Files that are named: their text, or that of a folder's files, as context of a turn.
 
 Naming a file grants reading it, a link too; naming a folder grants what is in it, and no link out.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from ore.errors import FileAccessError, UsageError
 from ore.files import decode_text, read_confined, read_regular, reason
@@ -26,11 +27,16 @@ _MOST_NAMED = 3
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
-def read_named(paths: Sequence[str], notice: Callable[[str], None]) -> list[ToolResult]:
-    """Return the texts of files, and of the files of folders in order of name, each as ``file:PATH``.
+def read_files(
+    paths: Iterable[Path | str], notice: Callable[[str], None] = lambda told: None
+) -> list[ToolResult]:
+    """Return the texts of files, and of the files of folders in order of name, as ``--file`` does.
+
+    Each is the result of a tool ``file:PATH``, to be given to a turn; naming it was the permission.
 
     Args:
-        paths: Files and folders, in the order in which they are read.
+        paths: Files and folders, in the order in which they are read. In a folder, what is hidden, a
+            link, no text or larger than ``LARGEST_FILE`` is left out.
         notice: Told of each folder what was read of it, and what was left out.
 
     Raises:
@@ -39,11 +45,11 @@ def read_named(paths: Sequence[str], notice: Callable[[str], None]) -> list[Tool
             folder has no text file, or too many.
     """
     found: list[ToolResult] = []
-    for path in paths:
+    for path in map(os.fspath, paths):
         if _ADDRESS.match(path) and not os.path.lexists(path):
             raise UsageError(
                 f"{one_line(path)} is an address, and the network is no part of a turn: fetch it first "
-                f"(curl -o page.txt ADDRESS), then -f page.txt."
+                f"(curl -o page.txt ADDRESS), then name that file."
             )
         if os.path.isdir(path):
             found += _read_folder(path, notice)
