@@ -83,7 +83,11 @@ def to_send(
     images: Sequence[bytes] | None = None,
     after: ExecutionArtifact | None = None,
 ) -> Sent:
-    """Return what a turn would send; the arguments are those of ``build_messages``."""
+    """Return what a turn would send.
+
+    ``system_prompt``, ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images`` and
+    ``after`` are those of ``build_messages``.
+    """
     messages = build_messages(
         prompt,
         system_prompt=system_prompt,
@@ -93,14 +97,9 @@ def to_send(
         images=images,
         after=after,
     )
-    return Sent(
-        tuple(messages),
-        system_prompt,
-        tuple(skill_context or ()),
-        tuple(tool_results or ()),
-        after,
-        None if session is None else len(session.messages),
-    )
+    skills, tools = tuple(skill_context or ()), tuple(tool_results or ())
+    earlier = None if session is None else len(session.messages)
+    return Sent(tuple(messages), system_prompt, skills, tools, after, earlier)
 
 
 class ORE(Closing):

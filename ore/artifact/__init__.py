@@ -137,7 +137,12 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
 
 
 def write_encoded(data: bytes, path: Path | str) -> None:
-    """Write ``data``, what ``encode_artifact`` returned, to ``path``, as ``write_artifact`` does."""
+    """Write ``data``, what ``encode_artifact`` returned, to ``path``, as ``write_artifact`` does.
+
+    Raises:
+        ArtifactError: Nothing was written to the file; what was there is as it was.
+        ReaderGoneError: Nobody reads the pipe any more.
+    """
     inherited = _descriptor(path)
     status = _judge(path) if inherited is None else None
     try:

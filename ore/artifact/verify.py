@@ -255,7 +255,7 @@ def _content(document: dict[str, Any]) -> bytes:
 
 
 def content_of(seal: str) -> bytes:
-    """Return the hash of all that an artifact says, by its seal."""
+    """Return the hash of all that an artifact says, by its ``seal``."""
     return hashlib.sha256(seal.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -39,9 +39,8 @@ def reasoner(
 ) -> Reasoner:
     """Return what asks a model, by the backend's name and the model's: ``"ollama:llama3.2"``.
 
-    With ``auto``, or without a model (``"embedded:"``), it is chosen as the command line chooses. A
-    model may be pinned, as ``"ollama:llama3.2@sha256:…"``: then its digest is looked up here. Else
-    nothing is asked of a server before the first turn, but by ``auto`` and for a model to choose.
+    With ``auto``, or no model (``"embedded:"``), it is chosen as by the command line. Nobody is asked
+    before the first turn, but by ``auto``, to choose a model, and for a pin (``NAME@sha256:…``).
 
     Args:
         name: The backend and the model, with a colon between.
@@ -54,19 +53,10 @@ def reasoner(
 
     Raises:
         UsageError: It names no backend, or an argument has no meaning there.
-        CapabilityError: There are ``choices``, and the backend can't say how likely a word is.
-        ExtraNotInstalledError: The backend's package is missing.
+        CapabilityError, ExtraNotInstalledError: The backend can't do it; its package is missing.
         CheckFailedError: The model is not the one that is pinned.
         OreError: Whatever the backend raises.
     """
-    kind, colon, model = name.partition(":")
-    if kind not in KINDS or not colon:
-        raise UsageError(
-            f"{name!r} names no backend: write {', '.join(f'{each}:NAME' for each in KINDS[1:])}, "
-            f"or auto:NAME."
-        )
-    if format is not None and choices is not None:
-        raise UsageError("`format=` and `choices=` both say what an answer is: leave one of them out.")
     settings = Settings(
         timeout=timeout,
         deadline=deadline,
@@ -75,7 +65,7 @@ def reasoner(
         options=options or {},
         think=think,
         format=format,
-        choices=None if choices is None else _choosing().checked_choices(choices, "`choices=`"),
+        choices=_words(choices, format),
         logprobs=logprobs,
         keep_alive=keep_alive,
         on_thinking=on_thinking,
@@ -85,7 +75,7 @@ def reasoner(
         chat_template=chat_template,
         rendered=rendered,
     )
-    return reasoner_with(kind, model or None, host, settings)
+    return reasoner_with(*_split(name), host, settings)
 
 
 def backend(
@@ -134,6 +124,28 @@ def reasoner_with(
         return choosing
     made = chosen.reasoner(model_id, settings)
     return made if settings.format is None else SchemaReasoner(made, settings.format)
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """Return the backend and the model that a name has; None is a model to choose."""
+    kind, colon, model = name.partition(":")
+    if kind not in KINDS or not colon:
+        raise UsageError(
+            f"{name!r} names no backend: write {', '.join(f'{each}:NAME' for each in KINDS[1:])}, "
+            f"or auto:NAME."
+        )
+    return kind, model or None
+
+
+def _words(choices: Sequence[str] | None, format: Mapping[str, Any] | None) -> Any:
+    """Return the words to choose from, once they can be, and None for none."""
+    if choices is None:
+        return None
+    if format is not None:
+        raise UsageError(
+            "A schema and words to choose from don't go together: leave one of them out."
+        )
+    return _choosing().checked_choices(choices, "`choices=`")
 
 
 def _choosing() -> Any:

@@ -38,6 +38,8 @@ FLAGS = {
     "model_id=": "--model",
     "most_failures=": "--max-failures",
     "options=": "--option",
+    "parent=": "--after",
+    "reasoner=": "--backend",
     "options['num_ctx']": "-o num_ctx=N",
     "options['num_predict']": "-o num_predict=N",
     "options[]": "-o {}",

@@ -27,9 +27,7 @@ def sent_by(run: Run, context: Context) -> Sent:
     )
 
 
-def turn_of(
-    run: Run, sent: Sent, told: Mapping[str, Any] | None = None, **more: Any
-) -> TurnFacts:
+def turn_of(run: Run, sent: Sent, told: Mapping[str, Any] | None = None, **more: Any) -> TurnFacts:
     """Return what is particular to a turn of a run; ``more`` is what ``turn_facts.facts_of`` takes."""
     return turn_facts.facts_of(
         sent,

@@ -10,10 +10,10 @@ from ore.cli.run_files import with_file
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
+from ore.glass.planned import MOST_BYTES, is_plan
 from ore.rows.given import Given, expected
 from ore.rows.looked_at import usual_template
 from ore.rows.placeholders import parse_template, quoted
-from ore.glass.planned import MOST_BYTES, is_plan
 from ore.rows.row_turns import Question
 from ore.rows.run_file import parse_run_file
 from ore.rows.tables import Table

@@ -20,10 +20,10 @@ from ore.cli.turn import answer_once
 from ore.errors import UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
+from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.rows.expectations import parse_expectation
 from ore.rows.given import Given, expected, fill
 from ore.rows.judge import require
-from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
 
 THINK = {True: "on", False: "off"}

@@ -169,15 +169,19 @@ def sign_held(
     """
     whole = [each for each in found if each.state == artifacts.HOLDS]
     for number, each in enumerate(whole, 1):
-        try:
-            data = read_bytes(each.path)
-            if sha256(data).hexdigest() != each.sha256:
-                raise ArtifactError("It was changed meanwhile.")
-            each.signature = Signature(key=signer.sign(each.path, data))
-        except ArtifactError as exc:
-            each.signature = Signature(problem=str(exc).rstrip("."))
+        each.signature = _signed(each, signer)
         told(number, len(whole))
     return found
+
+
+def _signed(checked: Checked, signer: Signer) -> Signature:
+    try:
+        data = read_bytes(checked.path)
+        if sha256(data).hexdigest() != checked.sha256:
+            return Signature(problem="It was changed meanwhile")
+        return Signature(key=signer.sign(checked.path, data))
+    except ArtifactError as exc:
+        return Signature(problem=str(exc).rstrip("."))
 
 
 def _within(run: ExecutionArtifact | str) -> Iterable[ExecutionArtifact | str]:

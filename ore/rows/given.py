@@ -9,11 +9,11 @@ from typing import Any
 
 from ore.artifact.canonical import text_digest
 from ore.errors import UsageError
+from ore.glass.planned import Planned
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.judge import JudgingReasoner
 from ore.rows.placeholders import quoted
-from ore.glass.planned import Planned
 from ore.rows.run_file import STDIN, RunFile
 
 

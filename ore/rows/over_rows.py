@@ -73,18 +73,11 @@ def over_rows(
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
-    template = parse_template(prompt)
-    if not set(template.names) - set(values or {}):
-        raise UsageError(
-            "The prompt has no place for a row: write {{column}} where its value goes, with the name "
-            "of the column."
-        )
+    if sign is not None and folder is None:
+        raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
     if expected is not None:
         table = CheckedTable(table, expected, key)
-    if sign is not None and folder is None:
-        raise UsageError("`sign=` signs artifacts, and there are none: say where they go with `folder=`.")
-    question = _question(engine, prompt, tool_results, skill_context, persona)
-    question = replace(question, values=values or {})
+    question = _question(engine, prompt, values or {}, tool_results, skill_context, persona)
     kept = None if folder is None else RowFolder(os.fspath(folder))
     looked = look_at(table, question, key=key)
     if kept is not None:
@@ -98,20 +91,28 @@ def over_rows(
 def _question(
     engine: ORE,
     prompt: str,
+    values: Mapping[str, str],
     tool_results: list[ToolResult] | None,
     skill_context: list[str] | None,
     persona: str | None,
 ) -> Question:
     """Return what all rows are asked alike, with the messages before the prompt and their sources."""
+    template = parse_template(prompt)
+    if not set(template.names) - set(values):
+        raise UsageError(
+            "The prompt has no place for a row: write {{column}} where its value goes, with the name "
+            "of the column."
+        )
     sent = to_send(engine.system_prompt, prompt, None, tool_results, skill_context)
     turn = facts_of(sent, {}, is_persona=True if persona is not None else None)
     return Question(
-        parse_template(prompt),
+        template,
         before=turn.messages[:-1],
         tool_results=tool_results,
         skill_context=skill_context,
         skills=turn.skills,
         more=turn.more,
+        values=values,
     )
 
 

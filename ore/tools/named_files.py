@@ -45,11 +45,11 @@ def read_files(
             folder has no text file, or too many.
     """
     found: list[ToolResult] = []
-    for path in map(os.fspath, paths):
+    for path in (os.fspath(each) for each in paths):
         if _ADDRESS.match(path) and not os.path.lexists(path):
             raise UsageError(
                 f"{one_line(path)} is an address, and the network is no part of a turn: fetch it first "
-                f"(curl -o page.txt ADDRESS), then name that file."
+                f"(curl ADDRESS > page.txt), then name that file."
             )
         if os.path.isdir(path):
             found += _read_folder(path, notice)

@@ -138,4 +138,3 @@ def given_by(value: object) -> Iterator[str]:
 def test_what_a_public_name_gives_has_a_public_type(name):
     words = {word for text in given_by(getattr(ore, name)) for word in re.findall(r"\w+", text)}
     assert (words & CLASSES) - {*dir(ore)} <= OF_OTHER_ROOMS
-

@@ -170,7 +170,9 @@ def test_a_program_names_the_parent_that_only_it_knows(tmp_path):
         assert parent["relation"] == relation
         assert parent["sha256"] == hashlib.sha256(laid_out.encode()).hexdigest()
     assert ore.verify([path, in_session, again]).holds
-    assert [each.notes for each in ore.verify([path, in_session]).checked][1] == [f"child of {path}"]
+    assert [each.notes for each in ore.verify([path, in_session]).checked][1] == [
+        f"child of {path}"
+    ]
     with pytest.raises(UsageError, match="was not made from the run"):
         engine.record(engine.execute("Ho"), parent=path)
     with pytest.raises(ArtifactError):

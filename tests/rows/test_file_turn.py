@@ -55,7 +55,7 @@ def city(tmp_path):
 @pytest.mark.parametrize("full", [False, True])
 def test_a_run_file_is_the_turn_that_the_command_line_takes(city, server, tmp_path, full, capsys):
     there = tmp_path / "run.json"
-    flags = ["--artifact-out", str(there), *(["--artifact-full"] if full else [])]
+    flags = ["-n", "--artifact-out", str(there), *(["--artifact-full"] if full else [])]
     assert ore.main(["--run", str(city), "--set", "country=France", *flags]) == 0
     mine = ore.run_file(city, {"country": "France"}, full=full)
     theirs = ore.read_artifact(there)
@@ -152,7 +152,11 @@ def test_a_plan_is_taken_as_it_stands_by_the_model_it_names(server, tmp_path):
 
 def test_a_plan_without_a_system_prompt_and_one_of_the_command_line(server, tmp_path, capsys):
     path = tmp_path / "plan.json"
-    for flags, source in ((["--no-system"], None), ([], "persona"), (["--system", "Rhyme."], "system")):
+    for flags, source in (
+        (["--no-system"], None),
+        ([], "persona"),
+        (["--system", "Rhyme."], "system"),
+    ):
         assert ore.main(["Hi", "-n", "-m", "mistral", "--dry-run", *flags]) == 0
         path.write_text(capsys.readouterr().out)
         sources = [each["source"] for each in ore.run_file(path).provenance["sources"]]
