@@ -42,7 +42,7 @@ TEMPLATES = {
     + CHATML,
 }
 """Chat templates: the usual one, one with words of its own, and two that refuse system messages."""
-CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo"}
+CAPITALS = {"France": "Paris", "Germany": "Berlin", "Italy": "Rome", "Japan": "Tokyo"}
 ANSWERS = {
     "What is open?": "The bread is still to buy.",
     "What is left to do?": "The bread is still to buy.",
@@ -56,6 +56,9 @@ ANSWERS = {
     "sum it up": "Milk is bought, bread is not.",
     "umbrella": "Take the umbrella at noon.",
     "commit message": "Add bread to the list",
+    "three fruits": "Apples, pears and bananas.",
+    "of these is yellow": "The bananas.",
+    "Where is the boat?": "In the cellar.",
     "Invent a person": '{"name": "Ada", "age": 36}',
 }
 """What a model says where its prompt has these words; of several, the last in the prompt counts."""
