@@ -144,6 +144,10 @@ class Backend(ABC):
     def default_model(self) -> str | None:
         """Return the model to use when none is named, or None when there is none."""
 
+    def listed(self, *, whole: bool = False) -> tuple[list[Model], str | None]:
+        """Return what ``described`` and ``default_model`` do, looked up once where that is possible."""
+        return self.described(whole=whole), self.default_model()
+
     def about_default(self, model_id: str) -> str | None:
         """Return the sentence that ``model_id`` answers, the default, where nobody expects it."""
         return None

@@ -221,9 +221,9 @@ def _auto(
         notice("Ollama does not answer: the model is fetched for the embedded engine.")
         return embedded
     if has_engine and embedded.is_installed():
-        chosen = wanted.model or embedded.default_model()
         if not wanted.answers and wanted.model is None:
             return embedded
+        chosen = wanted.model or embedded.default_model()
         if chosen is not None and embedded.has(chosen):
             if wanted.answers:
                 warning(f"Ollama does not answer: the embedded {chosen} does.")

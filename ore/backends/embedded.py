@@ -45,7 +45,7 @@ class EmbeddedBackend(Backend):
         """Return whether the engine's package and a model are there; loads neither."""
         try:
             check_installed()
-            return bool(local_models.names())
+            return not local_models.is_empty()
         except OreError:
             return False
 
@@ -63,6 +63,11 @@ class EmbeddedBackend(Backend):
     def default_model(self) -> str | None:
         """Return the model that was named, else the best that is there: see ``local_models``."""
         return self._model or local_models.default()
+
+    def listed(self, *, whole: bool = False) -> tuple[list[Model], str | None]:
+        """Return what is known of each model that is there, and the default: looked up once."""
+        found = local_models.described(whole=whole)
+        return found, self._model or local_models.default([each.name for each in found])
 
     def no_default(self) -> str:
         """Return where a model comes from, for when there is none."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -71,6 +71,11 @@ def names() -> list[str]:
             known.add(str(name).casefold())
             found.append(str(name))
     return found
+
+
+def is_empty() -> bool:
+    """Return whether there is no model."""
+    return not weights.installed() and all(shelf.is_empty() for shelf in own_shelves())
 
 
 def has(name: str) -> bool:
@@ -216,9 +221,13 @@ def described(*, whole: bool = False) -> list[Model]:
     return [model if path is None else with_digests(model, path) for model, path in found]
 
 
-def default() -> str | None:
-    """Return the best model that can answer: one of ``PREFERRED_MODELS``, the pinned one, the first."""
-    there = names()
+def default(there: Sequence[str] | None = None) -> str | None:
+    """Return the best model that can answer: one of ``PREFERRED_MODELS``, the pinned one, the first.
+
+    Args:
+        there: What ``names`` returns, where that is known.
+    """
+    there = names() if there is None else there
     pinned = [name for name in there if name in weights.PINNED]
     for name in (*_preferred(there), *pinned, *there):
         with suppress(OreError):
@@ -227,7 +236,7 @@ def default() -> str | None:
     return None
 
 
-def _preferred(there: list[str]) -> Iterator[str]:
+def _preferred(there: Sequence[str]) -> Iterator[str]:
     """Yield the preferred models that are there, best first; of several sizes, the one tagged latest."""
     for preferred in PREFERRED_MODELS:
         tagged = [name for name in there if name.partition(":")[0] == preferred]

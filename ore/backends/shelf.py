@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +53,27 @@ class Shelf:
         Raises:
             FileAccessError: The folder is there and can't be listed.
         """
-        found: list[ModelName] = []
+        found = islice(self._listed(), _MOST_NAMES)
+        return sorted(found, key=lambda name: (str(name).casefold(), name.parts))
+
+    def is_empty(self) -> bool:
+        """Return whether ``names`` would find none; raises what it raises."""
+        return next(self._listed(), None) is None
+
+    def _listed(self) -> Iterator[ModelName]:
         folder = self.root / MANIFESTS
         try:
             if folder.is_symlink():
                 raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
             for parts in _paths(folder, depth=4):
-                name = legal_name(*parts)
-                if name is not None and len(found) < _MOST_NAMES:
-                    found.append(name)
+                if (name := legal_name(*parts)) is not None:
+                    yield name
         except FileNotFoundError:
-            return []
+            return
         except OSError as exc:
             raise FileAccessError(
                 f"{self.root} can't be listed: {reason(exc)}.", self.root
             ) from exc
-        return sorted(found, key=lambda name: (str(name).casefold(), name.parts))
 
     def find(self, text: str) -> ModelName | None:
         """Return the name of the model that ``text`` names, as its folders spell it; None without it.

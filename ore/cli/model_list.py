@@ -13,8 +13,7 @@ from ore.cli.terminal.console import Console
 def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """List the installed models and what is known of them, the default marked."""
     backend = connect(options)
-    models = backend.described(whole=options.json)
-    default = backend.default_model()
+    models, default = backend.listed(whole=options.json)
     usual = (default, f"{default}:latest")
     rows = [{"name": each.name, "default": each.name in usual, **vars(each)} for each in models]
     for row in rows:
