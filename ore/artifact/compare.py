@@ -29,6 +29,8 @@ _INPUT = ("prompt", "model_id")
 _PROVENANCE = ("backend", "server_version", "model_digest", "options", "persona", "grants")
 _NAMED = ("skills", "tools")
 IN_FORCE = "effective"
+_NOT_SHAPING = "threads"
+"""What is in force and changes no answer: how many threads write it follows how busy a machine is."""
 NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "messages", ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 
@@ -120,7 +122,7 @@ def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
     first, second = (_flat((each.provenance or {}).get(IN_FORCE)) for each in (old, new))
     if first is None or second is None:
         return ({}, {}) if first is second else (first, second)
-    both = first.keys() & second.keys()
+    both = first.keys() & second.keys() - {_NOT_SHAPING}
     return {name: first[name] for name in both}, {name: second[name] for name in both}
 
 

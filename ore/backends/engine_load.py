@@ -95,7 +95,7 @@ class EngineProcess:
         self.socket = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
         self.computes_with = {
-            "threads": hardware.generating_threads(threads, size),
+            "threads": hardware.generating_threads(threads, size, hardware.computing_others()),
             "batch_threads": threads,
             "batch": _BATCH_TOKENS,
         }

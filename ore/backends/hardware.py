@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +14,7 @@ SMALL_MODEL_BYTES = 128 << 20
 _FEW_PAGES = 256
 _SHARED, _TIMES = 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
 _MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
+_LOAD, _LOOKS, _LOOK_SECONDS = Path("/proc/loadavg"), 5, 0.001
 _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -59,14 +61,43 @@ def thread_count() -> int:
     return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
 
 
-def generating_threads(threads: int, model_bytes: int) -> int:
+def generating_threads(threads: int, model_bytes: int, others: int | None) -> int:
     """Return how many of ``threads`` generate best with a model of a size; all read a prompt.
 
-    Threads that sleep while they wait (``OMP_WAIT_POLICY=passive``) are woken some hundred times a
-    token, which takes longer than what a second one saves a small model. On two cores one thread
-    generated 62 tokens a second of a model of 98 MB, two 36; of one of 180 MB 27 and 42.
+    Threads wait for each other some hundred times a token. Of a small model a second one pays where it
+    has a processor for itself, and costs much where another program computes there
+    (``docs/tried.md``). More than two were not measured.
+
+    Args:
+        others: What ``computing_others`` returns.
     """
-    return 1 if model_bytes < SMALL_MODEL_BYTES else threads
+    if model_bytes >= SMALL_MODEL_BYTES:
+        return threads
+    return 2 if others == 0 and threads > 1 else 1
+
+
+def computing_others() -> int | None:
+    """Return how many other threads of this machine compute; None where the system does not say it.
+
+    It is looked at for some milliseconds; what computes now and then is not counted.
+    """
+    found = []
+    for _ in range(_LOOKS):
+        if (others := waiting_others(_text_of(_LOAD))) is None:
+            return None
+        found.append(others)
+        time.sleep(_LOOK_SECONDS)
+    return min(found)
+
+
+def waiting_others(load_average: str) -> int | None:
+    """Return how many threads besides the one that asks have, or wait for, a processor.
+
+    Args:
+        load_average: The text of ``/proc/loadavg``; its fourth word is ``RUNNING/ALL``.
+    """
+    found = re.fullmatch(r"(?:\S+ ){3}(\d+)/\d+ \d+\s*", load_average)
+    return max(int(found[1]) - 1, 0) if found else None
 
 
 def physical_cores(cpu_info: str) -> int:

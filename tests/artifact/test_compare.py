@@ -213,7 +213,8 @@ def in_force(name: str, folder, **changes) -> None:
         ),
         ({"template_sha256": "ab"}, {"template_sha256": "cd"}, ['-  "template_sha256": "ab"']),
         ({"temperature": 0.5}, {}, []),
-        ({"threads": 2}, {"threads": 2}, []),
+        ({"threads": 1}, {"threads": 2}, []),
+        ({"batch_threads": 1}, {"batch_threads": 2}, ['-  "batch_threads": 1']),
         ({"parameters": 7}, {"temperature": 0.5}, []),
     ],
 )

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
+from ore.backends import Settings
 from ore.backends.engine_load import EngineProcess
+from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.hardware import (
     SMALL_MODEL_BYTES,
+    computing_others,
     generating_threads,
     missing_features,
     physical_cores,
     quota_cores,
     thread_count,
+    waiting_others,
 )
 from ore.backends.http import Deadline
+from ore.core import ORE
+
+QUESTIONS = ("What is the capital of France?", "Write a short story.", "Count to twenty.")
 
 MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
 TWO_CORES_FOUR_THREADS = "".join(
@@ -79,26 +89,70 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
 
 
 @pytest.mark.parametrize(
-    "threads, size, generating",
+    "threads, size, others, generating",
     [
-        (2, 98_362_432, 1),
-        (8, SMALL_MODEL_BYTES - 1, 1),
-        (2, SMALL_MODEL_BYTES, 2),
-        (8, 40 << 30, 8),
-        (1, 40 << 30, 1),
+        (2, 98_362_432, 0, 2),
+        (2, 98_362_432, 1, 1),
+        (2, 98_362_432, None, 1),
+        (8, SMALL_MODEL_BYTES - 1, 0, 2),
+        (8, SMALL_MODEL_BYTES - 1, 1, 1),
+        (1, 98_362_432, 0, 1),
+        (2, SMALL_MODEL_BYTES, 5, 2),
+        (8, 40 << 30, None, 8),
+        (1, 40 << 30, 0, 1),
     ],
 )
-def test_a_small_model_generates_with_one_thread_and_a_large_one_with_all(
-    threads, size, generating
+def test_a_small_model_generates_with_a_second_thread_where_it_has_a_processor_for_itself(
+    threads, size, others, generating
 ):
-    assert generating_threads(threads, size) == generating
+    assert generating_threads(threads, size, others) == generating
+
+
+@pytest.mark.parametrize(
+    "load_average, others",
+    [
+        ("0.52 0.58 0.59 1/467 29181\n", 0),
+        ("3.00 2.10 1.01 4/1200 29181\n", 3),
+        ("0.00 0.00 0.00 0/3 7\n", 0),
+        ("0.52 0.58 0.59\n", None),
+        ("0.52 0.58 0.59 many/467 29181\n", None),
+        ("", None),
+    ],
+)
+def test_what_else_computes_is_read_from_the_load_average(load_average, others):
+    assert waiting_others(load_average) == others
+
+
+@pytest.mark.skipif(computing_others() is None, reason="the system does not say what computes")
+def test_a_process_that_computes_is_seen():
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"]) as busy:
+        try:
+            deadline = time.monotonic() + 30
+            while not computing_others():
+                assert time.monotonic() < deadline
+        finally:
+            busy.kill()
 
 
 @pytest.mark.embedded
-def test_the_small_model_reads_with_all_threads_and_generates_with_one(model_dir, monkeypatch):
+@pytest.mark.parametrize("others, generating", [(0, 2), (1, 1)])
+def test_the_small_model_reads_with_all_threads(model_dir, monkeypatch, others, generating):
     monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
+    monkeypatch.setattr("ore.backends.hardware.computing_others", lambda: others)
     sent = []
     monkeypatch.setattr(EngineProcess, "_start", lambda self, asked: sent.append(asked))
     monkeypatch.setattr(EngineProcess, "_wait", lambda *_: None)
     EngineProcess(next(model_dir.glob("*.gguf")), 512, 1, "key", Deadline(None)).end()
-    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (1, 2)
+    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (generating, 2)
+
+
+@pytest.mark.embedded
+def test_a_second_thread_changes_no_answer(model_dir, monkeypatch):
+    answers = []
+    for others in (0, 1):
+        monkeypatch.setattr("ore.backends.hardware.computing_others", lambda: others)
+        settings = Settings(options={"num_predict": 48, "temperature": 0})
+        with EmbeddedReasoner("smollm2:135m", settings) as reasoner:
+            engine = ORE(reasoner, "")
+            answers.append([engine.execute(each).content for each in QUESTIONS])
+    assert answers[0] == answers[1]
