@@ -31,6 +31,7 @@ from benchmarks import (
     turn,
     workers,
 )
+from benchmarks.kept import Kept
 from benchmarks.machine import described
 from benchmarks.measure import HEAD, Comparison, table
 from benchmarks.page import write_page
@@ -78,7 +79,11 @@ def main() -> int:
             here, remarks = _equipped(bare_place, arguments.installed)
         if arguments.quick:
             remarks.append("Few runs of small cases: a look, not a measurement.")
-        results = [(topic, _measured(topic, here)) for topic in chosen]
+        kept = Kept(arguments.keep)
+        for topic in chosen:
+            if arguments.only or topic.name not in kept.results:
+                kept.add(topic.name, _measured(topic, here))
+        results = [(topic, kept.results[topic.name]) for topic in chosen]
         if page is not None:
             drawn, missing = _drawn(results, page.resolve().parent / "images", here)
             text = write_page(described(here), results, remarks + missing, drawn)
@@ -113,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="where what is measured is installed, to be kept for the next time; default: nowhere",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="keep the figures of each topic there; what it has already is measured only if named",
     )
     parser.add_argument(
         "--as-it-is",
@@ -178,6 +189,9 @@ def _measured(topic: Topic, here: Place) -> list[Comparison] | str:
     except NotHere as exc:
         sys.stdout.write(f"Not measured: {exc}.\n")
         return str(exc)
+    except RuntimeError as exc:  # what was measured before it is worth its page
+        sys.stdout.write(f"Failed: {exc}\n")
+        return "it failed"
     rows = [tuple(cell.replace("`", "") for cell in row.cells()) for row in found]
     took = time.monotonic() - begun
     sys.stdout.write(f"{table([HEAD, *rows])}\n{topic.name}: {took:.0f} s for all of it\n")

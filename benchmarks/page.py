@@ -11,11 +11,12 @@ from benchmarks.place import Topic
 HOW = """\
 # What ORE costs
 
-This page is written by `python -m benchmarks`, which takes about twenty minutes on a quiet machine.
-It needs the packages of `requirements-dev.txt`; what can't be measured is said, with its reason.
+This page is written by `python -m benchmarks`, which takes about an hour on a quiet machine of two
+cores. With `--keep FILE` it can be done in pieces: `--only startup`, then the rest. It needs the packages
+of `requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured is said, with its reason.
 
 Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
-its plugin for Ollama, from one run:
+its plugin for Ollama. Those of a section are from one run:
 
 - Every process is a fresh one, and the cases take turns, in reversed order every other round, so that
   a machine that slows down slows them all. One round before does not count: bytecode is compiled, files

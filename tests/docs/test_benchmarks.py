@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from benchmarks import drawing
+from benchmarks.kept import Kept
 from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, table
 from benchmarks.page import write_page
 from benchmarks.place import ROOT, Topic, install, place
@@ -24,6 +25,18 @@ def test_cases_take_turns_in_an_order_that_is_reversed_every_other_round():
     found = interleaved({name: lambda n=name: order.append(n) or len(order) for name in "ab"}, 3)
     assert "".join(order) == "abbaab"
     assert found == {"a": [1, 4, 5], "b": [2, 3, 6]}
+
+
+def test_figures_are_kept_topic_by_topic_and_a_reason_is_not(tmp_path):
+    rows = [Comparison("a", "ms", [0.5, 0.25], "b", [0.5, 0.5], [0.5, 0.5], most=1.5)]
+    kept = Kept(tmp_path / "figures.json")
+    kept.add("turn", rows)
+    kept.add("pulls", "curl is missing")
+    assert kept.results == {"turn": rows, "pulls": "curl is missing"}
+    again = Kept(tmp_path / "figures.json")
+    assert again.results == {"turn": rows}
+    again.add("pulls", rows)
+    assert Kept(tmp_path / "figures.json").results == {"turn": rows, "pulls": rows}
 
 
 def test_a_process_that_says_more_than_a_pipe_holds_still_ends():
