@@ -12,8 +12,8 @@ HOW = """\
 # What ORE costs
 
 This page is written by `python -m benchmarks`, which takes about an hour on a quiet machine of two
-cores. With `--keep FILE` it can be done in pieces: `--only startup`, then the rest. It needs the packages
-of `requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured is said, with its reason.
+cores. It can be done in pieces: `python -m benchmarks -h` says how. It needs the packages of
+`requirements-dev.txt` and `requirements-embedded.txt`. What can't be measured is said, with its reason.
 
 Every figure stands beside the least that does the same, or beside [llm](https://llm.datasette.io) with
 its plugin for Ollama. Those of a section are from one run:

@@ -145,7 +145,10 @@ class Backend(ABC):
         """Return the model to use when none is named, or None when there is none."""
 
     def listed(self, *, whole: bool = False) -> tuple[list[Model], str | None]:
-        """Return what ``described`` and ``default_model`` do, looked up once where that is possible."""
+        """Return what ``described`` and ``default_model`` do, looked up once where that is possible.
+
+        With ``whole``, each model with its digest and its template.
+        """
         return self.described(whole=whole), self.default_model()
 
     def about_default(self, model_id: str) -> str | None:
