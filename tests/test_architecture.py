@@ -126,7 +126,8 @@ def test_only_the_console_writes_to_a_stream():
 
 def test_only_start_and_run_end_the_process():
     ends = {"sys.exit", "exit", "quit", "os._exit", "os.abort", "SystemExit"}
-    own = {"ore.backends.engine_child", "ore.conformance.__main__"}  # run, never imported by ORE
+    children = {"ore.backends.cluster_child", "ore.backends.engine_child"}
+    own = {*children, "ore.conformance.__main__"}  # run, never imported by ORE
     assert uses(ends, but_in={"ore.cli", "ore.__main__", *own}) == []
 
 

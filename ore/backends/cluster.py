@@ -6,24 +6,28 @@ named and not used. What a lost worker had begun is given to another one.
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from ore import __version__, errors
 from ore.backends import Backend, Progress, Settings
-from ore.backends.cluster_worker import Where, about, in_force, take
-from ore.backends.http import shorten
-from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError, UsageError
-from ore.files import reason
+from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
+from ore.backends.cluster_worker import Where
+from ore.backends.http import Deadline, shorten
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    ExtraNotInstalledError,
+    OreError,
+    UsageError,
+)
+from ore.files.bounded import START_SECONDS
 from ore.files.extras import install_command
-from ore.files.in_time import in_time
+from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -32,11 +36,10 @@ CONNECT_SECONDS = 15.0
 """How long the scheduler may take to be there, all of it; Dask itself does not bound the handshake."""
 ABOUT_SECONDS = 300.0
 """How long the workers may take to say what they are: at first, each may hash its model."""
-ALONE_SECONDS = 30.0
-"""How long a turn waits where no worker that can be used is left."""
-RETRIES = 3
-"""How many lost workers a turn survives."""
-_LOOK_SECONDS = 2.0
+MOST_AT_ONCE = 256
+"""The most turns that are under way, however many threads the workers say they have."""
+_YEAR_10000 = 253_402_300_800  # in Unix seconds: no date has more digits
+_KNOWN = ("server_version", "model_digest")
 _LOCAL = ("on_thinking", "on_warning", "at_once")
 
 
@@ -48,7 +51,7 @@ class ClusterBackend(Backend):
         where: The backend and the host that workers ask, where they were named.
         model: The model that is asked, or None.
         notice: Told of each worker that is not used, and why.
-        seconds: How long each of the two questions may take, where it is less than usual.
+        seconds: How long all of that may take, where it is less than usual.
 
     Raises:
         ExtraNotInstalledError: Dask is missing.
@@ -64,15 +67,19 @@ class ClusterBackend(Backend):
         seconds: float | None = None,
     ) -> None:
         self.host, self._where, self._model = address, where, model
-        self._client = _connected(address, min(CONNECT_SECONDS, seconds or CONNECT_SECONDS))
+        self._patience = Patience(f"the workers of {one_line(address)}", notice)
+        self._link = _linked(address)
         try:
-            self._told = self._workers(notice, min(ABOUT_SECONDS, seconds or ABOUT_SECONDS))
-            threads = self._threads()
+            limit = Deadline(seconds)
+            self._connect(limit.within(CONNECT_SECONDS).seconds)
+            self._told = self._workers(notice, limit.within(ABOUT_SECONDS).seconds)
+            threads = self._threads(limit.within(CONNECT_SECONDS).seconds)
         except BaseException:
             self.close()
             raise
         self.name = str(next(iter(self._told.values()))["backend"])
-        self.at_once = 2 * max(threads, 1)  # while one is taken, the next is on its way
+        # While one is taken, the next is on its way.
+        self.at_once = min(2 * max(threads, 1), MOST_AT_ONCE)
 
     def models(self) -> list[str]:
         """Return the names of the models that every worker has."""
@@ -92,15 +99,15 @@ class ClusterBackend(Backend):
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what the workers, which are alike, say of themselves and of the model."""
         told = next(iter(self._told.values()))
-        return {name: told.get(name) for name in ("server_version", "model_digest")}
+        return {name: told.get(name) for name in _KNOWN}
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         """Return what a worker says was in force."""
         try:
-            told = self._ask(in_force, self._where, model_id, _plain(settings))
+            told = self._ask("in_force", settings, self._where, model_id, _plain(settings))
         except OreError:
             return {}
-        return dict(told)
+        return told if isinstance(told, dict) else {}
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return what has the workers take turns."""
@@ -108,86 +115,67 @@ class ClusterBackend(Backend):
 
     def close(self) -> None:
         """Leave the scheduler; what is under way is dropped."""
-        self._client.close(timeout=_LOOK_SECONDS)
+        self._link.close()
 
-    def take(self, model_id: str, settings: Settings, messages: list[Message]) -> dict[str, Any]:
+    def take(self, model_id: str, settings: Settings, messages: list[Message]) -> Any:
         """Have some worker take a turn; return what it says of it."""
         sent = [
             {"role": each.role, "content": each.content, "images": tuple(each.images)}
             for each in messages
         ]
-        found: dict[str, Any] = self._ask(take, self._where, model_id, _plain(settings), sent)
-        return found
+        return self._ask("take", settings, self._where, model_id, _plain(settings), sent)
 
-    def _ask(self, function: Callable[..., Any], *given: Any) -> Any:
+    def _ask(self, name: str, settings: Settings, *given: Any) -> Any:
         """Call a function on one of the workers that can be used, and wait for what it returns."""
-        distributed, alone_since, dropped = import_module("distributed"), None, 0
-        future = self._client.submit(
-            function, *given, pure=False, retries=RETRIES, workers=list(self._told)
-        )
-        is_done = threading.Event()
-        future.add_done_callback(lambda _: is_done.set())
+        look = self._patience.look_from_now(settings.deadline)
         try:
-            while True:
-                # Nothing is fetched before it is there: several turns are fetched at once, and one that
-                # does not wait any longer takes the others with it.
-                try:
-                    if is_done.wait(_LOOK_SECONDS):
-                        return future.result(timeout=ALONE_SECONDS)
-                except (TimeoutError, distributed.TimeoutError):
-                    pass
-                except UnboundLocalError:  # Dask's, where what it fetched for several was dropped
-                    dropped += 1
-                    if dropped > RETRIES:
-                        raise
-                now = time.monotonic()
-                alone_since = None if self._is_anybody_there() else alone_since or now
-                if alone_since is not None and now - alone_since > ALONE_SECONDS:
-                    raise BackendError(
-                        f"No worker of {self.host} is left that can be used: start one as the "
-                        f"others were, and run it again."
-                    )
-        except OreError:
-            raise
-        except Exception as exc:  # the cluster's own, of many kinds
+            told = self._link.ask("call", name, given, list(self._told), look=look)
+        except LostCall as exc:
             raise BackendError(
-                f"The cluster at {self.host} lost a turn ({_why(exc)}): look into "
+                f"The cluster at {self.host} lost a turn ({shorten(str(exc))}): look into "
                 f"the workers' logs, and run it again."
             ) from exc
-        finally:
-            future.release()
+        if told is None:
+            raise BackendError(
+                f"No worker of {self.host} is left that can be used: start one as the "
+                f"others were, and run it again."
+            )
+        self._patience.come()
+        return told
 
-    def _is_anybody_there(self) -> bool:
+    def _connect(self, seconds: float) -> None:
         try:
-            return bool(self._told.keys() & self._known().keys())
-        except Exception:  # the scheduler has gone, or says nothing
-            return False
+            self._link.ask("connect", self.host, seconds, look=until(seconds))
+        except (LostCall, OutOfTime) as exc:
+            raise self._no_answer(exc) from exc
 
-    def _threads(self) -> int:
+    def _threads(self, seconds: float) -> int:
         """Return how many threads the workers that can be used have."""
         try:
-            known = self._known()
-            return sum(int(known[each]["nthreads"]) for each in self._told if each in known)
-        except Exception as exc:  # the scheduler has gone, or says what is none
-            raise _no_answer(str(self.host), exc) from exc
+            known = self._link.ask("threads", look=until(seconds))
+        except (LostCall, OutOfTime) as exc:
+            raise self._no_answer(exc) from exc
+        return sum(known.get(each, 0) for each in self._told)
 
-    def _known(self) -> dict[str, Any]:
-        """Return what the scheduler says of its workers, by their addresses."""
-        ask = self._client.scheduler.identity
-        said = self._client.sync(ask, n_workers=-1, callback_timeout=CONNECT_SECONDS)
-        found: dict[str, Any] = said["workers"]
-        return found
+    def _no_answer(self, error: Exception) -> BackendError:
+        return BackendError(
+            f"The scheduler {one_line(str(self.host))} does not answer ({shorten(str(error))}): check "
+            f"that it runs there, and that its version is not far from this one's."
+        )
 
     def _workers(self, notice: Callable[[str], None], seconds: float) -> dict[str, dict[str, Any]]:
         """Return what each worker that can be used says of itself."""
+        end, quiet = until(seconds), self._patience.look_from_now(None)
+
+        def look() -> None:
+            end()
+            quiet()
+
         try:
-            answers = in_time(
-                seconds,
-                lambda: self._client.run(about, self._where, self._model, on_error="return"),
-            )
-        except Exception as exc:
+            answers = self._link.ask("about", self._where, self._model, look=look)
+        except (LostCall, OutOfTime) as exc:
             raise BackendError(
-                f"The workers of {self.host} can't be asked ({_why(exc)}): install "
+                f"The workers of {self.host} can't be asked ({shorten(str(exc))}): install "
                 f"ORE {__version__} on each."
             ) from exc
         if not answers:
@@ -226,19 +214,26 @@ class ClusterReasoner(Reasoner):
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call on one worker; a lost worker's turn is taken by another one."""
         told = self._backend.take(self.model_id, self._settings, messages)
-        for text in told.pop("warned"):
-            if self._settings.on_warning is not None:
-                self._settings.on_warning(text)
-        if "error" in told:
-            raise _raised(told["error"], told["said"])
-        return Response(**told)
+        if isinstance(told, dict) and isinstance(warned := told.pop("warned", None), list):
+            for text in warned:
+                if self._settings.on_warning is not None:
+                    self._settings.on_warning(str(text))
+            if "error" in told:
+                raise _raised(str(told["error"]), str(told.get("said")))
+            with suppress(TypeError, ValueError):
+                return _response_of(**told)
+        raise BackendError(
+            f"A worker of {self._backend.host} gives an answer that can't be read: install "
+            f"ORE {__version__} on each, and run it again."
+        )
 
     def close(self) -> None:
         """Leave the cluster."""
         self._backend.close()
 
 
-def _connected(address: str, seconds: float) -> Any:
+def _linked(address: str) -> ClusterLink:
+    """Start the process that asks the scheduler, once what it needs is there."""
     if "@" in address:  # it is not shown, for it may be a password
         raise UsageError(
             "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
@@ -247,24 +242,20 @@ def _connected(address: str, seconds: float) -> Any:
         raise ExtraNotInstalledError(
             f"`scheduler=` needs the package 'distributed': {install_command('dask')}", "dask"
         )
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
+    link = ClusterLink()
     try:
-        client = import_module("distributed").Client
-        return in_time(seconds, lambda: client(address, timeout=seconds, set_as_default=False))
-    except Exception as exc:  # of many kinds
-        raise _no_answer(address, exc) from exc
-
-
-def _no_answer(address: str, error: Exception) -> BackendError:
-    return BackendError(
-        f"The scheduler {one_line(address)} does not answer ({_why(error)}): check that it runs there, "
-        f"and that its version is not far from this one's."
-    )
-
-
-def _why(error: Exception) -> str:
-    """Return what Dask says happened, on one line."""
-    return shorten(reason(error))
+        link.ask("hello", look=until(START_SECONDS))
+    except (LostCall, OutOfTime) as exc:
+        link.close()
+        raise ExtraNotInstalledError(
+            f"The package 'distributed' can't be loaded ({shorten(str(exc))}): "
+            f"{install_command('dask', again=True)}",
+            "dask",
+        ) from exc
+    except BaseException:
+        link.close()
+        raise
+    return link
 
 
 def _plain(settings: Settings) -> dict[str, Any]:
@@ -283,19 +274,36 @@ def _kind(told: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _problem(told: Any) -> str | None:
-    if isinstance(told, BaseException):
-        return f"it can't say what it is ({reason(told)}): install ORE {__version__} there"
-    if told["ore"] != __version__:
-        return f"it has ORE {told['ore']}, and this is {__version__}"
-    problem: str | None = told["problem"]
-    return problem
+    if not isinstance(told, dict):
+        return f"it can't say what it is ({told}): install ORE {__version__} there"
+    if told.get("ore") != __version__:
+        return f"it has ORE {told.get('ore')}, and this is {__version__}"
+    if told.get("problem") is not None:
+        return str(told["problem"])
+    names = told.get("models") if isinstance(told.get("models"), list) else [0]
+    texts = [told.get(name) for name in ("backend", "model", *_KNOWN)]
+    is_right = all(each is None or isinstance(each, str) for each in [*texts, *names])
+    return None if is_right else "what it says of itself can't be read"
 
 
 def _raised(name: str, said: str) -> OreError:
     """Return the error that a worker has told of, of its class where a sentence is enough for it."""
-    kind = getattr(errors, name, BackendError)
+    kind = getattr(errors, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, OreError)):
+        kind = BackendError
     try:
         made: OreError = kind(said)
     except TypeError:
         made = BackendError(said)
     return made
+
+
+def _response_of(
+    content: str, model_id: str, id: str, timestamp: float, metadata: dict[str, Any]
+) -> Response:
+    """Return the response that a worker has told of; what is none raises ``ValueError``."""
+    texts = all(isinstance(each, str) for each in (content, model_id, id))
+    is_time = isinstance(timestamp, (int, float)) and 0 <= timestamp < _YEAR_10000
+    if not (texts and is_time and isinstance(metadata, dict)):
+        raise ValueError("it is no response")
+    return Response(content, model_id, id, timestamp, metadata)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
+from ore.backends import Settings
+from ore.backends.cluster import ClusterBackend, ClusterReasoner
+from ore.errors import BackendError
+from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
-from tests.support.process import MAIN, ROOT, environment, until
+from tests.support.process import MAIN, PATIENCE, ROOT, environment, until
 
 pytest.importorskip("distributed", reason="distributed is not installed (requirements-dask.txt)")
 pytestmark = pytest.mark.slow
@@ -71,6 +79,20 @@ def wait_for_workers(address, count):
 
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(count, timeout=60)
+
+
+@contextmanager
+def busy_worker(folder, host):
+    """A cluster whose only worker says what it is, and is at somebody else's work."""
+    from distributed import Client
+
+    with cluster(folder, host) as (address, _):
+        wait_for_workers(address, 1)
+        with Client(address, set_as_default=False) as other:
+            at_work = other.submit(time.sleep, 600)
+            until(lambda: any(other.processing().values()))
+            yield address
+            at_work.release()
 
 
 def prompts(folder):
@@ -161,6 +183,123 @@ def test_a_port_that_says_nothing_is_given_up(tmp_path, more, seconds):
     assert came and (done.returncode, out) == (1, b"") and time.monotonic() - started < 60
     assert f"ore: The scheduler {address} does not answer (" in err.decode()
     assert f"{seconds} s" in err.decode() and "check that it runs there" in err.decode()
+
+
+@contextmanager
+def claiming_port(size):
+    """A port that says that so many bytes follow, and sends none; yields its address."""
+    came = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def take():
+            with suppress(OSError):
+                while True:
+                    came.append(server.accept()[0])
+                    came[-1].sendall(struct.pack("Q", size))
+
+        threading.Thread(target=take, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for each in came:
+            each.close()
+
+
+@pytest.mark.parametrize("size", [8 << 30, 1 << 62])
+def test_what_a_scheduler_claims_takes_no_memory_and_no_time(tmp_path, size):
+    with claiming_port(size) as address:
+        done = rows(tmp_path, address, "--deadline", "3")
+        out, err = done.communicate(timeout=120)
+    assert (done.returncode, out) == (1, b"") and peak_of_children() < 4 << 30
+    assert f"ore: The scheduler {address} does not answer (" in err.decode()
+
+
+def peak_of_children():
+    """The most bytes that a process which was waited for has had in memory."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+
+
+def test_workers_that_give_no_answer_are_given_up_at_the_deadline(tmp_path):
+    with FakeOllama() as fake, busy_worker(tmp_path, fake.url) as address:
+        done = rows(tmp_path, address, "--deadline", "1", "--max-failures", "2")
+        out, err = done.communicate(timeout=120)
+    assert done.returncode == 1 and not fake.chats
+    assert f"No answer came from the workers of {address} in 1 s: give them longer with " in (
+        said := err.decode()
+    )
+    assert "--deadline" in said and "`" not in said and b"Traceback" not in err
+
+
+def test_without_a_deadline_it_is_said_who_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("ore.backends.cluster_link.QUIET_SECONDS", 0.3)
+    told, failed = [], []
+    with FakeOllama() as fake, busy_worker(tmp_path, fake.url) as address:
+        backend = ClusterBackend(address, (None, None), "llama3.2", told.append)
+        reasoner = backend.reasoner("llama3.2", Settings())
+
+        def ask():
+            with pytest.raises(BackendError) as caught:
+                reasoner.reason([Message("user", "hi")])
+            failed.append(str(caught.value))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(lambda: len(told) == 2)
+        reasoner.close()
+        asking.join(PATIENCE)
+    [first, second] = [
+        re.fullmatch(r"Still waiting for the workers .* (\d+) s\. .*", t) for t in told
+    ]
+    assert int(first[1]) <= int(second[1]), "each time for twice as long"
+    assert "its process has ended" in failed[0]
+
+
+def test_dasks_client_ends_with_ore_and_ore_without_it(tmp_path):
+    """Both are killed, one after the other."""
+    with FakeOllama() as fake, busy_worker(tmp_path, fake.url) as address:
+        done = rows(tmp_path, address, "--max-failures", "1")
+        listed = Path(f"/proc/{done.pid}/task/{done.pid}/children")
+        until(lambda: listed.read_text())
+        os.kill(int(listed.read_text()), signal.SIGKILL)
+        _, err = done.communicate(timeout=PATIENCE)
+        assert done.returncode == 1 and "its process has ended" in err.decode()
+        assert "Traceback" not in err.decode()
+        done = rows(tmp_path, address)
+        listed = Path(f"/proc/{done.pid}/task/{done.pid}/children")
+        until(lambda: listed.read_text())
+        client = int(listed.read_text())
+        done.kill()
+        done.communicate()
+        until(lambda: not os.path.exists(f"/proc/{client}"))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(None, 5, [], {}, {"warned": []}, {"warned": 5}),
+        {"warned": [], "content": 5, "model_id": "m", "id": "1", "timestamp": 0, "metadata": {}},
+        {
+            "warned": [],
+            "content": "",
+            "model_id": "m",
+            "id": "1",
+            "timestamp": 1e300,
+            "metadata": {},
+        },
+        *(
+            {"warned": [], "error": name, "said": 5}
+            for name in ("re", "Terminated", "_", "GateError")
+        ),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_of_the_cluster(told):
+    class Odd:
+        host = "tcp://there:8786"
+
+        def take(self, *_):
+            return told
+
+    with pytest.raises(BackendError):
+        ClusterReasoner(Odd(), "m", Settings()).reason([Message("user", "hi")])
 
 
 def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):

@@ -1,0 +1,144 @@
+"""Dask's client, in a process apart from ORE: whatever a scheduler sends, ORE goes on and can end it.
+
+What is asked comes pickled on its standard input, what came of it goes as lines of JSON to its standard
+output: a number, a space, and ``{"value": ...}`` or ``{"failed": WHY}``. When its input ends, so does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import pickle
+import resource
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+import distributed
+
+from ore.backends.cluster_worker import Where, about, in_force, take
+from ore.files import reason
+
+MOST_MEMORY = 2 << 30
+"""Bytes: the most memory of this process."""
+MOST_REPLY = 128 << 20
+"""The most bytes of one line."""
+ALONE_SECONDS = 30.0
+"""How long a turn waits where no worker that can be used is left."""
+ASK_SECONDS = 15.0
+"""How long the scheduler may take to say which workers it has."""
+RETRIES = 3
+"""How many lost workers a turn survives."""
+_LOOK_SECONDS = 2.0
+_FUNCTIONS = {"in_force": in_force, "take": take}
+
+
+def run() -> None:
+    """Do what is asked for until the input ends, which ends the process."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by ORE
+    replies = os.dup(1)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)  # what others print is no reply
+    asyncio.run(_Asked(replies).serve())
+
+
+class _Asked:
+    """What is asked, several questions at once, and the client that asks it of the scheduler."""
+
+    def __init__(self, replies: int) -> None:
+        self._replies = replies
+        self._client: Any = None
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                asked = await loop.run_in_executor(None, pickle.load, sys.stdin.buffer)
+            except (EOFError, pickle.UnpicklingError):
+                os._exit(0)  # ORE has gone
+            number, what, given = asked
+            if what == "drop":
+                if number in self._tasks:
+                    self._tasks[number].cancel()
+            else:
+                self._tasks[number] = loop.create_task(self._do(number, what, given))
+
+    async def _do(self, number: int, what: str, given: tuple[Any, ...]) -> None:
+        try:
+            found = {"value": await getattr(self, what)(*given)}
+            line = json.dumps(found).encode("ascii")
+            if len(line) > MOST_REPLY:
+                raise ValueError("it is larger than can be taken")
+        except (Exception, asyncio.CancelledError) as exc:  # the cluster's own, of many kinds
+            line = json.dumps({"failed": reason(exc)}).encode("ascii")
+        finally:
+            del self._tasks[number]
+        left = memoryview(b"%d %s\n" % (number, line))
+        while left:
+            left = left[os.write(self._replies, left) :]
+
+    async def hello(self) -> None:
+        """Say that this process is there, with all that it imports."""
+
+    async def connect(self, address: str, seconds: float) -> None:
+        """Connect to a scheduler."""
+        self._client = await distributed.Client(
+            address, timeout=seconds, set_as_default=False, asynchronous=True
+        )
+
+    async def about(self, where: Where, model: str | None) -> dict[str, Any]:
+        """Return what each worker says of itself, by its address; why it can't, as text."""
+        answers = await self._client.run(about, where, model, on_error="return")
+        return {
+            str(worker): reason(told) if isinstance(told, BaseException) else told
+            for worker, told in answers.items()
+        }
+
+    async def threads(self) -> dict[str, int]:
+        """Return how many threads each worker has, by its address."""
+        ask = self._client.scheduler.identity(n_workers=-1)
+        said = await asyncio.wait_for(ask, ASK_SECONDS)
+        return {str(worker): int(each["nthreads"]) for worker, each in said["workers"].items()}
+
+    async def call(self, name: str, given: tuple[Any, ...], workers: list[str]) -> Any:
+        """Call a function on one of the workers; return what it returns, None where none is left."""
+        alone_since, dropped, is_done = None, 0, asyncio.Event()
+        loop = asyncio.get_running_loop()
+        future = self._client.submit(
+            _FUNCTIONS[name], *given, pure=False, retries=RETRIES, workers=workers
+        )
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(is_done.set))
+        try:
+            while True:
+                # Nothing is fetched before it is there: several turns are fetched at once, and one that
+                # does not wait any longer takes the others with it.
+                try:
+                    await asyncio.wait_for(is_done.wait(), _LOOK_SECONDS)
+                    return await asyncio.shield(future.result(timeout=ALONE_SECONDS))
+                except (TimeoutError, asyncio.TimeoutError, distributed.TimeoutError):
+                    pass
+                except UnboundLocalError:  # Dask's, where what it fetched for several was dropped
+                    dropped += 1
+                    if dropped > RETRIES:
+                        raise
+                now = time.monotonic()
+                alone_since = None if await self._is_any_left(workers) else alone_since or now
+                if alone_since is not None and now - alone_since > ALONE_SECONDS:
+                    return None
+        finally:
+            future.release()
+
+    async def _is_any_left(self, workers: list[str]) -> bool:
+        try:
+            return not (await self.threads()).keys().isdisjoint(workers)
+        except Exception:  # the scheduler has gone, or says nothing
+            return False
