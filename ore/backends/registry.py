@@ -36,10 +36,13 @@ from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
 from ore.files import strictjson
 
-SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given up
+SILENCE_SECONDS = 30.0
+"""How long nothing may come before a connection is given up."""
+HEAD_SECONDS = 60.0
+"""The longest that the head of an answer may take, however its bytes come."""
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
-_WHOLE_SECONDS, _HEAD_SECONDS = 120.0, 60.0  # the longest answer in one piece, and head of any
+_WHOLE_SECONDS = 120.0  # the longest answer in one piece
 _TOKEN_BYTES, _MOST_REDIRECTS = 1 << 16, 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LATER = (408, 425, 429, 500, 502, 503, 504)
@@ -184,7 +187,7 @@ class Registry:
         request = self._client.build_request(
             "GET", url, headers=headers, extensions={"trace": trace}
         )
-        with self._within(_HEAD_SECONDS):
+        with self._within(HEAD_SECONDS):
             return self._client.send(request, stream=True, follow_redirects=False)
 
     def _next(self, response: httpx.Response) -> httpx.URL:

@@ -12,6 +12,7 @@ import json
 import re
 import sys
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,6 +49,7 @@ class Answer:
         claimed: The Content-Length, where it is not that of the body.
         pace: Called before each piece of a body that is sent in pieces.
         before: How many ``100 Continue`` are sent before it; None never ends them.
+        drips: Whether its head never ends: another header comes now and then.
     """
 
     status: int
@@ -56,6 +58,7 @@ class Answer:
     claimed: int | None = None
     pace: Callable[[], object] | None = None
     before: int | None = 0
+    drips: bool = False
 
 
 Trouble = Callable[[Answer], Answer]
@@ -96,6 +99,11 @@ def paced(pace: Callable[[], object]) -> Trouble:
 def continued(times: int | None) -> Trouble:
     """The server says that one may go on, so often, before it answers."""
     return lambda answer: replace(answer, before=times)
+
+
+def endless_head(answer: Answer) -> Answer:
+    """The head comes byte by byte, and never to its end."""
+    return replace(answer, drips=True)
 
 
 def refusal(code: int, name: str, message: str, headers: dict[str, str] | None = None) -> Answer:
@@ -257,6 +265,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
+        if answer.drips:
+            self._drip()
+            return
         claimed = len(answer.body) if answer.claimed is None else answer.claimed
         self.send_header("Content-Length", str(claimed))
         try:
@@ -269,6 +280,14 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         if claimed != len(answer.body):
             self.close_connection = True
+
+    def _drip(self) -> None:
+        self.close_connection = True
+        with suppress(OSError):  # whoever asked has gone
+            self.flush_headers()
+            while True:
+                self.wfile.write(b"X-More: a\r\n")
+                time.sleep(0.05)
 
     def log_message(self, *_: object) -> None:
         """Nobody reads it."""

@@ -10,12 +10,13 @@ import pytest
 from ore.backends.model_names import ModelName
 from ore.backends.pulling import pull
 from ore.backends.registry import Registry
-from ore.errors import BackendError, CapabilityError, OreError
+from ore.errors import BackendError, BackendTimeoutError, CapabilityError, OreError
 from tests.support.fake_registry import (
     MANIFEST,
     Answer,
     FakeRegistry,
     continued,
+    endless_head,
     refusal,
     status,
 )
@@ -233,3 +234,28 @@ def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, ti
     assert time.monotonic() - begun < 30
     registry.always[kind] = continued(3)
     pull(name, nothing)
+
+
+@pytest.mark.parametrize("what", ["manifests", "token", "blobs", "weights"])
+def test_a_head_that_never_ends_is_given_up(monkeypatch, root, what):
+    """The weights, as the only ones, are asked for again."""
+    monkeypatch.setattr("ore.backends.registry.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("ore.backends.registry_failures.MOST_TRIES", 2)
+    tries = 2 if what == "weights" else 1
+    dripped = []
+
+    def drip(answer):
+        if what == "weights" and answer.status != 206:  # what is small is not asked for in parts
+            return answer
+        dripped.append(answer)
+        return endless_head(answer)
+
+    with FakeRegistry(token="t") as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS)
+        registry.always["blobs" if what == "weights" else what] = drip
+        with pytest.raises(BackendTimeoutError, match="does not finish what it sends.* goes on"):
+            pull(name, nothing)
+        assert len(dripped) == tries
+        registry.always.clear()
+        pull(name, nothing)
+    assert WEIGHTS in blobs_of(root)
