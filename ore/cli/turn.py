@@ -63,9 +63,8 @@ def answer_once(run: Run, context: Context) -> Response | None:
     if run.options.min_confidence is not None:
         check_choice(run, turn.response)
     if run.options.extract and _code_block(turn.response) is None:
-        raise CheckFailedError(
-            f"The answer has no fenced code block: it is\n{turn.response.content}"
-        )
+        shown = turn.response.content.replace("`", "'")  # no advice of ours
+        raise CheckFailedError(f"The answer has no fenced code block: it is\n{shown}")
     return turn.response
 
 

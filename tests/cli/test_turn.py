@@ -278,11 +278,20 @@ def test_the_whole_answer_is_in_the_session_and_in_the_artifact(ore, folder, hom
     assert json.loads((folder / "run.json").read_text())["output"]["content"] == CODE
 
 
-@pytest.mark.parametrize("answer", ["Run `ls`.", "", "    ls\n"])
-def test_an_answer_without_a_code_block_is_shown_on_stderr(ore, home, answer):
+@pytest.mark.parametrize(
+    "answer, shown",
+    [
+        ("Run `ls`.", "Run 'ls'."),
+        ("Give `timeout=9`, `Backend.pull('x')`.", "Give 'timeout=9', 'Backend.pull('x')'."),
+        ("", ""),
+        ("    ls\n", "    ls\n"),
+    ],
+)
+def test_an_answer_without_a_code_block_is_shown_on_stderr(ore, home, answer, shown):
+    """With apostrophes in the place of backticks, between which ORE's own advice stands."""
     result = ore("hi", "-x", "-q", "--session", "trip", replies=[answer])
     assert (result.code, result.out) == (3, "")
-    assert result.err.endswith(f"ore: The answer has no fenced code block: it is\n{answer}\n")
+    assert result.err.endswith(f"ore: The answer has no fenced code block: it is\n{shown}\n")
     assert (home / ".ore/sessions/trip.json").exists(), "the turn succeeded"
 
 
