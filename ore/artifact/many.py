@@ -44,7 +44,8 @@ def has_folder(paths: Iterable[str]) -> bool:
 def files_of(paths: Iterable[str]) -> Iterator[str]:
     """Yield the paths; for a folder, those of its ``.json`` files, and of the folders in it, sorted.
 
-    What begins with a dot is left out, and no symbolic link below a folder is followed.
+    What begins with a dot is left out, and so is what is no file: a link, or a FIFO, which would be
+    waited for.
 
     Raises:
         ArtifactError: A folder can't be read, or has no such file.
@@ -76,15 +77,16 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
-            kinds = [(entry, entry.is_symlink(), entry.is_dir()) for entry in found]
+            kinds = [
+                (each, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                for each in found
+            ]
     except OSError as exc:
         raise ArtifactError(f"The folder {folder} can't be read: {reason(exc)}.") from exc
     return [
         (entry.path, is_folder)
-        for entry, is_link, is_folder in kinds
-        if not entry.name.startswith(".")
-        and not is_link
-        and (is_folder or entry.name.endswith(ENDING))
+        for entry, is_folder, is_file in kinds
+        if not entry.name.startswith(".") and (is_folder or is_file and entry.name.endswith(ENDING))
     ]
 
 

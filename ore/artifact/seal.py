@@ -19,6 +19,7 @@ _SECTIONS = ("input", "output", "continuation", "provenance")
 _quick = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
 ).encode
+_MOST_NAMED, _LONGEST_NAME = 20, 200
 _VALUE_DIGITS = 16
 """Enough of a SHA-256 to tell which value was changed; ``self_sha256`` tells whether one was."""
 
@@ -67,10 +68,18 @@ def breaks(document: dict[str, Any]) -> list[str]:
 def _changed(kept: Any, values: dict[str, str]) -> list[str]:
     if not isinstance(kept, dict):
         return [f"provenance.{VALUES} was changed"]
-    named = [f"{name} was added" for name in values if name not in kept]
-    named += [f"{name} is missing" for name in kept if name not in values]
-    differing = (name for name in values if name in kept and kept[name] != values[name])
-    return sorted(named) + [f"{name} does not fit its hash" for name in differing]
+    found = sorted(
+        [(name, "was added") for name in values if name not in kept]
+        + [(name, "is missing") for name in kept if name not in values]
+    )
+    found += [
+        (name, "does not fit its hash")
+        for name in values
+        if name in kept and kept[name] != values[name]
+    ]
+    named = [f"{name[:_LONGEST_NAME]} {what}" for name, what in found[:_MOST_NAMED]]
+    more = len(found) - len(named)
+    return [*named, f"and {more:,} more"] if more else named
 
 
 def _texts(document: dict[str, Any]) -> dict[str, Any]:

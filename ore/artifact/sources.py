@@ -1,6 +1,8 @@
-"""Where each message of a run came from, as its artifact says, and the system prompt that it keeps."""
+"""Where each message of a run came from, as its artifact says; its system prompt; its parent."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from ore.artifact.canonical import text_digest
 from ore.types import ExecutionArtifact
@@ -53,3 +55,36 @@ def kept_system_prompt(artifact: ExecutionArtifact) -> str | None:
     if not isinstance(text, str) or text_digest(text) not in hashes:
         raise ValueError("provenance.system_prompt does not fit its hash in provenance.sources")
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The hashes of what a child may have of its parent, which may be large and have many children."""
+
+    execution_id: str
+    prompt: str
+    content: str
+    as_text: str
+
+    @classmethod
+    def of(cls, artifact: ExecutionArtifact) -> Parent:
+        """Return those of an artifact."""
+        content, prompt = artifact.output.content, artifact.input.prompt
+        return cls(artifact.execution_id, *map(text_digest, (prompt, content, artifact.as_text())))
+
+
+def link_problem(artifact: ExecutionArtifact, relation: object, parent: Parent) -> str | None:
+    """Return what an artifact does not have of its parent, as it should, or None."""
+    if relation in (None, "prompt"):
+        is_that = text_digest(artifact.input.prompt) == parent.prompt
+        return None if is_that else "its prompt is not that"
+    sent = hashed_sources(artifact)
+    if relation == "answer":
+        wanted = (ANSWER_OF + parent.execution_id, parent.as_text)
+        return None if wanted in sent else "it was not asked with the answer"
+    if relation == "session":
+        kept = [sha256 for source, sha256 in sent if is_of_session(source)]
+        turn = [parent.prompt, parent.content]
+        is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
+        return None if is_kept else "its conversation does not hold the turn"
+    return "it does not say what it has"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
 from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import SELF, breaks, is_sealed
-from ore.artifact.sources import ANSWER_OF, hashed_sources, is_of_session, kept_system_prompt
+from ore.artifact.sources import Parent, kept_system_prompt, link_problem
 from ore.errors import ArtifactError
 from ore.files import strictjson
 from ore.types import ExecutionArtifact
@@ -33,6 +33,7 @@ UNSIGNED = "not signed"
 ``UNSIGNED`` is found where signatures were asked for, and nobody is known to have signed it.
 """
 
+_LONGEST_ID = 200
 _COUNTED = {
     HOLDS: ("holds", "hold"),
     BROKEN: ("is broken", "are broken"),
@@ -54,8 +55,9 @@ class Checked:
         is_sealed: Whether it has hashes of itself.
         problems: What does not hold, or why nothing could be read; empty where all holds.
         notes: What could not be checked, and which artifact is its parent.
-        execution_id: The artifact's.
-        parent: What its provenance says of the artifact that it was made from, if anything.
+        execution_id: The artifact's; the SHA-256 of one that is absurdly long.
+        parent: What its provenance says of the artifact that it was made from, if anything: its
+            ``execution_id`` and ``sha256``, and the ``relation`` to it.
         content: A hash of all that it says.
         signature: Who signed it; None where that was not asked for.
     """
@@ -67,7 +69,7 @@ class Checked:
     problems: Sequence[str] = ()
     notes: Sequence[str] = ()
     execution_id: str | None = None
-    parent: dict[str, Any] | None = None
+    parent: dict[str, str] | None = None
     content: bytes = b""
     signature: Signature | None = None
 
@@ -105,16 +107,15 @@ def in_chain(found: list[Checked]) -> list[Checked]:
     read = [each for each in found if each.execution_id is not None]
     _check_ids(each for each in read if not each.problems)
     children = [(each, each.parent) for each in read if each.parent is not None]
-    by_id: dict[object, list[Checked]] = {}
+    by_id: dict[str, dict[str, Checked]] = {}  # and by their bytes' hash: there may be many copies
     for _, parent in children:
-        if isinstance(parent.get("execution_id"), str):
-            by_id[parent["execution_id"]] = []
+        by_id[parent.get("execution_id", "")] = {}
     for each in read if by_id else ():
         if each.execution_id in by_id:
-            by_id[each.execution_id].append(each)
+            by_id[each.execution_id].setdefault(str(each.sha256), each)
+    known: dict[str, Parent | None] = {}
     for child, parent in children:
-        named = parent.get("execution_id")
-        _check_parent(child, parent, by_id.get(named, []) if isinstance(named, str) else [])
+        _check_parent(child, parent, by_id[parent.get("execution_id", "")], known)
     return found
 
 
@@ -173,7 +174,7 @@ def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
 
     ``path``, ``sha256``, ``execution_id`` and ``content`` are fields of ``Checked``.
     """
-    return Checked(path, None, sha256, True, (), (), execution_id, None, content)
+    return Checked(path, None, sha256, True, (), (), _short(execution_id), None, content)
 
 
 def check(data: bytes, path: str) -> Checked:
@@ -188,9 +189,10 @@ def check(data: bytes, path: str) -> Checked:
     artifact = artifact_of_checked(document)
     checked = Checked(path, artifact, sha256, is_sealed(document))
     provenance = artifact.provenance or {}
-    checked.execution_id, checked.content = artifact.execution_id, _content(document)
-    if isinstance(provenance.get("parent"), dict):
-        checked.parent = provenance["parent"]
+    checked.execution_id, checked.content = _short(artifact.execution_id), _content(document)
+    if isinstance(parent := provenance.get("parent"), dict):
+        keys = ("execution_id", "sha256", "relation")
+        checked.parent = {key: _short(parent[key]) for key in keys if parent.get(key) is not None}
     unsealed = "it has no seal: nothing shows whether it was changed"
     checked.notes = [] if checked.is_sealed else [unsealed]
     checked.problems = [
@@ -246,6 +248,12 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
         yield "it names itself as its parent"
 
 
+def _short(value: object) -> str:
+    """Return what tells one text of an artifact from another: of thousands, each is kept."""
+    text = value if isinstance(value, str) else f"{type(value).__name__} {json.dumps(value)}"
+    return text if len(text) <= _LONGEST_ID else text_digest(text)
+
+
 def _content(document: dict[str, Any]) -> bytes:
     """Return a hash of what an artifact says, however it is laid out."""
     known = (document.get("provenance") or {}).get(SELF)
@@ -259,18 +267,27 @@ def content_of(seal: str) -> bytes:
     return hashlib.sha256(seal.encode("utf-8", "surrogatepass")).digest()
 
 
-def _check_parent(child: Checked, parent: dict[str, Any], by_id: Sequence[Checked]) -> None:
-    same = next((each for each in by_id if each.sha256 == parent.get("sha256")), None)
+def _check_parent(
+    child: Checked,
+    parent: dict[str, str],
+    there: dict[str, Checked],
+    known: dict[str, Parent | None],
+) -> None:
+    same = there.get(parent.get("sha256", ""))
     problem, note = None, f"its parent {parent.get('execution_id')} is not among these"
     if same is not None:
-        artifact, original = read_again(child), read_again(same)
+        if same.path not in known:
+            original = read_again(same)
+            known[same.path] = None if original is None else Parent.of(original)
+        artifact, hashes = read_again(child), known[same.path]
         note = f"child of {same.path}"
-        if artifact is None or original is None:
+        if artifact is None or hashes is None:
             problem = "it, or its parent, was changed meanwhile"
-        elif problem := _link_problem(artifact, parent.get("relation"), original):
+        elif problem := link_problem(artifact, parent.get("relation"), hashes):
             problem = f"{problem} of its parent {same.path}"
-    elif by_id:
-        problem = f"its parent {by_id[0].path} is not the artifact it was made from"
+    elif there:
+        first = next(iter(there.values()))
+        problem = f"its parent {first.path} is not the artifact it was made from"
     if problem:
         child.problems = [*child.problems, problem]
     else:
@@ -286,21 +303,3 @@ def read_again(checked: Checked) -> ExecutionArtifact | None:
         return checked.artifact
     again = look_at(checked.path)
     return again.artifact if again.sha256 == checked.sha256 else None
-
-
-def _link_problem(
-    artifact: ExecutionArtifact, relation: object, parent: ExecutionArtifact
-) -> str | None:
-    """Return what an artifact does not have of its parent, as it should, or None."""
-    if relation in (None, "prompt"):
-        return None if artifact.input.prompt == parent.input.prompt else "its prompt is not that"
-    sent = hashed_sources(artifact)
-    if relation == "answer":
-        wanted = (ANSWER_OF + parent.execution_id, text_digest(parent.as_text()))
-        return None if wanted in sent else "it was not asked with the answer"
-    if relation == "session":
-        kept = [sha256 for source, sha256 in sent if is_of_session(source)]
-        turn = [text_digest(parent.input.prompt), text_digest(parent.output.content)]
-        is_kept = any(kept[at : at + 2] == turn for at in range(len(kept)))
-        return None if is_kept else "its conversation does not hold the turn"
-    return "it does not say what it has"

@@ -167,10 +167,8 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         said,
         artifact.timestamp,
         _sums(artifact, provenance, sources),
-        (
-            text_digest(f"{model} {asked}")
-            if provenance.get("messages_sha256")
-            else artifact.execution_id
+        text_digest(
+            f"{model} {asked}" if provenance.get("messages_sha256") else artifact.execution_id
         ),
         text_digest(artifact.output.content),
     )

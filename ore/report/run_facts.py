@@ -105,7 +105,7 @@ def facts_of(checked: Checked) -> RunFacts:
         checked.path,
         checked.state,
         why,
-        execution_id=artifact.execution_id,
+        execution_id=_line(artifact.execution_id),
         timestamp=artifact.timestamp,
         prompt=shown(prompt, LONGEST_TEXT),
         answer=shown(answer, LONGEST_TEXT),
@@ -216,7 +216,7 @@ def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     wanted = wanted if isinstance(wanted, dict) else {}
     parts = [each for each in failed if isinstance(each, dict)] if isinstance(failed, list) else []
     facts.seen = "; ".join(_line(each.get("seen")) for each in parts[:MOST_LISTED])
-    facts.own += [(f"expected: {_line(kind)}", _line(value)) for kind, value in wanted.items()]
+    facts.own += [(f"expected: {_line(kind)}", _line(value)) for kind, value in _first(wanted)]
     word = wanted.get("equals", wanted.get("choice"))
     if isinstance(word, str) and facts.chosen is not None:
         facts.is_right = artifact.output.content.strip() == word.strip()

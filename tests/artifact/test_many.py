@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import threading
 import pytest
 
 from ore.artifact import encode_artifact, many
+from ore.artifact import verify as artifacts
 from ore.artifact.verify import verify
 from ore.core import ORE
 from ore.errors import ArtifactError
@@ -46,6 +48,13 @@ FOUND = ["runs/a/one.json", "runs/b/c/three.json", "runs/b/two.json"]
 def test_the_files_of_a_folder_are_found_in_order_and_nothing_else(runs):
     assert list(many.files_of(["runs"])) == FOUND
     assert list(many.files_of(["runs/b/two.json", "runs/a"])) == [FOUND[2], FOUND[0]]
+
+
+def test_what_is_no_file_of_a_folder_is_not_waited_for(runs):
+    os.mkfifo(runs / "b/fifo.json")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("runs/socket.json")
+        assert list(many.files_of(["runs"])) == FOUND
 
 
 def test_of_a_folder_what_holds_is_counted_and_what_does_not_has_a_line(ore, runs):
@@ -180,6 +189,19 @@ def test_a_chain_of_thousands_takes_no_longer_for_each(folder):
         patch.setattr(many, "read_bytes", lambda *of: looked.append(of[0]) or real(*of))
         many.verify_many(list(many.files_of(["."])), lambda done: None)
     assert len(looked) == 40
+
+
+def test_a_parent_of_many_is_read_once_more_and_not_for_each_child(folder, monkeypatch):
+    engine, looked, real = ORE(Echo(), ""), [], artifacts.look_at
+    parent = engine.record(engine.execute("go"))
+    (folder / "a.json").write_text(encode_artifact(parent))
+    for number in range(20):
+        artifact = engine.record(engine.execute("go on", after=parent))
+        (folder / f"b{number}.json").write_text(encode_artifact(artifact))
+    monkeypatch.setattr(artifacts, "look_at", lambda *of: looked.append(of[0]) or real(*of))
+    found = many.verify_many(list(many.files_of(["."])), lambda done: None)
+    assert {tuple(each.notes) for each in found} == {(), ("child of ./a.json",)}
+    assert looked.count("./a.json") == 1
 
 
 def test_two_folders_are_compared_by_the_names_of_their_files(ore, runs, folder):

@@ -8,8 +8,9 @@ import json
 import pytest
 
 from ore.artifact.seal import seal
+from ore.artifact.verify import verify
 from tests.support.artifacts import GOOD
-from tests.support.runs import record, rewrite, rows
+from tests.support.runs import record, rewrite, rows, sha256
 
 
 @pytest.fixture
@@ -209,3 +210,31 @@ def test_a_terminal_obeys_nothing_of_a_diff(ore, chain):
 @pytest.mark.parametrize("other", ["hi", "--stream", "--model=m", "--artifact-out=x", "--replay=x"])
 def test_verify_stands_alone(ore, chain, other):
     assert ore(other, "--verify", "a.json").code == 2
+
+
+def test_of_very_many_values_that_do_not_fit_the_first_are_named(ore, chain):
+    values = {f"v{number:04}" + "x" * 1000: "0" for number in range(1000)}
+    rewrite(chain / "b.json", lambda d: d["provenance"].update(values_sha256=values))
+    found = ore("--verify", "b.json", "--json").json[0]
+    assert len(found["problems"]) == 21 and found["problems"][-1].startswith("and 1,0")
+    assert max(map(len, found["problems"])) < 300
+
+
+def test_of_an_absurdly_long_id_its_hash_is_kept_and_the_chain_is_still_checked(ore, chain):
+    def lengthen(document):
+        document["execution_id"] = document["output"]["id"] = "x" * 5000
+        document["provenance"] = seal(document)["provenance"]
+
+    def follow(document):
+        data = (chain / "a.json").read_bytes()
+        document["provenance"]["parent"] |= {"execution_id": "x" * 5000, "sha256": sha256(data)}
+        document["provenance"]["parent"]["more"] = ["y" * 5000]
+        document["provenance"] = seal(document)["provenance"]
+
+    rewrite(chain / "a.json", lengthen)
+    rewrite(chain / "b.json", follow)
+    first, second = ore("--verify", "a.json", "b.json", "--json").json
+    assert (first["execution_id"], first["holds"]) == (sha256("x" * 5000), True)
+    assert (second["holds"], second["notes"]) == (True, ["child of a.json"])
+    [second] = verify(["b.json"])
+    assert len(str(second.parent)) < 400 and sha256("x" * 5000) in second.notes[0]
