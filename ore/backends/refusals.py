@@ -14,6 +14,8 @@ from ore.backends.failures import OLLAMA, OPENAI, Protocol, no_model_error, prot
 from ore.backends.http import shorten
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
+MOST_JUDGED = 4000
+"""How many characters of an error are looked at: patterns take the square of the time."""
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b",
@@ -120,7 +122,7 @@ def openai_status_error(
     elif status in (401, 403):
         key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
         why = f"refuses: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif (status in (400, 404) and _NO_MODEL.search(text)) or (
+    elif (status in (400, 404) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):
         return no_model_error(host, model, OPENAI)
@@ -162,7 +164,8 @@ def _innermost(text: Any) -> tuple[str, str]:
         if isinstance(parsed.get("n_prompt_tokens"), int) and isinstance(parsed.get("n_ctx"), int):
             sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
         value = parsed.get("error") or parsed.get("message") or text
-    return (value if isinstance(value, str) else json.dumps(value)), sizes
+    words = value if isinstance(value, str) else json.dumps(value)
+    return words[:MOST_JUDGED], sizes
 
 
 def _loads(body: bytes) -> Any:

@@ -29,7 +29,10 @@ from ore.types.score import Score
 
 PIPED = "stdin"
 _PROMPT_AND_PIPED = "prompt+stdin"
-_SENTENCE = re.compile(r".+?(?:[.!?…]+[\"')\]]*(?=\s|$)|\n+|$)\s*", re.DOTALL)
+_END_OF_SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"')\]]*(?:\s+|$)|\n\s*")
+_SPACES = re.compile(r"\s*")
+_NEAR = 1000
+"""Within how many characters a token is looked for: some before it may be parts of characters."""
 _BLANK_LINE = "\n\n"
 
 
@@ -174,7 +177,12 @@ def explained(
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of ``text``, with the spaces after them: together they are the text."""
-    return [found[0] for found in _SENTENCE.finditer(text)]
+    ends = [0]
+    for found in _END_OF_SENTENCE.finditer(text):
+        if found.start() > ends[-1]:  # what a sentence begins with does not end it
+            ends.append(found.end())
+    parts = [text[first:end] for first, end in zip(ends, [*ends[1:], len(text)], strict=True)]
+    return [part for part in parts if part]
 
 
 def _explained(text: str, logprobs: list[float], names: list[str]) -> Explained:
@@ -205,12 +213,13 @@ def _by_part(score: Score, answer: str, parts: Sequence[str]) -> list[float]:
 
 def _begin(answer: str, at: int) -> int:
     """Return where the first character is that is no space, from ``at`` on: " The" begins there."""
-    return at + len(answer[at:]) - len(answer[at:].lstrip())
+    found = _SPACES.match(answer, at)
+    return found.end() if found is not None else at
 
 
 def _after(answer: str, at: int, token: str) -> int:
     """Return where a token ends that begins at ``at``; a part of a character is found by the next."""
-    found = answer.find(token, at)
+    found = answer.find(token, at, at + len(token) + _NEAR)
     return at if found < 0 else found + len(token)
 
 

@@ -78,16 +78,18 @@ def parse_template(text: str, source: str = "the prompt", line: int = 1) -> Temp
     Raises:
         UsageError: Two braces in it begin no placeholder; the sentence names the line.
     """
-    parts, literal, at = list[str](), "", 0
+    parts, literal, at = list[str](), list[str](), 0
     while (found := text.find(_OPEN, at)) >= 0:
         before = text[at:found]
         slashes = len(before) - len(before.rstrip("\\"))
-        literal += before[: len(before) - slashes + slashes // 2]
+        literal.append(before[: len(before) - slashes + slashes // 2])
         if slashes % 2:
-            literal, at = literal + _OPEN, found + len(_OPEN)
+            literal.append(_OPEN)
+            at = found + len(_OPEN)
             continue
         if text[found : found + 3] == _OPEN + "{":  # as in JSON: {"city":{{{city}}}}
-            literal, found = literal + "{", found + 1
+            literal.append("{")
+            found += 1
         end = text.find(_CLOSE, found)
         name = text[found + len(_OPEN) : end].strip() if end >= 0 else ""
         if not _is_name(name):
@@ -96,9 +98,9 @@ def parse_template(text: str, source: str = "the prompt", line: int = 1) -> Temp
                 f"{_upper(source)} has two braces in line {number} that begin no placeholder: write "
                 f"{{{{name}}}}, or \\{{{{ for the braces themselves."
             )
-        parts += [literal, name]
-        literal, at = "", end + len(_CLOSE)
-    parts.append(literal + text[at:])
+        parts += ["".join(literal), name]
+        literal, at = [], end + len(_CLOSE)
+    parts.append("".join([*literal, text[at:]]))
     return Template(tuple(parts), tuple(dict.fromkeys(parts[1::2])))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -99,3 +100,15 @@ def test_a_server_s_words_are_no_advice_of_ours(words):
     ):
         assert "`" not in str(error) and error.advice == ()
         assert words.split("`")[1].split("'")[0] in str(error) and said(error) == str(error)
+
+
+@pytest.mark.parametrize("words", ["model '", "model ", "only "])
+def test_what_a_long_error_means_is_found_at_once(words):
+    """A line of a stream may have a mebibyte, and an expression can't be interrupted."""
+    text = words * ((1 << 20) // len(words))
+    body = json.dumps({"error": text}).encode()
+    begun = time.process_time()
+    for protocol in (failures.OLLAMA, failures.OPENAI):
+        refusals.reported_error(HOST, "m", text, protocol)
+    refusals.openai_status_error(HOST, "m", 404, body, has_key=False)
+    assert time.process_time() - begun < 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ore.errors import ArtifactError
@@ -94,6 +96,9 @@ TEXTS = {
     'He said "no." Then he left.': ['He said "no." ', "Then he left."],
     "- one\n- two\n": ["- one\n", "- two\n"],
     " \n": [" \n"],
+    "... Well. So.": ["... Well. ", "So."],
+    "(Why?) Yes... or no?! 5.": ["(Why?) ", "Yes... ", "or no?! ", "5."],
+    "": [],
 }
 
 
@@ -125,6 +130,21 @@ class Given(Scoring):
 def test_a_token_belongs_to_the_sentence_that_it_begins_in(text, tokens, sums):
     _, parts = explained(Given(tokens, {}), MESSAGES[3:4] + MESSAGES[-1:], text)
     assert [part.logprob for part in parts] == sums
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["." * 200_000 + "a", "!?)" * 100_000, "\n" * 200_000])
+def test_sentences_take_time_in_proportion_to_the_text(text):
+    begun = time.process_time()
+    assert "".join(sentences(text)) == text and time.process_time() - begun < 5
+
+
+@pytest.mark.slow  # where each token looks at the whole answer: minutes
+def test_tokens_take_time_in_proportion_to_the_answer():
+    tokens = [("zz", -1)] * 200_000
+    begun = time.process_time()
+    _, parts = explained(Given(tokens, {}), MESSAGES[3:4] + MESSAGES[-1:], "a. " * 400_000)
+    assert parts[0].logprob == -200_000 and time.process_time() - begun < 30
 
 
 @pytest.mark.parametrize(
