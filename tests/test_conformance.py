@@ -233,3 +233,50 @@ def test_the_program_says_it_with_its_exit_code(argv, code, capsys):
     out, err = capsys.readouterr()
     assert (len(out.splitlines()) == 8) == (code != 2)
     assert ("usage:" in err) == (code == 2)
+
+
+class Quits(Good):
+    """Says that all is well, and ends the process."""
+
+    def reason(self, messages):
+        raise SystemExit(0)
+
+
+class Odd(Exception):
+    def __str__(self):
+        raise ValueError("it has no text")
+
+
+class Shows(Good):
+    """What it raises drives a terminal, and passes for other lines of the kit's."""
+
+    def reason(self, messages):
+        raise Odd if len(messages) > 2 else ValueError("\x1b[2J\nholds      all of it")
+
+
+class NotMade(Good):
+    def __init__(self, how):
+        raise {"quit": SystemExit(0), "odd": Odd(), "escape": ValueError("\x1b[2J")}[how]
+
+
+class Interrupted(Good):
+    def reason(self, messages):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "argv, code",
+    [
+        (["tests.test_conformance:Quits"], 3),
+        (["tests.test_conformance:Shows"], 3),
+        (["tests.test_conformance:NotMade", "quit"], 2),
+        (["tests.test_conformance:NotMade", "odd"], 2),
+        (["tests.test_conformance:NotMade", "escape"], 2),
+        (["tests.test_conformance:Interrupted"], 130),
+    ],
+)
+def test_what_their_code_raises_is_no_verdict_of_ours(argv, code, capsys):
+    assert main(argv) == code
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err and "\nholds      all" not in out + err
+    assert len(out.splitlines()) == (8 if code == 3 else 0)

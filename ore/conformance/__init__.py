@@ -12,7 +12,7 @@ from typing import Any
 
 from ore.conformance import of_reasoners
 from ore.conformance import of_stores_and_tools as other
-from ore.conformance.verdicts import Broken, Unknown
+from ore.conformance.verdicts import Broken, Unknown, in_words
 from ore.reasoner import Reasoner
 from ore.store import SessionStore
 from ore.tools import Tool
@@ -76,6 +76,8 @@ def _judged(rule: Callable[[Callable[[], Any]], None], make: Callable[[], Any]) 
         return Finding(name, BROKEN, str(exc))
     except Unknown as exc:
         return Finding(name, UNKNOWN, str(exc))
-    except Exception as exc:
-        return Finding(name, BROKEN, f"{type(exc).__name__}: {' '.join(str(exc).split())}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # theirs may end the process, too, and say that all is well
+        return Finding(name, BROKEN, in_words(exc))
     return Finding(name, HOLDS)

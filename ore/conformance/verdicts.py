@@ -15,3 +15,12 @@ def expect(holds: object, why: str) -> None:
     """Raise ``Broken`` where something does not hold."""
     if not holds:
         raise Broken(why)
+
+
+def in_words(error: BaseException) -> str:
+    """Return what somebody else's code raised, on one line."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # its text is theirs, too
+        said = ""
+    return f"{type(error).__name__}: {said}".rstrip(": ")
