@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ore.artifact import read_bytes
 from ore.artifact.alike import Alike
-from ore.artifact.verify import HOLDS, Checked, content_of, held, in_chain, look_into, unread
+from ore.artifact.verify import (
+    HOLDS,
+    Checked,
+    content_of,
+    held,
+    in_chain,
+    look_into,
+    short,
+    unread,
+)
 from ore.errors import ArtifactError
 from ore.files import reason
 from ore.files.signals import deferred_signals
@@ -224,7 +233,7 @@ def _look_into(
         alike: What is known of others; what is laid out as they are is not parsed. Without ``signers``.
     """
     if alike is not None and (found := alike.seal_of(data)):
-        return sha256(data).hexdigest(), found[0], content_of(found[1])
+        return sha256(data).hexdigest(), short(found[0]), content_of(found[1])
     checked = look_into(data, path, signers)
     if alike is not None and checked.state == HOLDS and not checked.notes:
         alike.learn(data)

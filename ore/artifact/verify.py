@@ -174,7 +174,7 @@ def held(path: str, sha256: str, execution_id: str, content: bytes) -> Checked:
 
     ``path``, ``sha256``, ``execution_id`` and ``content`` are fields of ``Checked``.
     """
-    return Checked(path, None, sha256, True, (), (), _short(execution_id), None, content)
+    return Checked(path, None, sha256, True, (), (), execution_id, None, content)
 
 
 def check(data: bytes, path: str) -> Checked:
@@ -189,10 +189,10 @@ def check(data: bytes, path: str) -> Checked:
     artifact = artifact_of_checked(document)
     checked = Checked(path, artifact, sha256, is_sealed(document))
     provenance = artifact.provenance or {}
-    checked.execution_id, checked.content = _short(artifact.execution_id), _content(document)
+    checked.execution_id, checked.content = short(artifact.execution_id), _content(document)
     if isinstance(parent := provenance.get("parent"), dict):
         keys = ("execution_id", "sha256", "relation")
-        checked.parent = {key: _short(parent[key]) for key in keys if parent.get(key) is not None}
+        checked.parent = {key: short(parent[key]) for key in keys if parent.get(key) is not None}
     unsealed = "it has no seal: nothing shows whether it was changed"
     checked.notes = [] if checked.is_sealed else [unsealed]
     checked.problems = [
@@ -248,7 +248,7 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
         yield "it names itself as its parent"
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     """Return what tells one text of an artifact from another: of thousands, each is kept."""
     text = value if isinstance(value, str) else f"{type(value).__name__} {json.dumps(value)}"
     return text if len(text) <= _LONGEST_ID else text_digest(text)

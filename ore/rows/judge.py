@@ -19,6 +19,7 @@ from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern
 from ore.types import ExecutionArtifact, Message, Response
 
 _MOST_SHOWN = 300  # characters of an answer, or of what was expected
+_MOST_NAMED = 20  # texts that are not in an answer
 
 
 def require(response: Response) -> None:
@@ -53,10 +54,17 @@ def judged(response: Response, expected: str) -> Response:
     """
     with closing(Judging(Expectation({"equals": expected}))) as judging:
         verdict = judging.verdict(response)
-    before = response.metadata.get(VERDICT) or {"wanted": {}, "failed": []}
-    failed = [each for each in before["failed"] if each["kind"] != "equals"] + verdict["failed"]
+    before = response.metadata.get(VERDICT)  # an earlier run may have kept anything
+    kept = before if isinstance(before, dict) else {}
+    wanted, problems = kept.get("wanted"), kept.get("failed")
+    failed = [
+        each
+        for each in (problems if isinstance(problems, list) else ())
+        if isinstance(each, dict) and {"kind", "seen"} <= each.keys() and each["kind"] != "equals"
+    ]
+    failed += verdict["failed"]
     both = {
-        "wanted": before["wanted"] | verdict["wanted"],
+        "wanted": (wanted if isinstance(wanted, dict) else {}) | verdict["wanted"],
         "holds": not failed,
         "failed": failed,
     }
@@ -97,7 +105,8 @@ class Judging:
             return "" if is_same else f"{_shown(wanted)} was expected, and {_shown(text)} was seen"
         if kind == "contains":
             missing = [each for each in wanted if each not in text]
-            named = " and ".join(map(_shown, missing))
+            named = " and ".join(map(_shown, missing[:_MOST_NAMED]))
+            named += f" and {more:,} more" if (more := len(missing) - _MOST_NAMED) > 0 else ""
             return f"{named} is not in {_shown(text)}" if missing else ""
         if kind == "choice":
             return _choice_problem(response, wanted, self._wanted.get(AT_LEAST))

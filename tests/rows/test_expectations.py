@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from contextlib import closing
 
 import pytest
 
@@ -161,3 +162,9 @@ def test_what_is_seen_of_a_hostile_answer_is_one_short_line():
 def test_what_is_wanted_is_json_so_that_it_can_be_kept():
     wanted = {"contains": ["a"], "json": [1, "x"], "matches": "a"}
     assert json.loads(json.dumps(judge(wanted, "a")["wanted"])) == wanted
+
+
+def test_of_very_many_texts_that_are_missing_the_first_are_named():
+    with closing(Judging(Expectation({"contains": [f"n{n}" for n in range(1000)]}))) as judging:
+        said = seen(judging.verdict(Response("x", "m")))
+    assert "'n19' and 980 more is not in 'x'" in said and len(said) < 400

@@ -116,3 +116,19 @@ def test_a_row_that_failed_is_an_error_and_one_that_does_not_fit_a_failure():
 def test_a_verdict_that_somebody_changed_never_breaks_anything(odd):
     response = Response("x", "m", metadata={VERDICT: odd, "eval_duration": "x"})
     case_of(outcome(response), "t.csv")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        *(5, "x", [], {}, {"failed": 5}, {"failed": [5, {}, {"kind": "equals"}], "wanted": []}),
+        {"wanted": {"contains": "P"}, "failed": [{"kind": "contains", "seen": "x"}]},
+    ],
+)
+def test_a_kept_verdict_may_be_anything(kept):
+    """Whoever can write to the folder of the rows can seal an artifact anew."""
+    there = judged(Response("Paris", "m", metadata={VERDICT: kept}), "Paris")
+    verdict = there.metadata[VERDICT]
+    assert verdict["wanted"]["equals"] == "Paris" and isinstance(verdict["failed"], list)
+    row = Row(1, 2, {}, expected="Paris")
+    assert bool(not_expected(Outcome(row, "Paris", metadata=there.metadata))) != verdict["holds"]
