@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
+from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import make_blocking, redirect_to_null
@@ -131,7 +132,7 @@ class Console(Asking):
     def document(self, text: str) -> None:
         """Write a whole document, ending in one newline."""
         if self.stdout_is_terminal:
-            text = neutralise(text)
+            text = document_of(text, self._columns(self.stdout), self.labels)
         self._write(text if text.endswith("\n") else text + "\n", flush=True)
 
     def json(self, value: object) -> None:
@@ -151,8 +152,10 @@ class Console(Asking):
 
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
-        lines = list_lines(rows, self.stdout_is_terminal)
-        self._write("".join(f"{line}\n" for line in lines), flush=True)
+        text = "".join(f"{line}\n" for line in list_lines(rows, self.stdout_is_terminal))
+        if self.stdout_is_terminal:
+            text = document_of(text, self._columns(self.stdout), self.labels)
+        self._write(text, flush=True)
 
     def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
         """Write a conversation: a line about it, then each text after its speaker's label."""

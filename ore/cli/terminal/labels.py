@@ -41,6 +41,12 @@ def may_hold_label(word: str) -> bool:
     return ":" in word or not word.isascii() and any(each in word for each in _COLONS)
 
 
+def has_label(line: str, labels: Sequence[str]) -> bool:
+    """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
+    seen = line.casefold() if line.isascii() else ascii_of(line) if may_hold_label(line) else ""
+    return any(label in seen for label in labels)
+
+
 def ascii_of(text: str) -> str:
     """Return what is ASCII in a text, and in what looks like it, in lower case, without spaces."""
     if not text.isascii():

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from unicodedata import category, east_asian_width, normalize
 
-from ore.cli.terminal.labels import LABELS, ascii_of, label_begun, labels_in, may_hold_label
+from ore.cli.terminal.labels import (
+    LABELS,
+    ascii_of,
+    label_begun,
+    labels_in,
+    may_hold_label,
+)
 from ore.files.neutral import neutralise
 
 NARROWEST = 20
@@ -41,14 +47,22 @@ class AnswerText:
         width: The terminal's columns; may be set at any time. 0 keeps lines as they are.
         before: What stands in the line before the text.
         labels: What may not stand at the edge, in lower case.
+        wraps: Whether a word that does not fit begins a new line; else the terminal cuts lines.
 
     Attributes:
         found: Whether a label was indented.
         is_moved: Set by whoever knows that the cursor was moved to the left edge.
     """
 
-    def __init__(self, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> None:
+    def __init__(
+        self,
+        width: int = 0,
+        before: str = "",
+        labels: Sequence[str] = LABELS,
+        wraps: bool = True,
+    ) -> None:
         self.width = width
+        self._wraps = wraps
         self.found = self.is_moved = False
         forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
         self._labels = list(dict.fromkeys(map(ascii_of, forms)))
@@ -92,7 +106,7 @@ class AnswerText:
 
     @property
     def _edge(self) -> int:
-        return self.width if self.width >= NARROWEST else 0
+        return self.width if self._wraps and self.width >= NARROWEST else 0
 
     def _put(self, text: str, size: int) -> None:
         least, most = _range_of(text)
