@@ -280,9 +280,9 @@ def _problem(told: Any) -> str | None:
         return f"it has ORE {told.get('ore')}, and this is {__version__}"
     if told.get("problem") is not None:
         return str(told["problem"])
-    names = told.get("models") if isinstance(told.get("models"), list) else [0]
-    texts = [told.get(name) for name in ("backend", "model", *_KNOWN)]
-    is_right = all(each is None or isinstance(each, str) for each in [*texts, *names])
+    names, texts = told.get("models"), [told.get(key) for key in ("backend", "model", *_KNOWN)]
+    is_right = isinstance(names, list) and all(isinstance(each, str) for each in names)
+    is_right = is_right and all(each is None or isinstance(each, str) for each in texts)
     return None if is_right else "what it says of itself can't be read"
 
 

@@ -91,9 +91,8 @@ class _Asked:
 
     async def connect(self, address: str, seconds: float) -> None:
         """Connect to a scheduler."""
-        self._client = await distributed.Client(
-            address, timeout=seconds, set_as_default=False, asynchronous=True
-        )
+        made: Any = distributed.Client  # which has no types
+        self._client = await made(address, timeout=seconds, set_as_default=False, asynchronous=True)
 
     async def about(self, where: Where, model: str | None) -> dict[str, Any]:
         """Return what each worker says of itself, by its address; why it can't, as text."""

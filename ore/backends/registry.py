@@ -36,17 +36,13 @@ from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
 from ore.files import strictjson
 
-SILENCE_SECONDS = 30.0
-"""How long nothing may come before a connection is given up."""
-HEAD_SECONDS = 60.0
-"""The longest that the head of an answer may take, however its bytes come."""
+SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given up
+HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and answer in one piece
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
-_WHOLE_SECONDS = 120.0  # the longest answer in one piece
-_TOKEN_BYTES, _MOST_REDIRECTS = 1 << 16, 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LATER = (408, 425, 429, 500, 502, 503, 504)
-_LONGEST_WAIT = 120  # seconds that a server may ask for
+_TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
 _ODD = (TooLarge, UnicodeError)
 _PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
@@ -126,7 +122,7 @@ class Registry:
             yield Body(first, status == 200, response.iter_raw())
 
     def _whole(self, url: str, limit: int, headers: dict[str, str], layer: Layer | None) -> bytes:
-        with self._within(_WHOLE_SECONDS), self._asked(url, headers) as response:
+        with self._within(WHOLE_SECONDS), self._asked(url, headers) as response:
             self._check(response, layer)
             return _read(response, limit)
 
@@ -138,7 +134,7 @@ class Registry:
         try:
             yield
         finally:
-            self._own.deadline = whole
+            self._own.is_late, self._own.deadline = self._own.deadline.passed, whole
 
     @contextmanager
     def _asked(self, url: str, headers: dict[str, str]) -> Generator[httpx.Response, None, None]:
@@ -152,13 +148,14 @@ class Registry:
                 response = self._sent(url, headers)
             with self._stoppable(response):
                 yield response
-        except httpx.TimeoutException as exc:
+        except (httpx.TimeoutException, TimeoutError) as exc:
             if isinstance(exc, httpx.ConnectTimeout):
                 why = f"no connection came about in {CONNECT_SECONDS:g} s"
                 raise Trouble(failures.unreachable_error(self._asked_host(exc), why)) from exc
+            whole = getattr(self._own, "deadline", None) or Deadline(None)
+            if isinstance(exc, TimeoutError) or self._own.is_late or whole.passed:
+                raise Trouble(failures.slow_error(self.name.host)) from exc
             raise Trouble(failures.silence_error(self._asked_host(exc), SILENCE_SECONDS)) from exc
-        except TimeoutError as exc:
-            raise Trouble(failures.slow_error(self.name.host)) from exc
         except (httpx.ConnectError, httpx.ProxyError) as exc:
             raise Trouble(failures.unreachable_error(self._asked_host(exc), in_words(exc))) from exc
         except (httpx.NetworkError, httpx.RemoteProtocolError) as exc:

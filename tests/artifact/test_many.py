@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from ore.artifact import encode_artifact, many
 from ore.artifact import verify as artifacts
+from ore.artifact.seal import seal
 from ore.artifact.verify import verify
 from ore.core import ORE
 from ore.errors import ArtifactError
@@ -195,9 +197,12 @@ def test_a_parent_of_many_is_read_once_more_and_not_for_each_child(folder, monke
     engine, looked, real = ORE(Echo(), ""), [], artifacts.look_at
     parent = engine.record(engine.execute("go"))
     (folder / "a.json").write_text(encode_artifact(parent))
+    named = {"execution_id": parent.execution_id, "relation": "prompt"}
+    named["sha256"] = hashlib.sha256((folder / "a.json").read_bytes()).hexdigest()
     for number in range(20):
-        artifact = engine.record(engine.execute("go on", after=parent))
-        (folder / f"b{number}.json").write_text(encode_artifact(artifact))
+        document = engine.record(engine.execute("go")).to_dict()
+        document["provenance"]["parent"] = named
+        (folder / f"b{number}.json").write_text(json.dumps(seal(document)))
     monkeypatch.setattr(artifacts, "look_at", lambda *of: looked.append(of[0]) or real(*of))
     found = many.verify_many(list(many.files_of(["."])), lambda done: None)
     assert {tuple(each.notes) for each in found} == {(), ("child of ./a.json",)}

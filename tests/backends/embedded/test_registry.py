@@ -240,6 +240,7 @@ def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, ti
 def test_a_head_that_never_ends_is_given_up(monkeypatch, root, what):
     """The weights, as the only ones, are asked for again."""
     monkeypatch.setattr("ore.backends.registry.HEAD_SECONDS", 1.0)
+    monkeypatch.setattr("ore.backends.registry.WHOLE_SECONDS", 1.0)
     monkeypatch.setattr("ore.backends.registry_failures.MOST_TRIES", 2)
     tries = 2 if what == "weights" else 1
     dripped = []

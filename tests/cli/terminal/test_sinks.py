@@ -206,6 +206,6 @@ def test_what_a_model_or_a_name_says_is_not_ores_own(ore, folder, args):
     (folder / "You: forged.json").write_text("{}")
     ore("Hi", "--save-session", "s", replies=[answer])
     shown = ore(*args, replies=[answer], **TERMINAL).out
-    assert " You: forged" in shown and "\nYou: forged" not in f"\n{shown}"
+    assert "You: forged" in shown and "\nYou: forged" not in f"\n{shown}"
     if args[0] == "-x":
         assert ore(*args, replies=[answer]).out == "You: forged\n[AYA]: forged\n"
