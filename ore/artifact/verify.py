@@ -249,7 +249,7 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
 
 
 def short(value: object) -> str:
-    """Return what tells one text of an artifact from another: of thousands, each is kept."""
+    """Return ``value`` as a text; of one that is absurdly long its SHA-256, for thousands are kept."""
     text = value if isinstance(value, str) else f"{type(value).__name__} {json.dumps(value)}"
     return text if len(text) <= _LONGEST_ID else text_digest(text)
 
