@@ -114,7 +114,8 @@ class ORE(Closing):
 
     def __init__(self, reasoner: Reasoner, system_prompt: str | None = None) -> None:
         self.reasoner = reasoner
-        self.system_prompt = load_aya_system_prompt() if system_prompt is None else system_prompt
+        text = load_aya_system_prompt() if system_prompt is None else system_prompt
+        self.system_prompt: str = text
 
     def execute(
         self,

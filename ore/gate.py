@@ -27,7 +27,7 @@ class Gate:
     """
 
     def __init__(self, allowed: Iterable[Permission] = ()) -> None:
-        self.allowed = frozenset(Permission(item) for item in allowed)
+        self.allowed: frozenset[Permission] = frozenset(Permission(item) for item in allowed)
 
     def check(self, tool: Tool) -> None:
         """Return if ``tool`` may run; nothing of it runs here.

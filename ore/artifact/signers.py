@@ -56,7 +56,7 @@ class Signers:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         try:
             data = read_regular(self.path, _MOST_SIGNERS)
         except FileAccessError as exc:

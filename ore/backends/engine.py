@@ -68,7 +68,8 @@ class Engine:
             "Content-Type": "application/json",
             "Connection": "close",
         }
-        self.path, self._owner = path, os.getpid()
+        self.path: Path = path
+        self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
             self._process = EngineProcess(
@@ -78,14 +79,14 @@ class Engine:
             raise timeout_error(None, deadline) from exc
         self.computes_with = self._process.computes_with
         cards = () if layers == 0 else self._process.cards
-        self.device = ", ".join(cards) or "CPU"
+        self.device: str = ", ".join(cards) or "CPU"
         atexit.register(self.close)
         try:
             properties = self.ask("/props")
-            self.window = int(properties["default_generation_settings"]["n_ctx"])
-            self.template = str(properties["chat_template"])
+            self.window: int = int(properties["default_generation_settings"]["n_ctx"])
+            self.template: str = str(properties["chat_template"])
             self.properties: dict[str, Any] = properties
-            self.takes_system = bool(properties["chat_template_caps"]["supports_system_role"])
+            self.takes_system: bool = bool(properties["chat_template_caps"]["supports_system_role"])
         except BaseException as exc:
             self.close()
             if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
@@ -94,7 +95,7 @@ class Engine:
                 f"The embedded engine was started on {path} and does not say what it has loaded, or "
                 f"more than {REPLY_LIMIT >> 20} MiB of it: use another model."
             ) from exc
-        self.load_duration = time.monotonic_ns() - started
+        self.load_duration: int = time.monotonic_ns() - started
 
     def answers(self, deadline: Deadline) -> bool:
         """Return whether the model is there to be asked; else another engine has to load it."""

@@ -178,9 +178,9 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         check_installed()
         self.model_id = model_id
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
-        self.host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
+        self.host: Host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
         self._key = key if key or is_resolved else openai_key(self.host.url, os.environ)
-        self.settings = settings or Settings()
+        self.settings: Settings = settings or Settings()
         check_settings(self.settings)
 
     def backend(self) -> OpenAIBackend:

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 MAX_DEPTH = 64
 """How many arrays and objects may stand inside each other."""
@@ -127,3 +127,13 @@ _AS_IT_IS, _SHORTENING = (
     )
     for read_float in (_finite, _shortest)
 )
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether a value of JSON is an object: its keys are texts."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Return whether a value of JSON is a list."""
+    return isinstance(value, list)

@@ -78,7 +78,7 @@ def explain(
     artifact: ExecutionArtifact,
     opening: Reopening,
     *,
-    tell: Callable[[int, int, str], None] = lambda *_: None,
+    tell: Callable[[int, int, str], None] = lambda number, of, source: None,
     name: str = "The run",
 ) -> tuple[Explained, list[Explained]]:
     """Return which of its sources a recorded answer rests on, and each of its sentences: see ``--why``.
@@ -133,7 +133,7 @@ def explained(
     *,
     ended: bool = True,
     joins: bool = False,
-    tell: Callable[[int, int, str], None] = lambda *_: None,
+    tell: Callable[[int, int, str], None] = lambda number, of, source: None,
 ) -> tuple[Explained, list[Explained]]:
     """Return what an answer rests on, and what each of its sentences does.
 

@@ -30,7 +30,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         response: The answer, as a reasoner of ORE's own returned it.
         settings: What was asked of the model.
     """
-    fit = response.metadata.get("context") or {}
+    fit: dict[str, Any] = response.metadata.get("context") or {}
     window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
     written = response.metadata.get("eval_count") or 0
     if response.metadata.get("done_reason") == "length":
@@ -60,7 +60,7 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
         response: The answer, as a reasoner of ORE's own returned it.
         in_session: Whether the next turn's prompt has this answer in it.
     """
-    fit = response.metadata.get("context") or {}
+    fit: dict[str, Any] = response.metadata.get("context") or {}
     window, used, advice = fit.get("window"), fit.get("prompt_tokens") or 0, ""
     if in_session:
         used += response.metadata.get("eval_count") or 0

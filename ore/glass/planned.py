@@ -18,6 +18,7 @@ from ore.artifact.sources import ANSWER_OF, PERSONA, SYSTEM, is_of_session
 from ore.errors import ArtifactError
 from ore.files import strictjson
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_list, is_object
 from ore.types import (
     ExecutionArtifact,
     Message,
@@ -136,7 +137,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
     shown = one_line(path)
     try:
         plan = strictjson.parse(data, limit=MOST_BYTES)
-        if not isinstance(plan, dict) or plan.get("plan_version") != PLAN_VERSION:
+        if not is_object(plan) or plan.get("plan_version") != PLAN_VERSION:
             raise ValueError(f"it is not a plan of the version {PLAN_VERSION}")
         _require(plan, str, "backend", "model_id", "messages_sha256")
         _require(plan, dict, "options")
@@ -144,7 +145,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         if not _are_texts(plan.get("grants", [])) or not _is_text_or_none(plan.get("persona")):
             raise ValueError("its grants are no list of texts, or its persona is no text")
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
-        if not isinstance(schema, dict) or str(think) not in _THINK:
+        if not is_object(schema) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
         if not _are_texts(plan["options"].get("choices", [])):
             raise ValueError("its option 'choices' is no list of words")
@@ -174,10 +175,10 @@ def parse_plan(data: bytes, path: str) -> Plan:
 
 def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
     messages = plan.get("messages")
-    if not isinstance(messages, list) or not messages:
+    if not is_list(messages) or not messages:
         raise ValueError("it has no list of messages")
     for each in messages:
-        if not isinstance(each, dict):
+        if not is_object(each):
             raise ValueError("its messages are no objects")
         _require(each, str, "role", "content", "source")
         if "images" in each:
@@ -211,9 +212,11 @@ def _turn(messages: list[dict[str, str]], routing: Any) -> Planned:
     )
 
 
-def _taken(messages: list[dict[str, str]], kinds: tuple[str, ...], role: str) -> list[Any]:
+def _taken(
+    messages: list[dict[str, str]], kinds: tuple[str, ...], role: str
+) -> list[dict[str, str]]:
     """Take from the beginning of ``messages`` those of some kinds."""
-    found = []
+    found: list[dict[str, str]] = []
     while messages and messages[0]["source"].startswith(kinds) and messages[0]["role"] == role:
         found.append(messages.pop(0))
     return found
@@ -240,8 +243,8 @@ def _require(found: Mapping[str, Any], kind: type, *keys: str) -> None:
             raise ValueError(f"its {key} is not {what}: {json.dumps(found.get(key))[:40]}")
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+def _are_texts(value: object) -> bool:
+    return is_list(value) and all(isinstance(each, str) for each in value)
 
 
 def _is_text_or_none(value: Any) -> bool:

@@ -16,6 +16,7 @@ from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
 from ore.backends import Backend, Settings
 from ore.backends.answer import encoded
+from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision
 from ore.types.artifact_fields import SINGLE_TURN
 
@@ -171,9 +172,9 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
         groups: Which messages became one, by their numbers from 0, as a reasoner says it.
         messages: All of them, as they were before.
     """
-    if not isinstance(groups, list):
+    if not is_list(groups):
         return None
-    joined = [[messages[number].source for number in group] for group in groups]
+    joined = [[messages[int(number)].source for number in group] for group in groups]
     return [sources for sources in joined if len(sources) > 1]
 
 

@@ -27,6 +27,7 @@ from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files import strictjson
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_list, is_object
 from ore.glass.choosing import checked_choices
 from ore.glass.personas import load_persona
 from ore.glass.provenance import Sourced, sourced
@@ -119,13 +120,13 @@ def recorded_settings(
     artifact: ExecutionArtifact, changed: dict[str, Any], **more: Any
 ) -> Settings:
     """Return the settings of a run, where ``changed`` replaces some of the model's options."""
-    recorded = (artifact.provenance or {}).get("options") or {}
-    if not isinstance(recorded, dict):
+    recorded: Any = (artifact.provenance or {}).get("options") or dict[str, Any]()
+    if not is_object(recorded):
         raise ArtifactError("its provenance.options is not an object")
     think, schema = recorded.get("think"), _recorded_schema(recorded.get("format"))
     if think is not None and not (isinstance(think, (bool, str)) and think in _THINK):
         raise ArtifactError("its option 'think' has a value that ORE does not have")
-    if schema is not None and not isinstance(schema, dict):
+    if schema is not None and not is_object(schema):
         raise ArtifactError("its option 'format' is not a JSON Schema")
     choices = recorded.get("choices")
     if choices is not None:
@@ -157,7 +158,7 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
     if given is not None or recorded is None:
         return given
     sha256, text = (
-        (recorded.get("sha256"), recorded.get("text")) if isinstance(recorded, dict) else ("", 0)
+        (recorded.get("sha256"), recorded.get("text")) if is_object(recorded) else ("", 0)
     )
     if isinstance(text, str) and text_digest(text) == sha256:
         return text
@@ -171,7 +172,7 @@ def recorded_template(artifact: ExecutionArtifact, given: str | None) -> str | N
 
 def _recorded_choices(kept: Any) -> tuple[str, ...]:
     """Return the words that were chosen from; none of them is the name of a file here."""
-    if not isinstance(kept, list) or not all(isinstance(word, str) for word in kept):
+    if not is_list(kept) or not all(isinstance(word, str) for word in kept):
         raise ArtifactError("its option 'choices' is not a list of words")
     try:
         return checked_choices(kept, "its option 'choices'")
@@ -198,10 +199,8 @@ def _recorded_schema(kept: Any) -> Any:
 
 
 def _embedded(messages: Any) -> list[Sourced]:
-    fits = isinstance(messages, list) and all(
-        isinstance(each, dict)
-        and each.get("role") in _ROLES
-        and isinstance(each.get("content"), str)
+    fits = is_list(messages) and all(
+        is_object(each) and each.get("role") in _ROLES and isinstance(each.get("content"), str)
         for each in messages
     )
     if not fits:

@@ -118,9 +118,10 @@ class Reopening(Closing):
         connect: Callable[[Choice], Backend] | None = None,
     ) -> None:
         seconds = min((each for each in (timeout, deadline) if each is not None), default=None)
-        self.wanted = Choice(backend=backend, model=model, host=host, seconds=seconds)
-        self.option_texts = as_pairs(options) if isinstance(options, Mapping) else list(options)
-        self.options = parse_options(self.option_texts)
+        self.wanted: Choice = Choice(backend=backend, model=model, host=host, seconds=seconds)
+        texts = as_pairs(options) if isinstance(options, Mapping) else list(options)
+        self.option_texts: list[str] = texts
+        self.options: dict[str, Any] = parse_options(texts)
         self.chat_template = chat_template
         self.waiting = waiting
         self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}

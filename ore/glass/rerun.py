@@ -15,6 +15,7 @@ from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.errors import ArtifactError, ModelNotFoundError, UsageError
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_object
 from ore.types import ExecutionArtifact
 
 _EMBEDDED = "embedded"
@@ -144,7 +145,7 @@ def not_repeated(
         found += ["its system prompt"] if "system" in kinds else []
     found += ["its chat template"] if provenance.get("chat_template") and not has_template else []
     recorded = provenance.get("options")
-    names = recorded if isinstance(recorded, dict) else ()
+    names = recorded if is_object(recorded) else ()
     found += [f"option {name}" for name in names if name not in options]
     more = len(found) - _MOST_NAMED
     shown = [one_line(each) for each in found[:_MOST_NAMED]]

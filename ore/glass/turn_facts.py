@@ -70,8 +70,10 @@ def in_force(settings: Settings, response: Response, told: Mapping[str, Any]) ->
         response: The answer.
         told: What ``Backend.in_force`` returned.
     """
-    window = (response.metadata.get("context") or {}).get("window")
-    return effective(**{"user": settings.options, "window": window, **told})
+    fit: dict[str, Any] = response.metadata.get("context") or {}
+    window = fit.get("window")
+    known: dict[str, Any] = {"user": settings.options, "window": window, **told}
+    return effective(**known)
 
 
 def sources_of(

@@ -19,6 +19,7 @@ from ore.errors import ArtifactError, UsageError
 from ore.files.bounded import Bounded
 from ore.files.neutral import one_line
 from ore.files.spelling import nearest
+from ore.files.strictjson import is_list, is_object
 from ore.types import ExecutionArtifact
 
 KINDS = ("equals", "contains", "matches", "json", "schema", "choice")
@@ -100,8 +101,8 @@ def recorded_expectation(artifact: ExecutionArtifact) -> Expectation | None:
     kept = (artifact.provenance or {}).get(VERDICT)
     if kept is None:
         return None
-    wanted = kept.get("wanted") if isinstance(kept, dict) else None
-    if not isinstance(wanted, dict) or isinstance(wanted.get("schema"), str):
+    wanted = kept.get("wanted") if is_object(kept) else None
+    if not is_object(wanted) or isinstance(wanted.get("schema"), str):
         raise ArtifactError("its provenance.expectation does not say what was expected")
     try:
         return parse_expectation(wanted, "it")
@@ -116,7 +117,7 @@ def _text(kind: str, value: Any) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    values = value if isinstance(value, list) and value else [value]
+    values = value if is_list(value) and value else [value]
     return [_text("contains", each) for each in values]
 
 

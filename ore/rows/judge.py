@@ -14,6 +14,7 @@ from ore.backends.schema import judge_of
 from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_list, is_object
 from ore.reasoner import Reasoner
 from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
 from ore.types import ExecutionArtifact, Message, Response
@@ -29,7 +30,7 @@ def require(response: Response) -> None:
         CheckFailedError: It says what was seen.
     """
     verdict = response.metadata.get(VERDICT)
-    if isinstance(verdict, dict) and not verdict.get("holds"):
+    if is_object(verdict) and not verdict.get("holds"):
         raise CheckFailedError(f"The answer is not what was expected: {seen(verdict)}.")
 
 
@@ -55,16 +56,16 @@ def judged(response: Response, expected: str) -> Response:
     with closing(Judging(Expectation({"equals": expected}))) as judging:
         verdict = judging.verdict(response)
     before = response.metadata.get(VERDICT)  # an earlier run may have kept anything
-    kept = before if isinstance(before, dict) else {}
+    kept = before if is_object(before) else {}
     wanted, problems = kept.get("wanted"), kept.get("failed")
     failed = [
         each
-        for each in (problems if isinstance(problems, list) else ())
-        if isinstance(each, dict) and {"kind", "seen"} <= each.keys() and each["kind"] != "equals"
+        for each in (problems if is_list(problems) else ())
+        if is_object(each) and {"kind", "seen"} <= each.keys() and each["kind"] != "equals"
     ]
     failed += verdict["failed"]
     both = {
-        "wanted": (wanted if isinstance(wanted, dict) else {}) | verdict["wanted"],
+        "wanted": (wanted if is_object(wanted) else {}) | verdict["wanted"],
         "holds": not failed,
         "failed": failed,
     }
@@ -180,7 +181,7 @@ class JudgingReasoner(Reasoner):
 
 def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:
     chosen, found = response.content.strip(), response.metadata.get("choice")
-    probability = found.get("probability") if isinstance(found, dict) else None
+    probability = found.get("probability") if is_object(found) else None
     if chosen != wanted.strip():
         return f"{_shown(wanted)} was expected, and {_shown(chosen)} was chosen"
     if at_least is None:

@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -82,7 +82,7 @@ class Report:
 
 
 @contextmanager
-def junit_report(path: str, name: str) -> Iterator[Report]:
+def junit_report(path: str, name: str) -> Generator[Report, None, None]:
     """Yield a report that is written to ``path`` in the end, whole, whatever ends it.
 
     A file that is there is replaced only if it is such a report, or empty.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class RowFolder:
     """The folder ``root``; while ``held`` is entered, no other run has it."""
 
     def __init__(self, root: str) -> None:
-        self.root = Path(root)
+        self.root: Path = Path(root)
         self._made: set[Path] = set()
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class RowFolder:
             raise self._unwritable(self.root, reason(exc)) from exc
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None, None, None]:
         """Make the folder, and keep other runs out of it for the block.
 
         Raises:

@@ -20,6 +20,7 @@ from ore.errors import (
     OreError,
     UsageError,
 )
+from ore.files.strictjson import is_object
 from ore.glass.reopening import Recalled, Reopening
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
@@ -174,7 +175,7 @@ def _changes(opening: Reopening, old: ExecutionArtifact, new: ExecutionArtifact)
 def _template_of(artifact: ExecutionArtifact) -> object:
     """Return the hash of the chat template that a run was given, or None."""
     recorded = (artifact.provenance or {}).get("chat_template")
-    return recorded.get("sha256") if isinstance(recorded, dict) else None
+    return recorded.get("sha256") if is_object(recorded) else None
 
 
 def case_of(outcome: Replayed, seconds: float) -> Case:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ore.errors import CheckFailedError, UsageError
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_list, is_object
 from ore.rows.expectations import VERDICT
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case
@@ -81,7 +82,8 @@ class CheckedTable(Table):
     """
 
     def __init__(self, table: Table, wanted: Table, key: str | None) -> None:
-        self.shown, self.format = table.shown, table.format
+        self.shown: str = table.shown
+        self.format: str = table.format
         self._table, self._wanted, self._key = table, wanted, key
 
     @property
@@ -140,7 +142,7 @@ def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:
 def probability_of(outcome: Outcome) -> float | None:
     """Return how likely a chosen word is, None where nothing says so; an earlier run may have kept it."""
     choice = outcome.metadata.get("choice")
-    found = choice.get("probability") if isinstance(choice, dict) else None
+    found = choice.get("probability") if is_object(choice) else None
     is_one = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= 1
     return found if is_one else None
 
@@ -148,9 +150,9 @@ def probability_of(outcome: Outcome) -> float | None:
 def verdict_on(outcome: Outcome) -> dict[str, Any] | None:
     """Return the verdict on an answer, None where there is none; an earlier run may have kept it."""
     found = outcome.metadata.get(VERDICT)
-    is_one = isinstance(found, dict) and isinstance(found.get("failed"), list)
-    if not is_one or not isinstance(found, dict):
+    is_one = is_object(found) and is_list(found.get("failed"))
+    if not is_one or not is_object(found):
         return None
-    failed = [each for each in found["failed"] if isinstance(each, dict)]
+    failed = [each for each in found["failed"] if is_object(each)]
     texts = [{"kind": str(each.get("kind")), "seen": str(each.get("seen"))} for each in failed]
     return {"holds": found.get("holds") is True, "failed": texts}

@@ -47,7 +47,7 @@ class RowRun(Closing):
         most_failures: int | None = None,
         least: float | None = None,
     ) -> None:
-        self.tally = Tally(rows, most_failures, least)
+        self.tally: Tally = Tally(rows, most_failures, least)
         self._table, self._asking, self._folder = table, asking, folder
         self._held = ExitStack()
 

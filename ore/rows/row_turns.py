@@ -127,7 +127,8 @@ def told_once(
     lock = threading.Lock()
 
     def told(response: Response) -> Mapping[str, Any]:
-        window = (response.metadata.get("context") or {}).get("window")
+        fit: dict[str, Any] = response.metadata.get("context") or {}
+        window = fit.get("window")
         with lock:
             if window not in by_window:
                 by_window[window] = exact(in_force(settings, response, ask()))
@@ -166,7 +167,8 @@ class Asking:
         warned: Warned | None = None,
         signer: Signer | None = None,
     ) -> None:
-        self.made, self.jobs = made, jobs
+        self.made: MadeWith = made
+        self.jobs: int = jobs
         self._engine, self._question = engine, question
         self._calls = threading.Semaphore(jobs)
         self._folder, self._told, self._judge, self._also = folder, told, judge, also

@@ -19,6 +19,7 @@ from ore.errors import UsageError
 from ore.files import decode_text
 from ore.files.neutral import one_line
 from ore.files.spelling import nearest
+from ore.files.strictjson import is_list
 from ore.rows.placeholders import Template, parse_template, quoted
 from ore.skills.frontmatter import parse, split
 
@@ -188,8 +189,9 @@ def _options(value: Any, _: str) -> tuple[str, ...]:
     """Return options as the command line has them, which reads them and says what is wrong."""
     if not isinstance(value, dict):
         raise ValueError("needs lines of 'NAME: VALUE', as in temperature: 0")
-    pairs = []
-    for key, given in value.items():
+    pairs: list[str] = []
+    options: dict[Any, Any] = value
+    for key, given in options.items():
         for each in _list(given):
             if not isinstance(each, (str, int, float)):
                 raise ValueError(f"has {_named(each)} for '{str(key)[:40]}'")
@@ -229,8 +231,9 @@ def _think(value: Any, _: str) -> str:
 def _expect(value: Any, folder: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not value:
         raise ValueError("needs lines of 'KIND: VALUE', as in contains: Paris")
-    schema = value.get("schema")
-    return value | ({"schema": _schema(schema, folder)} if isinstance(schema, str) else {})
+    expected: dict[str, Any] = value
+    schema = expected.get("schema")
+    return expected | ({"schema": _schema(schema, folder)} if isinstance(schema, str) else {})
 
 
 _READ = {
@@ -247,7 +250,7 @@ _READ = {
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return value if is_list(value) else [value]
 
 
 def _beside(path: str, folder: str) -> str:

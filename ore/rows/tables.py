@@ -11,7 +11,7 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -19,6 +19,7 @@ from typing import BinaryIO
 from ore.errors import FileAccessError, UsageError
 from ore.files import reason, strictjson
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_object
 from ore.rows.placeholders import quoted
 from ore.rows.table_lines import LONGEST_ROW, Lines, Records
 
@@ -169,7 +170,7 @@ def open_table(
     format: str | None = None,
     stdin: io.BufferedIOBase | None = None,
     most: int = MOST_COPIED,
-) -> Iterator[Table]:
+) -> Generator[Table, None, None]:
     """Open a table; what can be read once only is copied into a temporary file first.
 
     Args:
@@ -248,7 +249,7 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
 def _texts_of(text: str) -> dict[str, str]:
     """Return the values of an object as texts; what is none is written as JSON."""
     found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW)
-    if not isinstance(found, dict):
+    if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")
     return {name: v if isinstance(v, str) else _json(v) for name, v in found.items()}
 

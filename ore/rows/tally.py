@@ -42,8 +42,13 @@ class Tally:
     def __init__(
         self, rows: int, most_failures: int | None = None, least: float | None = None
     ) -> None:
-        self.rows, self._most_failures, self._least = rows, most_failures, least
-        self.done = self.there = self.failed = self.unexpected = self.tokens = 0
+        self.rows: int = rows
+        self._most_failures, self._least = most_failures, least
+        self.done: int = 0
+        self.there: int = 0
+        self.failed: int = 0
+        self.unexpected: int = 0
+        self.tokens: int = 0
         self.halt: OreError | None = None
         self._began = time.monotonic()
         self._unreachable = 0

@@ -74,7 +74,7 @@ class FileSessionStore(SessionStore):
         report: Callable[[str], None] | None = None,
         wait: float = 10.0,
     ) -> None:
-        self.root = home_folder("sessions") if root is None else Path(root).absolute()
+        self.root: Path = home_folder("sessions") if root is None else Path(root).absolute()
         self._report = report or (lambda sentence: None)
         self._wait = wait
         self._files = SessionFiles(self.root)

@@ -133,8 +133,8 @@ class ReadFileTool(Tool):
 
     name = "read-file"
     description = "Read a text file in the current folder, or in root=DIR: path=PATH."
-    required_permissions = frozenset({Permission.FILESYSTEM_READ})
-    required_args = ("path",)
+    required_permissions: frozenset[Permission] = frozenset({Permission.FILESYSTEM_READ})
+    required_args: tuple[str, ...] = ("path",)
 
     def run(self, args: dict[str, str]) -> ToolResult:
         """Return the text of the file ``path``: UTF-8, at most 1 MiB.

@@ -90,9 +90,12 @@ class CommandTool(Tool):
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
-        self.name, self.description = definition.name, definition.description
-        self.required_permissions = definition.permissions | {Permission.SHELL}
-        self.required_args = definition.arguments
+        self.name: str = definition.name
+        self.description: str = definition.description
+        self.required_permissions: frozenset[Permission] = definition.permissions | {
+            Permission.SHELL
+        }
+        self.required_args: tuple[str, ...] = definition.arguments
 
     def run(self, args: dict[str, str]) -> ToolResult:
         """Run the command with ``args`` in their places; a failure is a result of status ``"error"``."""

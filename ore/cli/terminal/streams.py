@@ -52,15 +52,17 @@ class Streams:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         environ = environ or {}
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.stdin: io.BufferedIOBase | None = stdin
+        self.stdout: io.TextIOBase | None = stdout
+        self.stderr: io.TextIOBase | None = stderr
         raw = getattr(stdout, "buffer", None)
         self._raw = raw if isinstance(raw, io.RawIOBase) else None  # python -u
-        self.stdin_is_terminal = _is_terminal(stdin)
-        self.stdout_is_terminal = _is_terminal(stdout)
-        self.stderr_is_terminal = _is_terminal(stderr)
-        self.stdout_has_colour = allows_colour(self.stdout_is_terminal, environ)
-        self.stderr_has_colour = allows_colour(self.stderr_is_terminal, environ)
-        self.can_redraw = self.stderr_is_terminal and obeys(environ)
+        self.stdin_is_terminal: bool = _is_terminal(stdin)
+        self.stdout_is_terminal: bool = _is_terminal(stdout)
+        self.stderr_is_terminal: bool = _is_terminal(stderr)
+        self.stdout_has_colour: bool = allows_colour(self.stdout_is_terminal, environ)
+        self.stderr_has_colour: bool = allows_colour(self.stderr_is_terminal, environ)
+        self.can_redraw: bool = self.stderr_is_terminal and obeys(environ)
 
     def _columns(self, stream: io.TextIOBase | None) -> int:
         """Return the width of the terminal that a stream is, or 0 where it has none."""
