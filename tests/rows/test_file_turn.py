@@ -8,6 +8,7 @@ import pytest
 
 import ore
 from ore import ORE, AyaReasoner, Reasoner, Response, Session
+from ore.core import load_aya_system_prompt
 from ore.errors import ArtifactError, ModelNotFoundError, OreError, UsageError
 from tests.support.fake_ollama import FakeOllama
 
@@ -152,10 +153,12 @@ def test_a_plan_is_taken_as_it_stands_by_the_model_it_names(server, tmp_path):
 
 def test_a_plan_without_a_system_prompt_and_one_of_the_command_line(server, tmp_path, capsys):
     path = tmp_path / "plan.json"
+    aya = load_aya_system_prompt()
     for flags, source in (
         (["--no-system"], None),
         ([], "persona"),
         (["--system", "Rhyme."], "system"),
+        (["--system", aya], "system"),
     ):
         assert ore.main(["Hi", "-n", "-m", "mistral", "--dry-run", *flags]) == 0
         path.write_text(capsys.readouterr().out)
