@@ -113,6 +113,8 @@ PLAIN = {"proof", "why"}
 
 BEFORE, KEY, ENTER, NEXT, READ = 0.4, 0.03, 0.3, 0.1, 1.4
 """Seconds: before a command, for a key of it, after it, for a line that it prints, to read them."""
+STILL = 1.2
+"""Seconds that the whole picture is shown first, for whoever looks at one frame."""
 LONGEST = 20.0
 
 
@@ -203,28 +205,33 @@ def moving(svg: str, lengths: list[int], starts: list[int]) -> str:
     """
     last = max(int(match[2]) for match in _ROW.finditer(svg))
     ends = [*starts[1:], last]
-    clock, rules = 0.0, []
+    clock, rules = STILL, list[str]()
     for length, first, after in zip(lengths, starts, ends, strict=True):
-        rules.append(f".row-{first} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+        rules.append(_later(f".row-{first}", clock))
         clock += BEFORE
-        typing = f"typed {length * KEY:.2f}s {clock:.2f}s steps({length}) backwards"
-        rules.append(f".row-{first} .keys {{ animation: {typing} }}")
+        typing = f", typed {length * KEY:.2f}s {clock:.2f}s steps({length})"
+        rules.append(_later(f".row-{first} .keys", clock, typing))
         clock += length * KEY + ENTER
         for row in range(first + 1, after):
-            rules.append(f".row-{row} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+            rules.append(_later(f".row-{row}", clock))
             clock += NEXT
         clock += READ if after > first + 1 else 0.0
-    rules.append(f".row-{last} {{ animation: shown 1ms {clock:.2f}s backwards }}")
+    rules.append(_later(f".row-{last}", clock))
     if clock > LONGEST:
         raise SystemExit(f"{clock:.1f} s are more than {LONGEST:g}")
     style = f"""
-@keyframes shown {{ from {{ visibility: hidden }} to {{ visibility: visible }} }}
+@keyframes later {{ from, to {{ visibility: hidden }} }}
 @keyframes typed {{ from {{ clip-path: inset(0 100% 0 0) }} to {{ clip-path: inset(0 0 0 0) }} }}
 @media (prefers-reduced-motion: no-preference) {{
 {chr(10).join(rules)}
 }}
 """
     return _ROW.sub(_in_groups, svg).replace("</style>", f"{style}    </style>", 1)
+
+
+def _later(what: str, when: float, then: str = "") -> str:
+    """A rule that hides something from the end of the still to ``when``, in seconds."""
+    return f"{what} {{ animation: later {when - STILL:.2f}s {STILL:g}s{then} }}"
 
 
 def _in_groups(match: re.Match[str]) -> str:

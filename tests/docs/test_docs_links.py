@@ -60,6 +60,7 @@ def test_the_first_pictures_show_no_error_and_the_moving_one_stands_still_where_
     moving = (ROOT / first[0]).read_text(encoding="utf-8")
     before, asked, rules = moving.partition("@media (prefers-reduced-motion: no-preference)")
     assert asked and "animation:" not in before
+    assert "backwards" not in rules, "its first frame is the whole picture"
     ends = [sum(map(float, times)) for times in re.findall(r"([\d.]+)s ([\d.]+)s steps", rules)]
     assert ends and max(ends) <= 20
 
