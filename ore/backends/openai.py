@@ -128,7 +128,7 @@ class OpenAIBackend(Backend):
         check_settings(settings)
         deadline, groups = Deadline.of_turn(settings.deadline), None
         try:
-            found = listed(self.address, self._key, deadline.within(_WINDOW_SECONDS))
+            found = listed(self.address, self._key, deadline, _WINDOW_SECONDS)
         except OreError:
             return None
         entry = entry_of(found, (model_id,))
@@ -298,7 +298,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
     def _entry(self, deadline: Deadline, answered: str | None = None) -> Any:
         """Return what the server's list says of the model, or None; its only one is the one."""
         try:
-            found = listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
+            found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
         except OreError:
             return None
         return entry_of(found, (self.model_id, answered))
@@ -313,7 +313,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
     def _names(self, deadline: Deadline) -> list[str]:
         """Return the names of the models there are; none where the server does not say in time."""
         try:
-            found = listed(self.host, self._key, deadline.within(_WINDOW_SECONDS))
+            found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
             return [entry.id for entry in found]
         except OreError:
             return []

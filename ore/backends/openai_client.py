@@ -281,6 +281,15 @@ def _packages() -> tuple[ModuleType, ModuleType]:
     return openai, httpx2
 
 
+def load_packages() -> None:
+    """Import what a call needs, which may take a second the first time.
+
+    Raises:
+        ExtraNotInstalledError: It is missing.
+    """
+    _packages()
+
+
 def check_installed() -> None:
     """Raise ``ExtraNotInstalledError`` where the package is missing; imports nothing."""
     if find_spec("openai") is None:

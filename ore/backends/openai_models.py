@@ -8,14 +8,23 @@ from typing import Any
 from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
-from ore.backends.openai_client import Call
+from ore.backends.openai_client import Call, load_packages
 
 LOOK_UP_SECONDS = 10.0
 """How long the list may take where something is asked of it alone."""
 
 
-def listed(host: Host, key: str | None, deadline: Deadline) -> list[Any]:
-    """Return what the server says of each of its models, before the deadline."""
+def listed(
+    host: Host, key: str | None, deadline: Deadline, seconds: float | None = None
+) -> list[Any]:
+    """Return what the server says of each of its models, before the deadline.
+
+    Args:
+        seconds: How long it may take; what is imported for it first does not count.
+    """
+    load_packages()
+    if seconds is not None:
+        deadline = deadline.within(seconds)
     with closing(Call(host, key, deadline=deadline)) as call:
         return call.models()
 

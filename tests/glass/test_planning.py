@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.support.engine import needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.gguf import write_model
+from tests.support.process import ROOT
 
 
 class Echo(Reasoner):
@@ -84,6 +87,27 @@ def test_a_plan_of_an_openai_server_sends_its_key():
         assert server.requests
         assert all(r.headers.get("authorization") == "Bearer secret" for r in server.requests)
         assert not any(request.path.endswith("/chat/completions") for request in server.requests)
+
+
+SLOW_IMPORT = """
+import sys, time
+from importlib.abc import MetaPathFinder
+class Slow(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "openai":
+            time.sleep(1.2)
+sys.meta_path.insert(0, Slow())
+import ore
+print(ore.ORE(ore.OpenAIReasoner("llama3.2", sys.argv[1], "secret")).plan("Why?").backend)
+"""
+
+
+def test_a_package_that_takes_long_to_import_costs_the_server_no_time():
+    with FakeOpenAI() as server:
+        command = [sys.executable, "-c", SLOW_IMPORT, server.url]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert done.stdout == "openai\n", done.stderr
+        assert [request.path for request in server.requests][:1] == ["/v1/models"]
 
 
 @needs_engine
