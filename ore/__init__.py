@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ore.errors import UnknownToolError as UnknownToolError
     from ore.errors import UsageError as UsageError
     from ore.gate import Gate as Gate
+    from ore.glass.begun import begun_with as begun_with
     from ore.glass.comparing import Diff as Diff
     from ore.glass.comparing import FolderDiff as FolderDiff
     from ore.glass.comparing import Verdict as Verdict
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     from ore.store import Beginning as Beginning
     from ore.store import FileSessionStore as FileSessionStore
     from ore.store import SessionStore as SessionStore
+    from ore.store.pages import session_markdown as session_markdown
     from ore.tools import TOOL_REGISTRY as TOOL_REGISTRY
     from ore.tools import Permission as Permission
     from ore.tools import Tool as Tool

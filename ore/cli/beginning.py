@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,14 @@ from ore.backends.choice import ON_THIS_MACHINE
 from ore.backends.model_options import parse_options
 from ore.cli.conversation import Conversation
 from ore.cli.options import Options
-from ore.cli.prompt import AYA, UNNAMED, Asked
+from ore.cli.prompt import Asked
 from ore.errors import InvalidSessionError, ModelNotFoundError, PersonaError, UsageError
 from ore.files.neutral import one_line
 from ore.glass.personas import load_persona
 from ore.store.beginnings import Beginning
+from ore.store.pages import on_one_line, said_of_model, said_of_prompt
 from ore.types import Session
-
-_MOST, _LONGEST = 12, 80  # things that are said of a beginning, and characters of each
+from ore.types.speakers import AYA, UNNAMED
 
 
 def as_begun(
@@ -50,26 +50,19 @@ def as_begun(
     if options.model is None and begun.model and chosen in ("auto", begun.backend):
         changed = _model(begun, begun.model, name, is_chosen=chosen != "auto" or bool(options.host))
         asked = replace(asked, model=begun.model)
-        said.append(_said_of_model(begun.model))
+        said.append(said_of_model(begun.model))
     if not asked.system_from.startswith("--"):
         is_usual = asked.system_from == "default"
         shaped, asked = _system_prompt(begun, name, asked)
         changed |= shaped
-        said += _said_of_prompt(begun) or ([] if is_usual else [f"the persona '{AYA.lower()}'"])
+        said += said_of_prompt(begun) or ([] if is_usual else [f"the persona '{AYA.lower()}'"])
     if begun.options and not options.option:
         changed["option"] = begun.options
         asked = replace(asked, settings=replace(asked.settings, options=_options(begun, name)))
         said += begun.options
     if said:
-        notice(f"'{name}' goes on as it was begun: {_joined(said)}. Flags change it.")
+        notice(f"'{name}' goes on as it was begun: {on_one_line(said)}. Flags change it.")
     return replace(options, **changed), asked
-
-
-def speaker_of(begun: Beginning | None) -> str:
-    """Return whose answers a session holds, as their label says; Aya's where nothing is known."""
-    if begun is None or (begun.persona is None and begun.system is None):
-        return AYA
-    return begun.persona or UNNAMED
 
 
 def beginning_of(
@@ -139,30 +132,6 @@ def _system_prompt(begun: Beginning, name: str, asked: Asked) -> tuple[dict[str,
         return flags, replace(asked, system_prompt=None, speaker=AYA)
     flags |= {"system": begun.system} if begun.system else {"no_system": True}
     return flags, replace(asked, system_prompt=begun.system, speaker=UNNAMED)
-
-
-def described(begun: Beginning) -> str:
-    """Return what a session was begun with, on one line."""
-    model = [_said_of_model(begun.model)] if begun.model else []
-    return _joined([*model, *_said_of_prompt(begun), *begun.options])
-
-
-def _joined(said: Sequence[str]) -> str:
-    """Return what is said of a beginning on one line; of many things, and of long ones, a part."""
-    shown = [each if len(each) <= _LONGEST else each[:_LONGEST] + "…" for each in said[:_MOST]]
-    return one_line(", ".join([*shown, "…"] if len(said) > _MOST else shown))
-
-
-def _said_of_model(model: str) -> str:
-    return f"the model {model}"
-
-
-def _said_of_prompt(begun: Beginning) -> list[str]:
-    if begun.persona is not None:
-        return [f"the persona '{begun.persona}'"]
-    if begun.system is None:
-        return []
-    return ["its system prompt" if begun.system else "no system prompt"]
 
 
 def _options(begun: Beginning, name: str) -> dict[str, Any]:

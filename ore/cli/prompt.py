@@ -27,6 +27,7 @@ from ore.errors import OreError, UsageError
 from ore.files import reason
 from ore.glass.choosing import read_choices
 from ore.types import ExecutionArtifact
+from ore.types.speakers import AYA, UNNAMED
 
 if TYPE_CHECKING:  # a turn that is made from no artifact does not load it
     from ore.cli.chain import Link
@@ -37,12 +38,6 @@ PATIENCE = 2.0
 
 LONGEST_PROMPT = 64 << 20
 """Bytes: the most that is read from stdin."""
-
-AYA = "Aya"
-"""The persona whose prompt is sent where no other is asked for."""
-
-UNNAMED = "answer"
-"""The speaker where the system prompt is no persona's."""
 
 _PART = 1 << 20  # bytes of stdin that are asked for at once
 _THINK: dict[str | None, bool] = {"on": True, "off": False}

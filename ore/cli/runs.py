@@ -17,13 +17,14 @@ from ore.cli.chosen import connector, wanted_of
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
 from ore.cli.options import Options, on_or_off, with_default_system
-from ore.cli.prompt import AYA, Asked, read_asked
+from ore.cli.prompt import Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
 from ore.errors import OutputError
 from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
+from ore.types.speakers import AYA
 
 if TYPE_CHECKING:  # a run that is not logged does not load it
     from ore.artifact.log import RunLog

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 
 from ore.cli.agreed import is_agreed
-from ore.cli.beginning import described, speaker_of
 from ore.cli.options import Options
 from ore.cli.terminal.asking import PROMPT_LABEL
 from ore.cli.terminal.console import Console
@@ -14,6 +12,14 @@ from ore.cli.terminal.text import BRIEF, brief
 from ore.errors import SessionError, SessionNotFoundError, UsageError
 from ore.files.neutral import one_line
 from ore.store import Beginning, FileSessionStore
+from ore.store.pages import (
+    about_session,
+    in_words,
+    session_markdown,
+    speaker_of,
+    time_in_words,
+    turns_in_words,
+)
 from ore.types import Message, Session
 
 
@@ -41,7 +47,12 @@ def _list(options: Options, console: Console, store: FileSessionStore) -> None:
         return
     console.rows(
         [
-            (each.name, _turns(each.turns), _when(each.last_used), brief(each.first_prompt))
+            (
+                each.name,
+                turns_in_words(each.turns),
+                time_in_words(each.last_used),
+                brief(each.first_prompt),
+            )
             for each in found
         ]
     )
@@ -57,7 +68,7 @@ def _show(options: Options, console: Console, store: FileSessionStore) -> None:
     console.answers_as(speaker_of(begun))
     labels = {"user": PROMPT_LABEL, "assistant": console.answer_label}
     parts = [(labels[message.role], message.content) for message in session.messages]
-    about = _about(session) + (f" with {described(begun)}" if begun is not None else "")
+    about = about_session(session) + (f" with {in_words(begun)}" if begun is not None else "")
     console.transcript(f"{name}: {about}", parts)
 
 
@@ -106,21 +117,14 @@ def _export(options: Options, console: Console, store: FileSessionStore) -> None
     if options.json:
         raise UsageError("--export-session writes Markdown: use --show-session for --json.")
     begun = _beginning(console, store, name)
-    parts = [f"# {name}", _about(session)]
-    if begun is not None:
-        parts[1] += f" with {described(begun)}"
-        parts += ["## System prompt", begun.system] if begun.system else []
-    for message in session.messages:
-        speaker = "You" if message.role == "user" else speaker_of(begun)
-        parts += [f"## {speaker[0].upper()}{speaker[1:]}", message.content]
-    console.document("\n\n".join(parts))
+    console.document(session_markdown(session, name, begun))
 
 
 def _salvage(options: Options, console: Console, store: FileSessionStore) -> None:
     name = options.salvage_session or ""
     salvaged = store.salvage(name)
     console.notice(
-        f"'{salvaged.name}' has {_turns(salvaged.turns)} of '{name}', whose file is unchanged."
+        f"'{salvaged.name}' has {turns_in_words(salvaged.turns)} of '{name}', whose file is unchanged."
     )
     if options.json:
         console.json(asdict(salvaged))
@@ -140,22 +144,6 @@ def _beginning(console: Console, store: FileSessionStore, name: str) -> Beginnin
 def _data(message: Message) -> dict[str, object]:
     """Return the fields of a message that its session's file has."""
     return {key: value for key, value in asdict(message).items() if key != "images"}
-
-
-def _about(session: Session) -> str:
-    answers = sum(message.role == "assistant" for message in session.messages)
-    return f"{_turns(answers)}, begun {_when(session.created_at)}"
-
-
-def _turns(number: int) -> str:
-    return "1 turn" if number == 1 else f"{number} turns"
-
-
-def _when(seconds: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "at an unknown time"
 
 
 def _around(content: str, text: str) -> str:
