@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ore.artifact import read_artifact as read_artifact
     from ore.artifact import write_artifact as write_artifact
     from ore.artifact.compare import Difference as Difference
+    from ore.artifact.log import RunLog as RunLog
     from ore.artifact.signers import Signature as Signature
     from ore.artifact.verify import Checked as Checked
     from ore.backends import Backend as Backend
@@ -92,6 +93,9 @@ if TYPE_CHECKING:
     from ore.reasoner import Scorer as Scorer
     from ore.reasoner.awaiting import AsyncStream as AsyncStream
     from ore.reasoner.stream import Stream as Stream
+    from ore.report.page import report_page as report_page
+    from ore.report.texts import report_form as report_form
+    from ore.report.texts import report_table as report_table
     from ore.router import TEST_ROUTING_TARGET as TEST_ROUTING_TARGET
     from ore.router import Router as Router
     from ore.router import RuleRouter as RuleRouter
@@ -103,6 +107,7 @@ if TYPE_CHECKING:
     from ore.rows.replays import Replayed as Replayed
     from ore.rows.replays import replay_file as replay_file
     from ore.rows.replays import replay_files as replay_files
+    from ore.rows.replays import write_junit as write_junit
     from ore.rows.row_plan import RowsPlan as RowsPlan
     from ore.rows.row_run import RowRun as RowRun
     from ore.rows.row_turns import Outcome as Outcome

@@ -11,9 +11,11 @@ import re
 import time
 from pathlib import Path
 
+from ore.artifact import write_artifact
 from ore.errors import ArtifactError
 from ore.files import make_private, reason
 from ore.files.neutral import one_line
+from ore.types import ExecutionArtifact
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _RUN = re.compile(r"\d{6}-.*\.json")
@@ -55,13 +57,28 @@ class RunLog:
     def path_of(self, execution_id: str, timestamp: float) -> Path:
         """Return where the artifact of a run is kept whose answer was complete at ``timestamp``.
 
-        An id that could not be a file's name is hashed.
+        An ``execution_id`` that could not be a file's name is hashed.
         """
         is_plain = _PLAIN.fullmatch(execution_id)
         digest = hashlib.sha256(execution_id.encode("utf-8", "surrogatepass")).hexdigest()
         name = execution_id if is_plain else digest
         day, moment = time.strftime("%Y-%m-%d %H%M%S", time.gmtime(timestamp)).split()
         return self.root / day / f"{moment}-{name}.json"
+
+    def add(self, artifact: ExecutionArtifact) -> Path:
+        """Write an ``artifact`` into the log, and return its file.
+
+        Raises:
+            ArtifactError: It can't be written.
+        """
+        path = self.path_of(artifact.execution_id, artifact.timestamp)
+        try:
+            make_private(self.root)
+        except OSError as exc:
+            raise self._unwritable(self.root, reason(exc)) from exc
+        self.make_folder_of(str(path))
+        write_artifact(artifact, path)
+        return path
 
     def make_folder_of(self, path: str) -> None:
         """Make the folder of a day, where ``path`` is in this log; raises ``ArtifactError``."""

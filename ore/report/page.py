@@ -55,6 +55,7 @@ def report_page(
     Two folders, and nothing else, are shown side by side.
 
     Args:
+        paths: Artifacts, or folders of them.
         stdin: What ``-`` among the paths is.
         told: Called with how many files have been read, of how many.
         signers: Those who may have signed them; None does not look for signatures.
@@ -67,7 +68,7 @@ def report_page(
 
 
 def page_of(collected: Collected) -> str:
-    """Return the page of what was collected."""
+    """Return the page of what was ``collected``."""
     sides = side_by_side(collected.runs) if collected.is_two else None
     return _rendered(collected, overview_of(collected.runs), sides)
 

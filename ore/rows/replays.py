@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from ore.files.strictjson import is_object
 from ore.glass.reopening import Recalled, Reopening
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
-from ore.rows.junit import ERROR, FAILURE, PASSED, Case
+from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
 from ore.rows.replaying import DIGEST, WELL, Replay, answered, as_sent, compared
 from ore.types import ExecutionArtifact
 
@@ -190,6 +191,25 @@ def case_of(outcome: Replayed, seconds: float) -> Case:
     why = "" if outcome.holds else f"{outcome.state}: {outcome.details}"
     diff = unified(outcome.differences, outcome.path, "replay") if outcome.differences else why
     return Case(name, folder or "replay", seconds, result, why, diff)
+
+
+def write_junit(path: Path | str, outcomes: Iterable[Replayed], name: str = "ore") -> None:
+    """Write what became of runs as JUnit XML, as ``--replay --junit`` does.
+
+    Args:
+        path: The file; one that is no such report is never replaced.
+        outcomes: What ``replay_files`` yields; each is timed as it is asked for.
+        name: What the report is called.
+
+    Raises:
+        OutputError: It can't be written.
+        OreError: What ``outcomes`` raises; what was done until then is written.
+    """
+    began = time.monotonic()
+    with junit_report(os.fspath(path), name) as report:
+        for outcome in outcomes:
+            report.add(case_of(outcome, time.monotonic() - began))
+            began = time.monotonic()
 
 
 def _not_run(path: str, error: OreError) -> Replayed:

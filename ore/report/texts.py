@@ -1,0 +1,40 @@
+"""For programs: the texts that ``--report`` writes besides its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ore.errors import UsageError
+from ore.report.as_table import csv_lines
+from ore.report.collecting import collect
+from ore.report.form_facts import gather
+from ore.report.forms import NAMES, filled
+
+
+def report_table(paths: Sequence[str]) -> str:
+    """Return the runs of files and folders as CSV, as ``--report --csv`` writes it.
+
+    Args:
+        paths: Artifacts, or folders of them.
+
+    Raises:
+        ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
+        UsageError: There are too many files, or one is stdin.
+    """
+    return "\n".join(csv_lines(collect(paths))) + "\n"
+
+
+def report_form(name: str, paths: Sequence[str]) -> str:
+    """Return a published form as Markdown, filled from artifacts, as ``--report --as`` writes it.
+
+    Args:
+        name: One of ``ore.report.forms.NAMES``.
+        paths: Artifacts, or folders of them.
+
+    Raises:
+        ArtifactError: There is none, or a folder can't be read.
+        UsageError: There is no such form, or one of the paths is stdin.
+    """
+    if name not in NAMES:
+        raise UsageError(f"{name!r} is no form: it is one of {', '.join(NAMES)}.")
+    return filled(name, gather(paths))

@@ -1,0 +1,68 @@
+"""What programs write of recorded runs: a table, a form, a report for CI, a log."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from junitparser import JUnitXml
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed (requirements-report.txt)")
+
+import ore  # noqa: E402
+from ore import ORE, Reasoner, Response  # noqa: E402
+from ore.errors import ArtifactError, OutputError, UsageError  # noqa: E402
+from ore.rows.replays import Replayed  # noqa: E402
+
+
+class Echo(Reasoner):
+    def reason(self, messages):
+        return Response(f"You said: {messages[-1].content}", "echo")
+
+
+def made(prompt):
+    engine = ORE(Echo(), "")
+    return engine.record(engine.execute(prompt))
+
+
+def test_a_table_and_a_form_are_those_of_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for prompt in ("One?", "Two?"):
+        ore.write_artifact(made(prompt), tmp_path / f"{prompt[:3]}.json")
+    for flags, text in (
+        (["--csv"], ore.report_table(["."])),
+        (["--as", "trailer"], ore.report_form("trailer", ["."])),
+    ):
+        assert ore.main(["-q", "--report", ".", *flags]) == 0
+        assert capsys.readouterr().out == text
+    with pytest.raises(UsageError, match="is no form"):
+        ore.report_form("../page", ["."])
+
+
+def test_what_became_of_runs_is_written_for_ci(tmp_path):
+    path = tmp_path / "out.xml"
+
+    def outcomes():
+        yield Replayed("a.json", "same")
+        yield Replayed("b.json", "not run", reason="it is gone")
+        raise ArtifactError("The folder is gone.")
+
+    with pytest.raises(ArtifactError, match="is gone"):
+        ore.write_junit(path, outcomes(), "mine")
+    cases = [case for suite in JUnitXml.fromfile(str(path)) for case in suite]
+    assert [(case.name, case.is_passed) for case in cases] == [("a.json", True), ("b.json", False)]
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError):
+        ore.write_junit(tmp_path / "mine.txt", [])
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_log_keeps_each_run_and_finds_the_newest(tmp_path):
+    log = ore.RunLog(tmp_path / "runs")
+    first, second = made("One?"), made("Two?")
+    paths = [log.add(first), log.add(second)]
+    assert ore.read_artifact(log.last()) == second and ore.verify(paths).holds
+    assert stat.S_IMODE(paths[0].parent.stat().st_mode) == 0o700
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="can't be written"):
+        ore.RunLog(tmp_path / "file").add(first)
