@@ -20,6 +20,7 @@ from ore.errors import ArtifactError, FileAccessError
 from ore.files import read_regular, reason, replace_file
 from ore.files.neutral import one_line
 
+_KEY_BYTES = 1 << 20  # which no key has
 _NO_KEY = {
     "are too open": "others can read it; run chmod 600 on it",
     "no private key found": "its private key is neither beside it nor with an agent; run ssh-add",
@@ -52,8 +53,11 @@ class Signer:
             ArtifactError: It does not, or would have to ask where it can't.
         """
         try:
-            if not stat.S_ISREG(os.stat(self.key).st_mode):
+            status = os.stat(self.key)
+            if not stat.S_ISREG(status.st_mode):
                 raise self._unable("it is not a regular file")
+            if status.st_size > _KEY_BYTES:
+                raise self._unable("it is no key that ssh-keygen can read")
         except (OSError, ValueError) as exc:
             raise self._unable(reason(exc)) from exc
         tried = self._run(b"", asks=False)

@@ -13,16 +13,23 @@ from ore.cli.flags import LAST
 from ore.cli.options import Options
 from ore.cli.rules import ARTIFACT_PATHS
 from ore.errors import UsageError
+from ore.files import reason
 
 
 def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
     """Return the run log, or None where none is kept.
 
     Raises:
-        UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own.
+        UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
+            is relative to a folder that is gone.
     """
     if options.runs is not None:
-        return RunLog(Path(os.path.abspath(os.path.expanduser(options.runs))))
+        try:
+            return RunLog(Path(os.path.abspath(os.path.expanduser(options.runs))))
+        except OSError as exc:  # there is no current folder any more
+            raise UsageError(
+                f"The folder of --runs can't be found from here: {reason(exc)}. Give its full path."
+            ) from exc
     folder = os.path.expanduser(environ.get("ORE_RUNS", ""))
     if folder and not os.path.isabs(folder):
         raise UsageError(

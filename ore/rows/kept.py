@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -51,7 +52,11 @@ class RowFolder:
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
         there = next((p for p in (self.root, *self.root.parents) if os.path.lexists(p)), Path("."))
-        if not there.is_dir():
+        try:
+            is_folder = stat.S_ISDIR(os.stat(there).st_mode)
+        except OSError as exc:
+            raise self._unwritable(there, reason(exc)) from exc
+        if not is_folder:
             raise self._unwritable(there, "it is a file, and a folder is wanted")
         if not os.access(there, os.W_OK | os.X_OK):
             raise self._unwritable(there, "it is not writable for you")

@@ -15,6 +15,8 @@ LONGEST_ROW = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 _OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _PART = 1 << 20
+_MOST_PASSED_OVER = 256 << 20
+"""Bytes of a line that is too long; after them the table is given up."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,11 @@ class Lines(Iterable[Line]):
     def __init__(self, file: BinaryIO, shown: str) -> None:
         self._file = file
         self._shown = shown
+        self._is_over = False
         self.number = 0
 
     def __iter__(self) -> Iterator[Line]:
-        while data := self._file.readline(LONGEST_ROW + 1):
+        while not self._is_over and (data := self._file.readline(LONGEST_ROW + 1)):
             self.number += 1
             if self.number == 1:
                 if data.startswith(_OTHER_BOMS):
@@ -46,9 +49,12 @@ class Lines(Iterable[Line]):
     def _line(self, data: bytes) -> Line:
         number = self.number
         if len(data) > LONGEST_ROW:
-            while data and not data.endswith(b"\n"):
+            left = _MOST_PASSED_OVER
+            while data and not data.endswith(b"\n") and left > 0:
                 data = self._file.readline(_PART)
-            return Line(number, "", _TOO_LONG)
+                left -= len(data)
+            self._is_over = left <= 0
+            return Line(number, "", _NEVER_ENDS if self._is_over else _TOO_LONG)
         if (at := data.find(0)) >= 0:
             return Line(number, "", f"it has a NUL at byte {at}, which no text has")
         try:
@@ -59,6 +65,9 @@ class Lines(Iterable[Line]):
 
 
 _TOO_LONG = f"it has more than {LONGEST_ROW >> 20} MiB, the most of a row"
+_NEVER_ENDS = (
+    f"{_TOO_LONG}, and no end within {_MOST_PASSED_OVER >> 20} more: what follows was not read"
+)
 _ENDLESS = f"{_TOO_LONG}: if a quote in it is never closed, close it; what follows was not read"
 
 

@@ -251,6 +251,7 @@ def test_what_is_no_file_is_not_signed(folder, keys):
         ("none", "no such file or directory"),
         ("folder", "it is not a regular file"),
         ("text", "it is no key that ssh-keygen can read"),
+        ("sparse", "it is no key that ssh-keygen can read"),
         ("open", "others can read it; run chmod 600 on it"),
         ("half.pub", "its private key is neither beside it nor with an agent; run ssh-add"),
         ("locked", "it would ask for its passphrase for each file; run ssh-add on it first"),
@@ -259,6 +260,8 @@ def test_what_is_no_file_is_not_signed(folder, keys):
 def test_a_key_that_can_t_sign_is_known_before_and_why(folder, keys, name, why):
     (folder / "folder").mkdir()
     (folder / "text").write_text("not a key")
+    (folder / "sparse").touch(mode=0o600)
+    os.truncate(folder / "sparse", 1 << 42)
     shutil.copy(keys / "ada", folder / "open")
     (folder / "open").chmod(0o644)
     shutil.copy(keys / "ada.pub", folder / "half.pub")

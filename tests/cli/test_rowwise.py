@@ -338,6 +338,13 @@ def test_what_is_one_turn_s_own_does_not_go_with_rows(rows, server, flag):
     assert server.requests == []
 
 
+def test_a_folder_that_leads_nowhere_is_refused_before_the_first_call(rows, server, folder):
+    (folder / "out").symlink_to("out")
+    result = rows("--artifact-out", "out/")
+    assert result.code == 1 and "symbolic links" in result.err and "Traceback" not in result.err
+    assert server.chats == []
+
+
 def test_a_file_where_the_folder_should_be_is_refused_before_the_first_call(rows, server, folder):
     (folder / "out").write_text("mine")
     result = rows("--artifact-out", "out")

@@ -87,6 +87,14 @@ def test_a_file_and_the_log_hold_the_same_bytes(ore, log, folder):
     assert path.read_bytes() == (folder / "run.json").read_bytes()
 
 
+def test_a_log_below_a_folder_that_is_gone_is_refused(ore, folder, monkeypatch):
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    result = ore("--runs", "log", "hi")
+    assert result.code == 2 and "Give its full path." in result.err
+
+
 def test_nothing_is_recorded_that_was_no_turn(ore, log):
     ore("hi", "--dry-run")
     ore("--list-tools")

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ore.errors import FileAccessError, UsageError
-from ore.rows.table_lines import LONGEST_ROW
+from ore.rows.table_lines import LONGEST_ROW, Lines
 from ore.rows.tables import open_table
 
 
@@ -105,6 +105,17 @@ def test_the_rows_after_a_bad_one_are_read():
 def test_a_header_that_names_no_columns_is_refused(data, said):
     with pytest.raises(UsageError, match=said):
         read(data)
+
+
+@pytest.mark.slow
+def test_a_line_that_never_ends_is_given_up(tmp_path):
+    path = tmp_path / "sparse.txt"
+    path.write_text("first\n")
+    os.truncate(path, 1 << 40)
+    with open(path, "rb") as file:
+        lines = list(Lines(file, "sparse.txt"))
+    assert [line.problem is None for line in lines] == [True, False]
+    assert "no end within 256 more: what follows was not read" in lines[1].problem
 
 
 @pytest.mark.slow
