@@ -151,6 +151,15 @@ def test_a_plan_is_taken_as_it_stands_by_the_model_it_names(server, tmp_path):
     assert {"model_id", "backend"} <= {each.name for each in ore.diff(plan, other).differences}
 
 
+def test_the_answer_to_a_plan_with_a_schema_fits_it(server, tmp_path):
+    path, schema = tmp_path / "plan.json", {"type": "integer"}
+    with ORE(AyaReasoner("mistral", format=schema), "") as engine:
+        planned(path, engine, "How many?")
+    with pytest.raises(ore.SchemaMismatchError):
+        ore.run_file(path)
+    assert server.chats[-1].json["format"] == schema
+
+
 def test_a_plan_without_a_system_prompt_and_one_of_the_command_line(server, tmp_path, capsys):
     path = tmp_path / "plan.json"
     aya = load_aya_system_prompt()
