@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import time
 
 import pytest
 from junitparser import JUnitXml
@@ -43,6 +44,7 @@ def test_what_became_of_runs_is_written_for_ci(tmp_path):
     path = tmp_path / "out.xml"
 
     def outcomes():
+        time.sleep(0.1)
         yield Replayed("a.json", "same")
         yield Replayed("b.json", "not run", reason="it is gone")
         raise ArtifactError("The folder is gone.")
@@ -51,6 +53,7 @@ def test_what_became_of_runs_is_written_for_ci(tmp_path):
         ore.write_junit(path, outcomes(), "mine")
     cases = [case for suite in JUnitXml.fromfile(str(path)) for case in suite]
     assert [(case.name, case.is_passed) for case in cases] == [("a.json", True), ("b.json", False)]
+    assert cases[0].time >= 0.1 > cases[1].time
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError):
         ore.write_junit(tmp_path / "mine.txt", [])

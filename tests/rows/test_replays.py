@@ -8,7 +8,10 @@ import pytest
 
 import ore
 from ore import Reopening
+from ore.artifact.compare import Difference
 from ore.errors import CapabilityError, ModelNotFoundError, ServerUnreachableError
+from ore.rows.junit import ERROR, FAILURE, PASSED, Case
+from ore.rows.replays import NOT_RUN, Replayed, case_of
 from tests.support.harness import ScriptedBackend, run_ore
 from tests.support.runs import record, rewrite
 
@@ -91,3 +94,29 @@ def test_advice_is_in_python_s_words(folder):
     assert "name it with `model=PATH`" in found[0].reason
     said = run_ore("--replay", str(folder / "a.json")).out
     assert "name it with --model PATH" in said and "`" not in said
+
+
+DIFFERS = [Difference("answer", "Bonn.", "Rome.")]
+DIFF = "--- runs/a.json answer\n+++ replay answer\n@@ -1 +1 @@\n-Bonn.\n+Rome.\n"
+OTHER = "different: answer; messages embedded"
+GONE = "not run: It is gone."
+
+
+@pytest.mark.parametrize(
+    "outcome, case",
+    [
+        (Replayed("runs/a.json", "same"), Case("a.json", "runs", 2.0, PASSED)),
+        (Replayed("a.json", "as expected"), Case("a.json", "replay", 2.0, PASSED)),
+        (
+            Replayed("a.json", NOT_RUN, reason="It is gone."),
+            Case("a.json", "replay", 2.0, ERROR, GONE, GONE),
+        ),
+        (
+            Replayed("runs/a.json", "different", "embedded", DIFFERS),
+            Case("a.json", "runs", 2.0, FAILURE, OTHER, DIFF),
+        ),
+    ],
+    ids=lambda each: each.state if isinstance(each, Replayed) else "",
+)
+def test_what_became_of_a_run_is_one_case_for_ci(outcome, case):
+    assert case_of(outcome, 2.0) == case

@@ -10,6 +10,7 @@ import pytest
 
 from ore.errors import InvalidSessionError, SessionNameError
 from ore.store import Beginning, FileSessionStore
+from ore.store.pages import in_words
 from ore.types import Session
 from tests.support.sessions import turn
 
@@ -157,3 +158,19 @@ def test_the_longest_names_have_their_turns_and_not_always_a_beginning(store, le
     store.rename("short", name)
     store.delete(name)
     assert store.list() == []
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["a=1", "b=2"], "a=1, b=2"),
+        (["a=1"] * 12, ", ".join(["a=1"] * 12)),
+        (["a=1"] * 13, ", ".join(["a=1"] * 12) + ", …"),
+        (["x" * 80, "b=2"], "x" * 80 + ", b=2"),
+        (["x" * 81, "b=2"], "x" * 80 + "…, b=2"),
+        (["a=\n\x1b[2J"], "a=^J^[[2J"),
+    ],
+    ids=["short", "twelve", "thirteen", "long", "too long", "controls"],
+)
+def test_what_it_was_begun_with_is_a_line_of_twelve_things_and_the_rest_is_dots(options, said):
+    assert in_words(Beginning("1", options=tuple(options))) == said
