@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.alike import Alike, _canonical_number
 from ore.artifact.canonical import canonical
 from ore.artifact.seal import SELF, seal
@@ -230,6 +231,17 @@ def test_what_varies_more_is_learnt_and_what_is_never_alike_is_soon_not():
         alike.learn(laid_out(artifact(**{f"key{number}": 1})))
     assert len(alike._known) <= 8
     assert alike.seal_of(laid_out(artifact(key99=1))) is None
+
+
+def test_of_large_artifacts_nothing_is_learnt_for_that_takes_too_long():
+    large = laid_out(artifact(**{f"key{number}": 0 for number in range(4000)}))
+    assert len(large) > 1 << 16
+    assert taught(json.loads(large)).seal_of(large) is None
+
+
+def test_what_is_larger_than_an_artifact_may_be_is_left_to_the_parser():
+    alike, data = taught(), laid_out(artifact("x" * MAX_ARTIFACT_BYTES))
+    assert len(data) > MAX_ARTIFACT_BYTES and alike.seal_of(data) is None
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -193,6 +193,16 @@ def test_a_chain_of_thousands_takes_no_longer_for_each(folder):
     assert len(looked) == 40
 
 
+def test_of_large_files_few_are_read_before_they_are_checked(folder, monkeypatch):
+    looked, ahead, real = [], [], many.read_bytes
+    monkeypatch.setattr(many, "read_bytes", lambda *of: looked.append(of[0]) or real(*of))
+    paths = [f"{number}.json" for number in range(9)]
+    for path in paths:
+        (folder / path).write_bytes(b" " * (1 << 19))
+    many.verify_many(paths, lambda done: ahead.append(len(looked) - done))
+    assert looked == paths and max(ahead) == 1, "two of half a mebibyte, of which one is checked"
+
+
 def test_a_parent_of_many_is_read_once_more_and_not_for_each_child(folder, monkeypatch):
     engine, looked, real = ORE(Echo(), ""), [], artifacts.look_at
     parent = engine.record(engine.execute("go"))

@@ -37,6 +37,8 @@ def test_figures_are_kept_topic_by_topic_and_a_reason_is_not(tmp_path):
     assert again.results == {"turn": rows}
     again.add("pulls", rows)
     assert Kept(tmp_path / "figures.json").results == {"turn": rows, "pulls": rows}
+    (nowhere := Kept(None)).add("turn", rows)
+    assert nowhere.results == {"turn": rows}
 
 
 def test_a_process_that_says_more_than_a_pipe_holds_still_ends():

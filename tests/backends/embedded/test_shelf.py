@@ -48,6 +48,14 @@ def test_a_shelf_lists_names_in_order_and_passes_over_what_is_none(root):
     assert names == ["hf.co/U/R:Q4_K_M", "llama3.2", "llama3.2:1b", "me/mine", "zoo"]
 
 
+def test_a_shelf_is_empty_that_has_no_name_whatever_else_is_there(root):
+    assert Shelf(root).is_empty()
+    path = put_manifest(root, "tiny", b"{}")
+    assert not Shelf(root).is_empty()
+    path.rename(path.with_name(".hidden"))
+    assert Shelf(root).is_empty()
+
+
 def test_a_model_is_found_whatever_its_case_and_its_layers_are_read(root):
     put_model(root, "Mine:Big", GGUF, params={"stop": ["x"]}, license=["A\n", "B"], system="Hi.")
     shelf = Shelf(root)
