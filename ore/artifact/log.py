@@ -72,10 +72,6 @@ class RunLog:
             ArtifactError: It can't be written.
         """
         path = self.path_of(artifact.execution_id, artifact.timestamp)
-        try:
-            make_private(self.root)
-        except OSError as exc:
-            raise self._unwritable(self.root, reason(exc)) from exc
         self.make_folder_of(str(path))
         write_artifact(artifact, path)
         return path

@@ -328,6 +328,13 @@ def test_an_id_that_is_no_name_of_a_file_is_hashed(tmp_path):
     assert sha256("../x") in RunLog(tmp_path).path_of("../x", 0).name
 
 
+def test_no_folder_is_made_for_a_file_that_is_not_in_the_log(tmp_path):
+    log = RunLog(tmp_path / "runs")
+    log.make_folder_of(str(log.path_of("a", 0)))
+    log.make_folder_of(str(tmp_path / "elsewhere/a.json"))
+    assert (tmp_path / "runs/1970-01-01").is_dir() and not (tmp_path / "elsewhere").exists()
+
+
 def test_show_says_whether_turns_are_logged(ore, folder):
     shown = ore("-i", "--runs", "runs", stdin="/show\n", terminal="in out err").err
     assert f"runs     logged in {folder / 'runs'}\n" in shown
