@@ -25,7 +25,7 @@ from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
-from ore.types.execution import artifact_of_checked
+from ore.types.execution import artifact_of_checked, fields_of
 
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
 """The largest artifact that is read, and so the largest that is written."""
@@ -99,7 +99,7 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
             read back.
     """
     try:
-        text = json.dumps(artifact.to_dict(), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
+        text = json.dumps(fields_of(artifact), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
         data = text.encode("ascii")
         check_parsed(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES), len(data))
     except (TypeError, ValueError, RecursionError) as exc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,12 @@ EXACT = 2**53 - 1
 """The largest integer that every reader of JSON takes for the same number."""
 
 _quoted = json.encoder.encode_basestring
+_PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    *((str, str.__str__), (int, int.__int__), (float, float.__float__)),
+    *((list, list), (dict, dict)),
+)
+"""How a value of a type that is derived from one of JSON's, as NumPy's ``float64`` is, becomes that."""
+
 _FIXED_DIGITS = 21  # ECMAScript writes larger numbers with an exponent
 
 
@@ -67,28 +73,35 @@ def value_or_text(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return _quoted(value)
     if value is None:
         return "null"
-    if isinstance(value, bool):
+    if kind is dict:
+        return joined({key: _text(each) for key, each in value.items()})
+    if kind is list:
+        return f"[{','.join(map(_text, value))}]"
+    if kind is bool:
         return "true" if value else "false"
-    if isinstance(value, int):
+    if kind is int:
         if abs(value) > EXACT:
             raise ValueError(f"the integer {str(value)[:24]} is too large to be exact")
         return str(value)
-    if isinstance(value, float):
+    if kind is float:
         return _number(value)
-    if isinstance(value, list):
-        return f"[{','.join(map(_text, value))}]"
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return joined({key: _text(each) for key, each in value.items()})
-    raise ValueError(f"{type(value).__name__} is not JSON")
+    for base, plain in _PLAIN:
+        if isinstance(value, base):
+            return _text(plain(value))
+    raise ValueError(f"{kind.__name__} is not JSON")
 
 
 def joined(texts: Mapping[str, str]) -> str:
     """Return the canonical JSON of an object, of whose values the texts are that."""
-    is_ascii = all(map(str.isascii, texts))  # which sorts by bytes as it does by characters
+    try:
+        is_ascii = all(map(str.isascii, texts))  # which sorts by bytes as it does by characters
+    except TypeError as exc:
+        raise ValueError("a key of an object is not a text") from exc
     keys = sorted(texts, key=None if is_ascii else _by_utf16)
     return "{" + ",".join([f"{_quoted(key)}:{texts[key]}" for key in keys]) + "}"
 
@@ -103,8 +116,11 @@ def _number(value: float) -> str:
         raise ValueError("a number is not finite")
     if value == 0:
         return "0"
+    written = repr(value)
+    if "e" not in written:
+        return written.removesuffix(".0")
     sign = "-" if value < 0 else ""
-    parts = Decimal(repr(value)).as_tuple()
+    parts = Decimal(written).as_tuple()
     digits = "".join(map(str, parts.digits))
     point = len(digits) + int(parts.exponent)  # how many digits stand before the decimal point
     digits = digits.rstrip("0")

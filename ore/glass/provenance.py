@@ -19,6 +19,7 @@ from ore.backends.answer import encoded
 from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision
 from ore.types.artifact_fields import SINGLE_TURN
+from ore.types.execution import fields_of
 
 LONGEST_KEPT_TEXT = 1 << 16
 """The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
@@ -134,10 +135,9 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         mode=turn.mode,
     )
     verdict = response.metadata.get("expectation")
-    full = {"messages": [asdict(each) for each in messages], "rendered": rendered}
     provenance = {
         **(made.known or known_of(made.backend, made.settings, made.model_id)),
-        "effective": exact(dict(turn.in_force)),
+        "effective": dict(turn.in_force),
         "persona": made.persona,
         "system_prompt": made.system_prompt,
         "context": response.metadata.get("context"),
@@ -148,13 +148,17 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
         "skills": _hashed(messages, "skill:"),
         "tools": tools,
         "messages_sha256": messages_digest(messages),
-        **(full if made.is_full else {}),
+        **(_texts(messages, rendered) if made.is_full else {}),
         "sources": _source_digests(messages),
         "parent": turn.parent,
         **({} if verdict is None else {"expectation": exact(verdict)}),
         **turn.more,
     }
     return _sealed(replace(artifact, provenance=provenance))
+
+
+def _texts(messages: Sequence[Sourced], rendered: object) -> dict[str, Any]:
+    return {"messages": [asdict(each) for each in messages], "rendered": rendered}
 
 
 def _kept_template(made: MadeWith) -> dict[str, str] | None:
@@ -240,22 +244,31 @@ def known_of(backend: Backend, settings: Settings, model_id: str) -> dict[str, A
 def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
     """Return the artifact with the hashes of itself, as a reader of its JSON will compute them.
 
-    What a server said of the turn is made exact first, so that it can't take the seal off.
+    What a server said of the turn is made exact where it has to be: it can't take the seal off.
 
     Raises:
         ArtifactError: It can't be sealed; without a seal it is not kept.
     """
     try:
-        document = json.loads(json.dumps(artifact.to_dict(), allow_nan=False))
-        metadata = exact(document["output"]["metadata"])
-        document["output"]["metadata"] = metadata
-        document["provenance"]["context"] = exact(document["provenance"]["context"])
-        provenance = seal(document)["provenance"]
+        document = json.loads(json.dumps(fields_of(artifact), allow_nan=False))
+        try:
+            sealed = seal(document)
+        except ValueError:
+            sealed = seal(_exact(document))
     except (TypeError, ValueError, RecursionError) as exc:
         raise not_keepable(exc) from exc
-    return replace(
-        artifact, output=replace(artifact.output, metadata=metadata), provenance=provenance
-    )
+    output = replace(artifact.output, metadata=sealed["output"]["metadata"])
+    return replace(artifact, output=output, provenance=sealed["provenance"])
+
+
+def _exact(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an artifact's object in which what a server said of the turn is exact."""
+    output, provenance = document["output"], document["provenance"]
+    return {
+        **document,
+        "output": {**output, "metadata": exact(output["metadata"])},
+        "provenance": {**provenance, "context": exact(provenance["context"])},
+    }
 
 
 def _hashed(messages: Sequence[Sourced], kind: str) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ore.artifact import encode_artifact, parse_artifact, read_bytes
+from ore.artifact.canonical import exact
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
 from ore.backends import Settings
 from ore.backends.effective import effective
@@ -73,7 +74,8 @@ def in_force(settings: Settings, response: Response, told: Mapping[str, Any]) ->
     fit: dict[str, Any] = response.metadata.get("context") or {}
     window = fit.get("window")
     known: dict[str, Any] = {"user": settings.options, "window": window, **told}
-    return effective(**known)
+    told_of: dict[str, Any] = exact(effective(**known))
+    return told_of
 
 
 def sources_of(

@@ -70,15 +70,15 @@ def plan_rows(
     tokens = {"least": 0, "likely": 0, "most": 0}
     first: list[Sourced] = []
     for row in table.rows():
-        found = asking.found(row)
+        question = asking.question_of(row)
+        found = asking.found(question)
         if found is not None:
             there += 1
             took += above_zero(found.metadata.get("total_duration")) or 0
         else:
             asked += 1
-            messages = asking.question_of(row)[1]
-            first = first or messages
-            size = estimate([each.content.encode() for each in messages])
+            first = first or question.messages
+            size = estimate([each.content.encode() for each in question.messages])
             for name in tokens:
                 tokens[name] += getattr(size, name)
         told(there + asked)

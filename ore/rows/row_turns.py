@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.artifact import encode_artifact
-from ore.artifact.canonical import exact
 from ore.backends import Settings
 from ore.core import ORE
 from ore.errors import OreError, UsageError
@@ -98,6 +97,22 @@ class Question:
         return prompt
 
 
+class RowQuestion(NamedTuple):
+    """What is asked of a row.
+
+    Attributes:
+        row: The row.
+        prompt: The prompt, with the row's values.
+        messages: All that is sent, and where each message comes from.
+        digest: The hash of what is asked: see ``ore.rows.kept.asked_digest``.
+    """
+
+    row: Row
+    prompt: str
+    messages: list[Sourced]
+    digest: str
+
+
 class Warned(threading.local):
     """What a reasoner warns of in the middle of a turn: each thread's own."""
 
@@ -131,7 +146,7 @@ def told_once(
         window = fit.get("window")
         with lock:
             if window not in by_window:
-                by_window[window] = exact(in_force(settings, response, ask()))
+                by_window[window] = in_force(settings, response, ask())
             return by_window[window]
 
     return told
@@ -175,8 +190,12 @@ class Asking:
         self._warned, self._signer = warned or Warned(), signer
         self._keeping = _Count()
 
-    def question_of(self, row: Row) -> tuple[str, list[Sourced], str]:
-        """Return the prompt of a ``row``, its messages, and the hash of what is asked."""
+    def question_of(self, row: Row) -> RowQuestion:
+        """Return what is asked of a ``row``.
+
+        Raises:
+            UsageError: It can't be asked.
+        """
         prompt = self._question.prompt_of(row)
         messages = [*self._question.before, Sourced("user", prompt, self._question.source)]
         known = {
@@ -185,15 +204,14 @@ class Asking:
             "model_id": self.made.backend.name_of(self.made.model_id),
             "messages_sha256": messages_digest(messages),
         }
-        return prompt, messages, asked_digest(known)
+        return RowQuestion(row, prompt, messages, asked_digest(known))
 
-    def found(self, row: Row) -> Outcome | None:
-        """Return the answer that an earlier run has kept of what a ``row`` asks, if it holds."""
+    def found(self, asked: RowQuestion) -> Outcome | None:
+        """Return the answer that an earlier run has kept of what is asked of a row, if it holds."""
         if self._folder is None:
             return None
-        _, _, asked = self.question_of(row)
-        path = self._folder.path_of(row.number, asked)
-        artifact = self._folder.find(path, asked)
+        row, path = asked.row, self._folder.path_of(asked.row.number, asked.digest)
+        artifact = self._folder.find(path, asked.digest)
         if artifact is None:
             return None
         output = artifact.output
@@ -206,8 +224,9 @@ class Asking:
     def outcome_of(self, row: Row) -> Outcome:
         """Ask a ``row``, unless an earlier run has; what goes wrong is a part of what is returned."""
         try:
-            there = self.found(row)
-            return there if there is not None else self._asked(row)
+            asked = self.question_of(row)
+            there = self.found(asked)
+            return there if there is not None else self._answered(asked)
         except OreError as exc:
             return Outcome(row, error=exc)
 
@@ -215,13 +234,12 @@ class Asking:
         """Wait until no thread is writing an artifact, but for no more than so many ``seconds``."""
         self._keeping.wait(seconds)
 
-    def _asked(self, row: Row) -> Outcome:
-        question = self._question
-        prompt, messages, asked = self.question_of(row)
+    def _answered(self, asked: RowQuestion) -> Outcome:
+        question, row = self._question, asked.row
         warnings = self._warned.begin()
         with self._calls:
             response = self._engine.execute(
-                prompt, None, question.tool_results, question.skill_context
+                asked.prompt, None, question.tool_results, question.skill_context
             )
             self._keeping.begin()
         try:
@@ -233,18 +251,16 @@ class Asking:
             )
             if self._folder is None and self._also is None:
                 return outcome
-            return self._kept(outcome, prompt, messages, asked, response)
+            return self._kept(outcome, asked, response)
         finally:
             self._keeping.end()
 
-    def _kept(
-        self, outcome: Outcome, prompt: str, messages: list[Sourced], asked: str, response: Response
-    ) -> Outcome:
+    def _kept(self, outcome: Outcome, asked: RowQuestion, response: Response) -> Outcome:
         """Write the artifact of an answer; an answer that can't be kept is not lost."""
         row, question = outcome.row, self._question
         turn = TurnFacts(
-            prompt,
-            messages,
+            asked.prompt,
+            asked.messages,
             self._told(response),
             skills=question.skills,
             more={**question.more, "row": {"number": row.number, "line": row.line}},
@@ -255,7 +271,7 @@ class Asking:
                 self._also(response, data)
             if self._folder is None:
                 return outcome
-            path = self._folder.path_of(row.number, asked)
+            path = self._folder.path_of(row.number, asked.digest)
             self._folder.write(path, data)
             if self._signer is not None:
                 self._signer.sign_written(path, data)

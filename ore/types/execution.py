@@ -137,13 +137,7 @@ class ExecutionArtifact:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the artifact as a JSON object of its own; ``provenance`` only where there is one."""
-        data = vars(self) | {
-            "input": vars(self.input),
-            "output": vars(self.output),
-            "continuation": vars(self.continuation),
-        }
-        if self.provenance is None:
-            del data["provenance"]
+        data = fields_of(self)
         try:
             return {key: _copy(value) for key, value in data.items()}
         except RecursionError:  # too deep, or a value within itself: whoever writes it says which
@@ -161,6 +155,18 @@ class ExecutionArtifact:
         check_version(data)
         check_fields(data)
         return artifact_of_checked(data)
+
+
+def fields_of(artifact: ExecutionArtifact) -> dict[str, Any]:
+    """Return what ``to_dict`` does, for who changes nothing: the values are the artifact's own."""
+    fields = vars(artifact) | {
+        "input": vars(artifact.input),
+        "output": vars(artifact.output),
+        "continuation": vars(artifact.continuation),
+    }
+    if artifact.provenance is None:
+        del fields["provenance"]
+    return fields
 
 
 def artifact_of_checked(data: dict[str, Any]) -> ExecutionArtifact:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import enum
 import hashlib
 import json
 import struct
@@ -82,6 +84,24 @@ def test_keys_are_sorted_by_utf_16_units_and_nothing_is_added():
 def test_what_has_no_canonical_form_is_a_value_error(value):
     with pytest.raises(ValueError):
         canonical(value)
+
+
+class Name(str, enum.Enum):
+    RED = "red"
+
+
+class Number(int, enum.Enum):
+    TWO = 2
+
+
+class Double(float):
+    def __repr__(self):
+        return "Double(0.5)"
+
+
+def test_a_value_of_a_derived_type_is_written_as_what_it_derives_from():
+    value = collections.OrderedDict([(Name.RED, Number.TWO), ("b", Double(0.5)), ("c", Name.RED)])
+    assert canonical(value).decode() == '{"b":0.5,"c":"red","red":2}'
 
 
 @given(VALUES)

@@ -96,7 +96,7 @@ LOOP["self"] = LOOP
         ({"a": float("inf")}, "out of range float values are not JSON compliant"),
         ({("a", "b"): 1}, "keys must be str"),
         ({1: "a", "1": "b"}, "it has the key '1' twice in one object"),
-        ({"a": threading.Lock()}, "cannot pickle"),
+        ({"a": threading.Lock()}, "object of type lock is not JSON serializable"),
         ({"a": nested(62)}, "it is nested deeper than 64 levels"),
         ({"a": nested(900)}, ""),
         (LOOP, "circular reference detected"),
