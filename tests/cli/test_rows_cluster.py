@@ -155,8 +155,8 @@ def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address):
 
 
 @contextmanager
-def silent_port():
-    """A port that takes connections and says nothing; yields its address and who has come."""
+def port_that_says(first=b""):
+    """A port that says ``first`` to who connects, and no more; yields its address and who has come."""
     came = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -164,6 +164,7 @@ def silent_port():
             with suppress(OSError):
                 while True:
                     came.append(server.accept()[0])
+                    came[-1].sendall(first)
 
         threading.Thread(target=take, daemon=True).start()
         try:
@@ -176,7 +177,7 @@ def silent_port():
 
 @pytest.mark.parametrize("more, seconds", [((), "15"), (("--deadline", "2"), "2")])
 def test_a_port_that_says_nothing_is_given_up(tmp_path, more, seconds):
-    with silent_port() as (address, came):
+    with port_that_says() as (address, came):
         started = time.monotonic()
         done = rows(tmp_path, address, *more)
         out, err = done.communicate(timeout=120)
@@ -185,28 +186,9 @@ def test_a_port_that_says_nothing_is_given_up(tmp_path, more, seconds):
     assert f"{seconds} s" in err.decode() and "check that it runs there" in err.decode()
 
 
-@contextmanager
-def claiming_port(size):
-    """A port that says that so many bytes follow, and sends none; yields its address."""
-    came = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def take():
-            with suppress(OSError):
-                while True:
-                    came.append(server.accept()[0])
-                    came[-1].sendall(struct.pack("Q", size))
-
-        threading.Thread(target=take, daemon=True).start()
-        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-        for each in came:
-            each.close()
-
-
 @pytest.mark.parametrize("size", [8 << 30, 1 << 62])
 def test_what_a_scheduler_claims_takes_no_memory_and_no_time(tmp_path, size):
-    with claiming_port(size) as address:
+    with port_that_says(struct.pack("Q", size)) as (address, _):
         done = rows(tmp_path, address, "--deadline", "3")
         out, err = done.communicate(timeout=120)
     assert (done.returncode, out) == (1, b"") and peak_of_children() < 4 << 30
@@ -303,7 +285,7 @@ def test_an_answer_that_is_none_is_an_error_of_the_cluster(told):
 
 
 def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):
-    with silent_port() as (address, came):
+    with port_that_says() as (address, came):
         done = rows(tmp_path, address)
         until(lambda: came)
         done.send_signal(signal.SIGINT)
