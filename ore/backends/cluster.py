@@ -178,6 +178,7 @@ class ClusterBackend(Backend):
                 f"The workers of {self.host} can't be asked ({shorten(str(exc))}): install "
                 f"ORE {__version__} on each."
             ) from exc
+        self._patience.come()
         if not answers:
             raise BackendError(
                 f"The scheduler {self.host} has no workers: start some, and try again."

@@ -117,6 +117,8 @@ class ClusterLink:
                     left = left[os.write(pipe, left[:_BLOCK]) :]
                 else:
                     look()
+        except OutOfTime:  # an OSError, too: what ``look`` raises is as it is
+            raise
         except (OSError, ValueError) as exc:  # it has ended, or was closed
             raise LostCall("its process has ended") from exc
         finally:

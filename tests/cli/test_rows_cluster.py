@@ -216,6 +216,7 @@ def test_without_a_deadline_it_is_said_who_is_waited_for(tmp_path, monkeypatch):
     told, failed = [], []
     with FakeOllama() as fake, busy_worker(tmp_path, fake.url) as address:
         backend = ClusterBackend(address, (None, None), "llama3.2", told.append)
+        told.clear()  # what was said until the worker had told what it is
         reasoner = backend.reasoner("llama3.2", Settings())
 
         def ask():
@@ -225,11 +226,11 @@ def test_without_a_deadline_it_is_said_who_is_waited_for(tmp_path, monkeypatch):
 
         asking = threading.Thread(target=ask)
         asking.start()
-        until(lambda: len(told) == 2)
+        until(lambda: len(told) >= 2)
         reasoner.close()
         asking.join(PATIENCE)
     [first, second] = [
-        re.fullmatch(r"Still waiting for the workers .* (\d+) s\. .*", t) for t in told
+        re.fullmatch(r"Still waiting for the workers .* (\d+) s\. .*", t) for t in told[:2]
     ]
     assert int(first[1]) <= int(second[1]), "each time for twice as long"
     assert "its process has ended" in failed[0]

@@ -1,0 +1,73 @@
+"""The link to Dask's client: how long it is waited for, and what it may take; without a scheduler."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from ore.backends import cluster_link
+from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
+from ore.errors import BackendTimeoutError
+from ore.files.in_time import OutOfTime
+from tests.support.process import PATIENCE
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What the link takes for the time, in seconds."""
+    now = [0.0]
+    monkeypatch.setattr(cluster_link, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_silence_is_said_after_a_minute_and_from_then_on_after_twice_as_long(clock):
+    told: list[str] = []
+    patience = Patience("them", told.append)
+    look = patience.look_from_now(None)
+    for clock[0] in range(1000):
+        look()
+    seconds = [int(found[1]) for each in told if (found := re.search(r"for (\d+) s\.", each))]
+    assert seconds == [60, 120, 240, 480, 960]
+    patience.come()
+    for clock[0] in range(1000, 1100):
+        look()
+    assert len(told) == 6 and "for 60 s." in told[-1], "something had come"
+
+
+def test_a_turn_is_given_up_where_nothing_comes_of_any_for_its_deadline_and_a_little(clock):
+    patience = Patience("them", lambda told: None)
+    look = patience.look_from_now(10)
+    clock[0] = 12.0
+    look()
+    patience.come()
+    clock[0] = 24.0
+    look()
+    clock[0] = 24.1
+    with pytest.raises(BackendTimeoutError, match="No answer came from them in 10 s"):
+        look()
+    patience.look_from_now(10)()
+
+
+def test_after_half_a_question_the_process_is_asked_nothing_more():
+    with closing(ClusterLink()) as link:
+        os.kill(link._child.pid, signal.SIGSTOP)
+        with pytest.raises(OutOfTime):
+            link.ask("call", b"x" * (1 << 20), look=until(0.1))
+        os.kill(link._child.pid, signal.SIGCONT)
+        with pytest.raises(LostCall, match="its process has ended"):
+            link.ask("hello", look=until(PATIENCE))
+
+
+@pytest.mark.slow
+def test_the_process_gets_no_more_than_its_share_of_memory():
+    child = pytest.importorskip("ore.backends.cluster_child", exc_type=ImportError)
+    with closing(ClusterLink()) as link:
+        link.ask("hello", look=until(PATIENCE))
+        most = resource.prlimit(link._child.pid, resource.RLIMIT_DATA)
+    assert most == (child.MOST_MEMORY, child.MOST_MEMORY)
