@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from ore.cli.terminal.asking import Asking
 from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
+from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import make_blocking, redirect_to_null
-from ore.cli.terminal.text import AnswerText, laid_out, list_lines, pairs, summary
+from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.neutral import neutralise
 from ore.files.signals import on_continue

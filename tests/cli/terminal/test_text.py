@@ -1,4 +1,4 @@
-"""Texts on a terminal: whole words, no forged labels, lists and measured things."""
+"""Texts on a terminal: whole words, no forged labels, and lists."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from ore.cli.terminal.text import (
     AnswerText,
     laid_out,
     list_lines,
-    pairs,
-    summary,
     width_of,
 )
 from ore.files.neutral import neutralise
@@ -221,40 +219,6 @@ def test_the_last_column_of_a_list_is_shown_whole():
 def test_crlf_is_one_line_end_wherever_the_stream_is_cut(pieces):
     text = AnswerText(40)
     assert "".join(map(text.feed, pieces)) + text.end() == "one\ntwo^M"
-
-
-COUNTS = {"prompt_eval_count": 128, "eval_count": 512}
-
-
-@pytest.mark.parametrize(
-    "values, expected",
-    [
-        (
-            {**COUNTS, "eval_duration": 12_190_000_000, "total_duration": 12_300_000_000},
-            "m · 128 in · 512 out · 42 tok/s · 12.3 s",
-        ),
-        (
-            {**COUNTS, "eval_duration": 128_000_000_000, "prompt_eval_duration": 0},
-            "m · 128 in · 512 out · 4.0 tok/s · 128.0 s",
-        ),
-        ({**COUNTS, "total_duration": 12_000_000}, "m · 128 in · 512 out · 0.01 s"),
-        (COUNTS, "m · 128 in · 512 out"),
-        ({**COUNTS, "cached_tokens": 96}, "m · 128 in (96 cached) · 512 out"),
-        ({**COUNTS, "cached_tokens": 0}, "m · 128 in · 512 out"),
-        ({"prompt_eval_count": None, "eval_count": 7, "cached_tokens": 5}, "m · 7 out"),
-        ({}, "m · 0 in · 0 out"),
-        ({"prompt_eval_count": None, "eval_count": 7, "eval_duration": None}, "m · 7 out"),
-        ({"eval_count": "many", "eval_duration": None}, "m · 0 in · 0 out"),
-        ({"prompt_eval_count": -1, "eval_count": 10**400}, f"m · 0 in · {2**63} out"),
-    ],
-)
-def test_a_person_reads_counts_speed_and_seconds(values, expected):
-    assert summary("1b9d", "m", values) == f"{expected} · 1b9d"
-
-
-def test_a_program_reads_every_key_whatever_a_server_says():
-    values = {"model": "a b", "x": {"y": ""}, "empty": {}, "eval_duration": 10**400}
-    assert pairs(values) == f"model='a b' x.y='' eval_duration={10**400}"
 
 
 def test_after_a_stop_the_answer_goes_on_at_the_left_edge():
