@@ -19,6 +19,7 @@ from ore.backends.address import (
     resolve_ollama,
     resolve_openai,
 )
+from ore.backends.model_names import is_name, shown_name
 from ore.errors import ModelNotFoundError, UsageError
 from ore.files import begins_with
 from ore.files.extras import install_command
@@ -229,10 +230,10 @@ def _auto(
                 warning(f"Ollama does not answer: the embedded {chosen} does.")
             return embedded
         if chosen is not None:
-            shown = one_line(chosen)
+            fetch = f", and `Backend.pull('{chosen}')` fetches it" if is_name(chosen) else ""
             notice(
-                f"The embedded engine has no {shown}: `Backend.models()` shows what there is, and "
-                f"`Backend.pull('{shown}')` fetches it."
+                f"The embedded engine has no {shown_name(chosen)}: `Backend.models()` shows what there "
+                f"is{fetch}."
             )
         return backend  # says what became of the model that was asked for
     first = "" if has_engine else f", after {install_command('embedded')}"

@@ -82,10 +82,24 @@ def legal_name(host: str, namespace: str, model: str, tag: str) -> ModelName | N
     return ModelName(*parts) if is_legal else None
 
 
-def _illegal(text: str) -> UsageError:
+def is_name(text: str) -> bool:
+    """Return whether ``text`` can be a model's name, so that one may be fetched by it."""
+    try:
+        parse_name(text)
+    except UsageError:
+        return False
+    return True
+
+
+def shown_name(text: str) -> str:
+    """Return what was given as a name as a sentence shows it: on one line, and not too long."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"
+    return one_line(shown).replace("`", "'")  # between backticks stands what is to be done
+
+
+def _illegal(text: str) -> UsageError:
     return UsageError(
-        f"'{one_line(shown)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
+        f"'{shown_name(text)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
         f"HOST/NAMESPACE/NAME, each with :TAG or without, of letters, digits and the signs . _ - "
         f"(a part has at most 80, and no scheme stands before it)."
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
+from ore.backends.model_names import is_name, shown_name
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import begins_with, reason
 from ore.files.trust import home_folder
@@ -49,6 +50,7 @@ DEFAULT_MODEL = "smollm2:135m"
 
 _SUFFIX = ".gguf"
 _BLOCK = 1 << 20
+_MOST_NAMED = 20
 
 
 def models_folder() -> Path:
@@ -132,12 +134,17 @@ def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundE
         step, path = f"fetch it with `Backend.pull('{model_id}')`", pinned_path(model_id)
         if os.path.lexists(path):
             step = f"{path} does not have the bytes that ORE trusts; move it away, then {step}"
-    elif available:
-        step = f"use one of {', '.join(available)}, or the path of a GGUF file"
     else:
-        step = f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`"
-        step += ", or name the path of a GGUF file"
-    text = f"The embedded engine has no model '{model_id}': {step}."
+        names = ", ".join(available[:_MOST_NAMED])
+        steps = [f"fetch it with `Backend.pull('{model_id}')`"] if is_name(model_id) else []
+        if available:
+            steps.append(f"use one that is there: {names}{', …' * (len(available) > _MOST_NAMED)}")
+        else:
+            steps.append(f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`")
+        if not is_name(model_id):
+            steps.insert(0, "name the path of a GGUF file")
+        step = ", or ".join(steps)
+    text = f"The embedded engine has no model '{shown_name(model_id)}': {step}."
     return ModelNotFoundError(text, model=model_id, available=available)
 
 

@@ -100,6 +100,14 @@ def test_a_model_that_only_ollama_can_have_is_asked_there(wanted, environ, no_ol
     )
 
 
+@pytest.mark.parametrize("model", ["../x", "a\x1b[31mb", "a\nYou: b", "x" * 400, "`f()`"])
+def test_no_advice_is_to_fetch_what_can_t_be_a_name(model, no_ollama, embedded):
+    embedded(engine=True, model=True)
+    _, (hint,) = opened(Choice(), {"ORE_MODEL": model})
+    assert hint.endswith(": `Backend.models()` shows what there is.") and len(hint) < 200
+    assert hint.isprintable() and hint.count("`") == 2
+
+
 @pytest.mark.parametrize("engine", [True, False])
 def test_auto_without_an_embedded_model_is_ollama_with_a_hint(engine, no_ollama, embedded):
     embedded(engine=engine, model=False)

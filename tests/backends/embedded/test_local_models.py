@@ -54,9 +54,10 @@ def test_another_folder_of_ollama_s_is_named_by_its_variable(home, tmp_path, mon
 
 def test_a_model_that_is_not_there_is_said_with_those_that_are(ollama):
     put_model(ollama, "there", TINY)
-    with pytest.raises(ModelNotFoundError, match="no model 'gone': use one of there") as caught:
+    with pytest.raises(ModelNotFoundError, match="use one that is there: there") as caught:
         local_models.find("gone")
     assert caught.value.available == ("there",)
+    assert "fetch it with `Backend.pull('gone')`" in str(caught.value)
     with pytest.raises(ModelNotFoundError, match="There is no file gone.gguf"):
         local_models.find("gone.gguf")
 

@@ -129,7 +129,9 @@ def test_a_folder_that_can_t_be_listed_is_an_error(home):
     "model, said",
     [
         (PINNED, r"fetch it with `Backend.pull\('smollm2:135m'\)`"),
-        ("nope", "use one of mine, or the path of a GGUF file"),
+        ("nope:1b", r"`Backend.pull\('nope:1b'\)`, or use one that is there: mine\.$"),
+        ("../nope", "'../nope': name the path of a GGUF file, or use one that is there: mine"),
+        ("a\nYou: `b`", r"'a\^JYou: 'b'': name the path"),
         ("/no/such.gguf", "There is no file /no/such.gguf"),
     ],
 )
@@ -141,8 +143,17 @@ def test_a_missing_model_says_what_to_do(folder, model, said):
 
 
 def test_without_any_model_the_small_one_is_offered(home):
-    with pytest.raises(ModelNotFoundError, match="`Backend.pull.'smollm2:135m'.`"):
+    with pytest.raises(ModelNotFoundError, match="`Backend.pull.'smollm2:135m'.`") as error:
         weights.find("llama3.2")
+    assert "fetch it with `Backend.pull('llama3.2')`" in str(error.value)
+
+
+def test_of_many_models_that_are_there_some_are_named(folder):
+    for number in range(30):
+        put(folder, f"m{number:02}.gguf")
+    with pytest.raises(ModelNotFoundError, match=", m19, …") as error:
+        weights.find("x" * 300)
+    assert len(error.value.available) == 30 and len(str(error.value)) < 300
 
 
 def test_a_model_is_found_by_its_name_and_by_its_path(folder, tmp_path):
