@@ -16,6 +16,7 @@ from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
 from ore.backends.freeing import free, named
+from ore.backends.gguf import MAGIC
 from ore.backends.local_models import LocalModel, OnShelf, check_unmended, own_shelves
 from ore.backends.manifest import Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, parse_name
@@ -24,7 +25,7 @@ from ore.backends.registry import Registry
 from ore.backends.registry_failures import Tries, Trouble
 from ore.backends.shelf import BLOBS, Shelf
 from ore.errors import CapabilityError, FileAccessError, OreError
-from ore.files import UnfitFileError, make_private, reason, replace_file
+from ore.files import UnfitFileError, begins_with, make_private, reason, replace_file
 from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
@@ -161,7 +162,7 @@ def _fetch_weights(
         except CapabilityError:
             _remove(blobs, file, notes)
             raise
-        except FileAccessError:  # it is no GGUF file: whoever runs it is told
+        except FileAccessError:  # its hash tells whether that is what it is
             return
 
     with closing(Parts(blobs, notes, layer.size)) as parts:
@@ -169,6 +170,12 @@ def _fetch_weights(
     if found != layer.hexadecimal:
         _remove(blobs, file, notes)
         raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+    if not begins_with(shelf.root / BLOBS / file, MAGIC):
+        _remove(blobs, file, notes)
+        raise CapabilityError(
+            f"{registry.name} was not fetched, for the engine can't run it: its weights are no GGUF file; "
+            f"name another build of it."
+        )
     blobs.rename(file, name)
     blobs.sync()
     _remove(blobs, notes)

@@ -24,7 +24,7 @@ from typing import Any
 from ore.backends.manifest import MANIFEST_BYTES, Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, legal_name, parse_name
 from ore.errors import CapabilityError, FileAccessError, HomeError, OreError, UsageError
-from ore.files import read_confined, reason, strictjson
+from ore.files import UnfitFileError, read_confined, reason, strictjson
 from ore.files.neutral import one_line
 
 MANIFESTS, BLOBS = "manifests", "blobs"
@@ -232,7 +232,7 @@ class Shelf:
             return (
                 "it has no weights, for it runs on another machine (Ollama's cloud); name another"
             )
-        return f"its manifest names no weights; {self.again(name)}"
+        return "its manifest names no weights; name another model"
 
     def _read_blob(self, name: ModelName, layer: Layer, limit: int) -> bytes:
         return self._read(f"{BLOBS}/sha256-{layer.hexadecimal}", limit, name)
@@ -246,8 +246,14 @@ class Shelf:
         except PermissionError as exc:
             path = self.root / relative
             raise FileAccessError(
-                f"{path} is not read: it {exc.strerror}, which ORE does not follow.", path
+                f"{path} is not read: it {exc.strerror}, which ORE does not follow; {self.again(name)}.",
+                path,
             ) from exc
+        except FileAccessError as exc:
+            if not isinstance(exc.__cause__, UnfitFileError):
+                raise
+            path = self.root / relative
+            raise FileAccessError(f"{str(exc).rstrip('.')}; {self.again(name)}.", path) from exc
 
 
 def shelves(

@@ -279,6 +279,14 @@ def test_weights_of_another_size_are_an_error_before_they_are_read(root):
     assert listed(root) == []
 
 
+def test_weights_that_are_no_gguf_file_are_refused_and_leave_nothing(root, registry):
+    with pytest.raises(CapabilityError, match="no GGUF file; name another build of it") as caught:
+        pull(registry.add("team/other:q4", b"PK" + WEIGHTS, license=None), nothing)
+    assert "was not fetched" in str(caught.value)
+    assert listed(root) == []
+    assert [path for path in (root / "blobs").iterdir() if path.stat().st_size > 1000] == []
+
+
 def layer(**changes: object) -> dict:
     said = {"mediaType": "application/vnd.ollama.image.model", "digest": DIGEST, "size": 9}
     return {**said, **changes}
@@ -317,6 +325,7 @@ def layer(**changes: object) -> dict:
         ({"layers": [layer(), layer()]}, "its weights are in 2 parts"),
         ({"layers": [layer(mediaType="application/vnd.ollama.image.tensor")]}, "safetensors"),
         ({"layers": [layer(), layer(mediaType="application/vnd.ollama.image.adapter")]}, "adapter"),
+        ({"layers": [layer(mediaType="x/projector")]}, "no weights; name another model.$"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
