@@ -39,6 +39,8 @@ def refusal_error(body: bytes) -> BackendError:
                 f"window with `options['num_ctx']`."
             )
     change = "Simplify the schema" if "grammar" in said else "Change the prompt"
+    if "Field '" in said or "samplers" in said:
+        change = "Change the option"
     error = TurnRefusedError(
         f"The embedded engine refused the turn{said}. {change}, or use another model."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ore.backends import Settings
@@ -25,12 +25,23 @@ _OPTIONS = {LOADED_WITH, CARD_LAYERS, _REUSES, *_RENAMED} | set(
     "frequency_penalty min_p presence_penalty repeat_last_n repeat_penalty seed stop temperature "
     "top_k top_p typical_p".split()
 )
+_MOST = 2**31 - 1
+_ENDLESS = {"num_predict": -1, "num_keep": -1}
+"""What stands for any number. To Ollama each negative value does; to the engine this one alone."""
+_POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    LOADED_WITH: (
+        lambda window: LEAST_WINDOW <= window <= MOST_WINDOW,
+        f"{LEAST_WINDOW} to {MOST_WINDOW} tokens",
+    ),
+    "repeat_penalty": (lambda penalty: penalty > 0, "a number above 0, where 1 is no penalty"),
+}
+"""Which values an option can have where not all of its kind do, and how that is said."""
 APPLIED = frozenset(_OPTIONS - {CARD_LAYERS, _REUSES})
 """What a model may set for itself."""
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse settings that the engine does not have, and a window that it can't have."""
+    """Refuse settings that the engine does not have, and values that it can't have."""
     if settings.keep_alive is not None:
         raise CapabilityError(
             "The embedded model stays loaded while ORE runs: leave `keep_alive=` out, or use Ollama."
@@ -45,23 +56,34 @@ def check_settings(settings: Settings) -> None:
             raise CapabilityError(
                 f"The embedded engine has no option '{name}': leave it out, or use Ollama."
             )
-    window = settings.options.get(LOADED_WITH)
-    if window is not None and not LEAST_WINDOW <= window <= MOST_WINDOW:
-        raise UsageError(
-            f"The option 'num_ctx' is {window}: give {LEAST_WINDOW} to {MOST_WINDOW} tokens."
-        )
+    for name, value in settings.options.items():
+        if not can_be(name, value):
+            raise UsageError(f"The option '{name}' is {value}: give {_POSSIBLE[name][1]}.")
+
+
+def can_be(name: str, value: Any) -> bool:
+    """Return whether the engine can work with an option's value, where not every number will do."""
+    return name not in _POSSIBLE or (_is_number(value) and _POSSIBLE[name][0](value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
 
 
 def request_of(
-    settings: Settings, longest: int, own: Mapping[str, Any] | None = None
+    settings: Settings, longest: int, own: Mapping[str, Any] | None = None, window: int = 0
 ) -> dict[str, Any]:
     """Return what is asked of the engine besides the messages.
 
     Args:
         longest: The most tokens of an answer, where nobody says it; -1 is any number.
         own: The options that the model sets for itself.
+        window: The model's context window, in tokens.
     """
     options = {**sampling_of(settings, longest), **(own or {}), **settings.options}
+    for name, endless in (*_ENDLESS.items(), ("repeat_last_n", window)):
+        if _is_number(options.get(name)):  # of what else there is, the engine tells
+            options[name] = endless if options[name] < 0 else min(options[name], _MOST)
     for name in (LOADED_WITH, CARD_LAYERS):
         options.pop(name, None)
     request = {_RENAMED.get(name, name): value for name, value in options.items()}

@@ -196,7 +196,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         """Return what is asked of the engine besides the messages."""
         thinking = thinking_of(self.settings.think, engine.template)
         own = self._modelfile.parameters
-        return request_of(self.settings, self._longest(), own) | thinking
+        return request_of(self.settings, self._longest(), own, engine.window) | thinking
 
     def _notes(self, engine: Engine) -> tuple[str, ...]:
         """Return what of the model is not as Ollama runs it."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ore.backends.engine_request import APPLIED
+from ore.backends.engine_request import APPLIED, can_be
 from ore.backends.http import shorten
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
@@ -110,7 +110,10 @@ def _judged(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _typed(name: str, value: object) -> Any:
     if not isinstance(value, (int, float)):
         raise ValueError(name)
-    return OPTIONS[name][1](json.dumps(value))
+    read = OPTIONS[name][1](json.dumps(value))
+    if not can_be(name, read):
+        raise ValueError(name)
+    return read
 
 
 def _stops(value: object) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_facts import metadata_of
-from ore.backends.engine_request import request_of
+from ore.backends.engine_request import check_settings, request_of
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.core import ORE
 from ore.errors import (
@@ -95,15 +95,46 @@ def test_the_engine_is_looked_for_and_not_imported():
             {"num_ctx": 512, "num_predict": 3, "num_keep": 4, "temperature": 0.5, "seed": 1},
             {"temperature": 0.5, "repeat_penalty": 1.1, "max_tokens": 3, "n_keep": 4, "seed": 1},
         ),
+        (  # as Ollama takes them
+            {"num_predict": -2, "num_keep": -7, "repeat_last_n": -1, "temperature": 0},
+            {
+                **{"temperature": 0, "repeat_penalty": 1.1, "max_tokens": -1, "n_keep": -1},
+                "repeat_last_n": 512,
+            },
+        ),
+        (
+            {"num_predict": 2**32 - 1, "temperature": 0},
+            {"temperature": 0, "repeat_penalty": 1.1, "max_tokens": 2**31 - 1},
+        ),
     ],
 )
 def test_options_reach_the_engine_under_its_own_names(options, expected):
-    request = request_of(Settings(options=options), 1024)
+    request = request_of(Settings(options=options), 1024, window=512)
     assert request == {
         **expected,
         "cache_prompt": False,
         "reasoning_format": "auto",
     }
+
+
+def test_what_the_model_sets_is_taken_as_ollama_takes_it():
+    assert request_of(Settings(), 1024, {"repeat_last_n": -1}, 512)["repeat_last_n"] == 512
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"num_ctx": 255}, "'num_ctx' is 255: give 256 to 1048576 tokens"),
+        ({"num_ctx": "wide"}, "'num_ctx' is wide: give 256 to"),
+        (
+            {"repeat_penalty": 0},
+            "'repeat_penalty' is 0: give a number above 0, where 1 is no penalty",
+        ),
+    ],
+)
+def test_a_value_that_the_engine_can_t_have_is_said_before_it_is_asked(options, said):
+    with pytest.raises(UsageError, match=said):
+        check_settings(Settings(options=options))
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,11 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
             TurnRefusedError,
             "failed to parse grammar. Simplify the schema, or use another model.",
         ),
+        (
+            b'{"error":{"message":"Field \'top_k\': Value must be less"}}',
+            TurnRefusedError,
+            "Value must be less. Change the option, or use another model.",
+        ),
         (b'{"error":"text"}', TurnRefusedError, "refused the turn."),
         (b"[]", TurnRefusedError, "refused the turn."),
         (b"\xff", TurnRefusedError, "refused the turn."),

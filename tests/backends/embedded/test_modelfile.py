@@ -38,6 +38,12 @@ def test_parameters_are_typed_and_what_the_engine_does_not_have_is_said(tmp_path
     assert "does not apply num_thread, mirostat, top_p, seed, cache_prompt" in note
 
 
+@pytest.mark.parametrize("params", [{"num_ctx": -5}, {"num_ctx": 255}, {"repeat_penalty": 0}])
+def test_a_value_that_the_engine_can_t_have_is_not_applied(tmp_path, params):
+    found = made(tmp_path, params=params)
+    assert found.parameters == {} and f"does not apply {[*params][0]}" in found.notes[0]
+
+
 @pytest.mark.parametrize("stop", [[""], [7], ["x"] * 65, ["x" * 1001], {"a": 1}, None])
 def test_a_stop_that_is_none_is_not_applied(tmp_path, stop):
     found = made(tmp_path, params={"stop": stop})

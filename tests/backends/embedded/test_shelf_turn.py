@@ -32,6 +32,7 @@ def ollama(home) -> Path:
 
 def test_a_model_s_parameters_are_its_own_and_the_user_s_go_before(ollama):
     params = {"temperature": 0.5, "top_k": 7, "stop": ["END"], "num_ctx": 512, "num_thread": 1}
+    params |= {"repeat_last_n": -1}  # the window, as Ollama writes it
     put_model(ollama, "tiny", tiny_model(), params=params, system="Be a pirate.")
     backend, settings = EmbeddedBackend(), Settings(options={**FEW, "top_k": 3})
     with closing(backend.reasoner("TINY:latest", settings)) as reasoner:
