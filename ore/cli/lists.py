@@ -85,9 +85,12 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     backend, name = connect(options), str(options.pull)
     try:
         backend.pull(name, console.progress, insecure=options.insecure)
-    except (KeyboardInterrupt, Terminated):
+    except (KeyboardInterrupt, Terminated) as exc:
         console.end_progress()
-        console.notice("Stopped: give the same command again to go on.")
+        stopped = "Stopped: give the same command again to go on."
+        if isinstance(exc, KeyboardInterrupt) and console.stderr_is_terminal:
+            raise KeyboardInterrupt(stopped) from None  # it is said in place of ``Stopped.``
+        console.notice(stopped)
         raise
     finally:
         console.end_progress()

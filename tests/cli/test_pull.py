@@ -17,6 +17,7 @@ from ore.backends.choice import open_backend
 from tests.support.engine import needs_engine
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_registry import FakeRegistry, digest_of, paced
+from tests.support.harness import ScriptedBackend
 from tests.support.process import MAIN, end, environment, run, running, until
 from tests.support.terminal import OnTerminal
 
@@ -100,6 +101,21 @@ def test_without_a_server_it_is_fetched_for_the_engine_and_that_is_said(models, 
     if "Ollama does not answer" not in done.err:
         pytest.skip("an Ollama answers at the default address")
     assert done.code == 0 and is_listed(models)
+
+
+class Interrupted(ScriptedBackend):
+    """A backend at whose first byte the user presses Ctrl-C."""
+
+    def pull(self, name, progress, *, insecure=False):
+        super().pull(name, progress)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("terminal", ["", "err"])
+def test_ctrl_c_is_answered_once(ore, terminal):
+    result = ore("--pull", "tiny", open_backend=lambda *_: Interrupted(), terminal=terminal)
+    assert result.code == 130 and result.err.count("Stopped") == 1
+    assert result.err.endswith("Stopped: give the same command again to go on.\n")
 
 
 @pytest.mark.slow
