@@ -26,7 +26,7 @@ from ore.rows.given import Given, expected, fill
 from ore.rows.judge import require
 from ore.rows.run_file import STDIN, RunFile, parse_run_file
 
-THINK = {True: "on", False: "off"}
+THINK: dict[bool | str, str] = {True: "on", False: "off"}
 SHAPED = ("system", "no_system", "persona", "file", "tool", "route", "skill", "image", "after")
 """The fields that change the messages of a turn, which a plan has already."""
 
@@ -129,16 +129,14 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
                 f"{shown} was planned for the model {one_line(plan.model_id)} of an openai server: "
                 f"say --backend openai, or name a model with --model."
             )
-    recorded = dict(plan.options)
-    think, schema = recorded.pop("think", None), recorded.pop("format", None)
-    choices = recorded.pop("choices", None)
-    if options.choose is None and choices is not None:
-        changed["choose"] = "\n".join(choices)  # which parse_plan has looked at
-    if options.think is None and think is not None:
-        changed["think"] = THINK.get(think, think) if isinstance(think, bool) else str(think)
-    if options.schema is None and schema is not None:
-        changed["schema"] = json.dumps(schema)
-    changed["option"] = (*_left(recorded, options), *options.option)
+    asked = plan.asked()
+    if options.choose is None and asked.choices is not None:
+        changed["choose"] = "\n".join(asked.choices)  # which parse_plan has looked at
+    if options.think is None and asked.think is not None:
+        changed["think"] = THINK.get(asked.think, asked.think)
+    if options.schema is None and asked.schema is not None:
+        changed["schema"] = json.dumps(asked.schema)
+    changed["option"] = (*_left(asked.own, options), *options.option)
     merged = replace(options, **changed)
     expectation = parse_expectation(plan.expect, shown) if plan.expect else None
     given = Given(path, plan.sha256, turn.prompt, turn.prompt, {}, expectation, turn, True)

@@ -66,6 +66,23 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class PlannedOptions:
+    """The options of a turn that is to be taken as it was planned.
+
+    Attributes:
+        own: Those of the model, by name.
+        think: Whether, or how much, the model thinks first; None leaves it to the model.
+        schema: What the answer has to fit, or None.
+        choices: The words that it is chosen from, or None.
+    """
+
+    own: dict[str, Any]
+    think: bool | str | None
+    schema: dict[str, Any] | None
+    choices: list[str] | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a plan says.
 
@@ -89,6 +106,12 @@ class Plan:
     expect: dict[str, Any]
     messages: list[dict[str, str]]
     turn: Planned
+
+    def asked(self) -> PlannedOptions:
+        """Return the options of the model, and apart from them what ORE keeps among them."""
+        own = dict(self.options)
+        think, schema = own.pop("think", None), own.pop("format", None)
+        return PlannedOptions(own, think, schema, own.pop("choices", None))
 
     def as_artifact(self) -> ExecutionArtifact:
         """Return the run that was planned, to be compared with others; it has no answer."""
@@ -147,8 +170,6 @@ def parse_plan(data: bytes, path: str) -> Plan:
         think, schema = plan["options"].get("think"), plan["options"].get("format", {})
         if not is_object(schema) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
-        if not _are_texts(plan["options"].get("choices", [])):
-            raise ValueError("its option 'choices' is no list of words")
         if plan.get("chat_template") is not None:
             raise ValueError("its turn has a chat template, of which it has the hash only")
         choices = plan["options"].get("choices", ["", ""])

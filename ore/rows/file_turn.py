@@ -158,14 +158,12 @@ def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
             f"{shown} was planned for the model {one_line(plan.model_id)} of the backend "
             f"{one_line(plan.backend)}: say what answers with `reasoner=`."
         )
-    recorded = dict(plan.options)
-    think, schema = recorded.pop("think", None), recorded.pop("format", None)
-    choices = recorded.pop("choices", None)
+    asked = plan.asked()
     settings = Settings(
-        options=parse_options(as_pairs(recorded)),
-        think=think,
-        format=schema,
-        choices=None if choices is None else read_choices("\n".join(choices)),
+        options=parse_options(as_pairs(asked.own)),
+        think=asked.think,
+        format=asked.schema,
+        choices=None if asked.choices is None else read_choices("\n".join(asked.choices)),
         rendered=full,
     )
     expectation = parse_expectation(plan.expect, shown) if plan.expect else None
