@@ -118,7 +118,7 @@ class Backend(ABC):
     """
 
     name: str
-    at_once = 4
+    at_once: int = 4
     host: str | None = None
     _phase: Callable[[], str] | None = None  # of the reasoner that was made last
 

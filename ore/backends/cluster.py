@@ -66,7 +66,8 @@ class ClusterBackend(Backend):
         notice: Callable[[str], None],
         seconds: float | None = None,
     ) -> None:
-        self.host, self._where, self._model = address, where, model
+        self.host: str = address
+        self._where, self._model = where, model
         self._patience = Patience(f"the workers of {one_line(address)}", notice)
         self._link = _linked(address)
         try:
@@ -77,9 +78,9 @@ class ClusterBackend(Backend):
         except BaseException:
             self.close()
             raise
-        self.name = str(next(iter(self._told.values()))["backend"])
+        self.name: str = str(next(iter(self._told.values()))["backend"])
         # While one is taken, the next is on its way.
-        self.at_once = min(2 * max(threads, 1), MOST_AT_ONCE)
+        self.at_once: int = min(2 * max(threads, 1), MOST_AT_ONCE)
 
     def models(self) -> list[str]:
         """Return the names of the models that every worker has."""

@@ -77,7 +77,7 @@ class Engine:
             )
         except TimeoutError as exc:
             raise timeout_error(None, deadline) from exc
-        self.computes_with = self._process.computes_with
+        self.computes_with: dict[str, int] = self._process.computes_with
         cards = () if layers == 0 else self._process.cards
         self.device: str = ", ".join(cards) or "CPU"
         atexit.register(self.close)

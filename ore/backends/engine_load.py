@@ -88,13 +88,13 @@ class EngineProcess:
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
         self._path = path
-        self.memory = memory_limit(head, window * slots, size)
+        self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
         self._folder = private_folder()
-        self.socket = os.path.join(self._folder, SOCKET)
+        self.socket: str = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
-        self.computes_with = {
+        self.computes_with: dict[str, int] = {
             "threads": hardware.generating_threads(threads, size, hardware.computing_others()),
             "batch_threads": threads,
             "batch": _BATCH_TOKENS,
@@ -210,7 +210,7 @@ class EngineProcess:
         became = json.loads(said)
         if not became.get("ready"):
             raise self._failure(str(became.get("failed")), str(became.get("said")))
-        self.cards = tuple(map(str, became.get("cards") or ()))
+        self.cards: tuple[str, ...] = tuple(map(str, became.get("cards") or ()))
 
     def _failure(self, kind: str, said: str) -> BackendError | ExtraNotInstalledError:
         """Return the error for an exception that the engine's package raised."""

@@ -62,7 +62,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds or 0.0
+        self.seconds: float = seconds or 0.0
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @classmethod
@@ -189,8 +189,8 @@ class Lines:
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
-        self.last = b""
-        self.whole = True
+        self.last: bytes = b""
+        self.whole: bool = True
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines that are not blank; ``TooLarge`` is raised beyond ``LINE_LIMIT``."""

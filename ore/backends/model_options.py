@@ -16,6 +16,7 @@ _LEAST, _MOST = -(2**31), 2**32 - 1
 
 _UNITS = r"(?:ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"-?(?:(?:\d+\.?\d*|\.\d+){_UNITS})+", re.ASCII)
+_AT_ONCE = re.compile(rf"[+-]?0+(\.0*)?{_UNITS}?")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
 _MOST_DIGITS = 40
@@ -132,6 +133,11 @@ def parse_keep_alive(text: str) -> float | str:
     )
 
 
+def lets_go_at_once(keep_alive: float | str | None) -> bool:
+    """Return whether a server with that ``keep_alive`` lets go of a model once it has answered."""
+    return _AT_ONCE.fullmatch(str(keep_alive)) is not None
+
+
 def _parsed(key: str, text: str) -> Any:
     kind, read = OPTIONS[key]
     try:
@@ -156,8 +162,10 @@ def natural(options: Mapping[str, Any], name: str) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
-def checked_seconds(name: str, value: float) -> float:
-    """Return a limit of time; raise ``UsageError`` for what is none."""
+def checked_seconds(name: str, value: float | None) -> float | None:
+    """Return a limit of time, or None where there is none; raise ``UsageError`` for what is neither."""
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f"The {name} must be a number of seconds, not {value!r}.")
     if not 0 < value <= _MOST_SECONDS:

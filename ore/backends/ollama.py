@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
@@ -15,7 +14,7 @@ from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hash
 from ore.backends.go_template import arriving
 from ore.backends.http import TooLarge
 from ore.backends.logprobs import Logprobs
-from ore.backends.model_options import check_ollama, checked_seconds, natural
+from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
 from ore.backends.window import find_model
@@ -29,8 +28,6 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
 _PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 _ALSO = ("total_duration", "load_duration", "done_reason")
-_AT_ONCE = re.compile(r"[+-]?0+(\.0*)?(ns|us|µs|ms|s|m|h)?")
-"""A ``keep_alive`` with which a server lets go of the model as soon as it has answered."""
 
 
 class OllamaBackend(Backend):
@@ -56,9 +53,9 @@ class OllamaBackend(Backend):
         *,
         seconds: float | None = None,
     ) -> None:
-        self.address, self._model = as_host(host), model
-        self.host = self.address.url
-        self._client = OllamaClient(self.address)
+        self.address: Host = as_host(host)
+        self.host: str = self.address.url
+        self._client, self._model = OllamaClient(self.address), model
         self._seconds = min(seconds or QUESTION_SECONDS, QUESTION_SECONDS)
 
     def answers(self) -> bool:
@@ -171,18 +168,21 @@ class AyaReasoner(StreamingReasoner):
     ) -> None:
         if not isinstance(model_id, str) or not model_id.strip():
             raise UsageError("No model was named: give one with `model_id=` NAME.")
-        self.model_id, self.host = model_id, as_host(host)
-        self.timeout = timeout if timeout is None else checked_seconds("timeout", timeout)
-        self.deadline = deadline if deadline is None else checked_seconds("deadline", deadline)
-        self.strict_context, self.on_thinking = strict_context, on_thinking
+        self.model_id: str = model_id
+        self.host: Host = as_host(host)
+        self.timeout: float | None = checked_seconds("timeout", timeout)
+        self.deadline: float | None = checked_seconds("deadline", deadline)
+        self.strict_context: bool = strict_context
+        self.on_thinking: OnThinking | None = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
         self._bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
         self._patience = min([QUESTION_SECONDS, *filter(None, self._bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
-        self._leaves_at_once = bool(_AT_ONCE.fullmatch(str(keep_alive)))
+        self._leaves_at_once = lets_go_at_once(keep_alive)
         self._client = OllamaClient(self.host)
-        self.settings = Settings(strict_context=strict_context, **self._bounds, **self._asked)
+        bounds = {**self._bounds, "strict_context": strict_context}
+        self.settings: Settings = Settings(**bounds, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.

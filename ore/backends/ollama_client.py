@@ -49,7 +49,7 @@ class OllamaClient:
         asks_once: Whether what a model is, and its window, is asked for once, for many turns.
     """
 
-    asks_once = False
+    asks_once: bool = False
 
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
         self.host = host

@@ -63,7 +63,7 @@ class OpenAIBackend(Backend):
     ) -> None:
         check_installed()
         self.address = host
-        self.host = host.url
+        self.host: str = host.url
         self._key = key
         self._model = model
         self._seconds = seconds

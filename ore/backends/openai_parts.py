@@ -16,7 +16,7 @@ class Parts:
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
-        self.logprobs = Logprobs()
+        self.logprobs: Logprobs = Logprobs()
 
     def note(self, part: Any) -> tuple[str, str]:
         """Take note of a part; return the thinking and the text that it brings."""

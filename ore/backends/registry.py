@@ -69,8 +69,8 @@ class Registry:
     """
 
     def __init__(self, name: ModelName, *, insecure: bool = False) -> None:
-        self.name, self._insecure = name, insecure
-        self._origin = _origin_of(name, insecure)
+        self.name: ModelName = name
+        self._insecure, self._origin = insecure, _origin_of(name, insecure)
         self._root = f"{self._origin}/v2/{name.namespace}/{name.model}"
         self._token = ""
         self._direct: dict[str, str] = {}  # where a blob is, by its digest

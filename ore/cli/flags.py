@@ -70,7 +70,7 @@ TOPICS = {
 }
 """What ``--help TOPIC`` is about."""
 
-FLAGS = {
+FLAGS: dict[str, tuple[Flag, ...]] = {
     "models": (
         Flag("-m, --model NAME", "a model's name, or a path to a GGUF file", daily=True),
         Flag(

@@ -19,7 +19,7 @@ VERBS = (
 OF_PULLS = ("--insecure",)
 """What ``--pull`` takes besides."""
 BESIDE_VERBS = ("--json", "--yes", "--host", "--backend", "--verbose", "--quiet")
-BESIDE_MODEL_VERBS = {
+BESIDE_MODEL_VERBS: dict[str, tuple[str, ...]] = {
     "--replay": (
         *("--junit", "--model", "--option", "--timeout", "--deadline", "--strict-context"),
         "--chat-template",
@@ -96,7 +96,7 @@ DEFAULT_SYSTEM = "ORE_SYSTEM"
 
 SESSION_FLAGS = ("--save-session", "--resume-session", "--session", "--continue")
 
-NOT_WITH = {
+NOT_WITH: dict[str, tuple[str, ...]] = {
     "--interactive": ("--conversational", *SESSION_FLAGS),
     "--session": ("--save-session", "--resume-session"),
     "--continue": ("--save-session", "--resume-session", "--session"),

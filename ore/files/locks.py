@@ -22,7 +22,7 @@ class Lock:
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = name
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         self._descriptor = descriptor
         self._status = os.fstat(descriptor)
 

@@ -20,7 +20,7 @@ class Stop:
     def __init__(self) -> None:
         self._lock = allocate_lock()  # importing threading takes longer
         self._hang_up: Callable[[], None] | None = None
-        self.is_asked = False
+        self.is_asked: bool = False
 
     def ask(self) -> None:
         """Ask for the end, from any thread; what waits is woken. May be called twice."""

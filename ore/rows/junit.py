@@ -65,7 +65,7 @@ class Report:
     def __init__(self, spool: IO[bytes]) -> None:
         self._spool = spool
         self.counts: Counter[str] = Counter()
-        self.seconds = 0.0
+        self.seconds: float = 0.0
 
     def add(self, case: Case) -> None:
         """Add one case.

@@ -35,7 +35,7 @@ class Lines(Iterable[Line]):
         self._file = file
         self._shown = shown
         self._is_over = False
-        self.number = 0
+        self.number: int = 0
 
     def __iter__(self) -> Iterator[Line]:
         while not self._is_over and (data := self._file.readline(LONGEST_ROW + 1)):

@@ -27,7 +27,7 @@ from ore.types import ToolResult
 
 DEFINITION = "tool.toml"
 ENTRY_POINTS = "ore.tools"
-KEYS = {
+KEYS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "description": str,
     "permissions": list,
@@ -223,7 +223,7 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
     for key, value in values.items():
         if key not in KEYS:
             raise ValueError(f"{one_line(key[:60])!r} is no key of it: it has {', '.join(KEYS)}")
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
+        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
             raise ValueError(f"{key} is not of the right kind")
         if isinstance(value, list) and not all(isinstance(each, str) for each in value):
             raise ValueError(f"{key} must be a list of texts")

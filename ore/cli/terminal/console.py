@@ -41,8 +41,8 @@ class Console(Asking):
     """
 
     said: Callable[[str | OreError], str] = str  # how a sentence of the library's is said here
-    markdown = False  # whether answers on a terminal are shown as Markdown
-    answer_label = "[AYA]: "
+    markdown: bool = False  # whether answers on a terminal are shown as Markdown
+    answer_label: str = "[AYA]: "
     _line_is_open = False
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
@@ -71,7 +71,7 @@ class Console(Asking):
     def answers_as(self, name: str) -> None:
         """Label the answers from here on with a name, which no line of a text may pass for."""
         self.answer_label = f"[{name.upper()}]: "
-        self.labels = (*LABELS, self.answer_label.rstrip().lower())
+        self.labels: Sequence[str] = (*LABELS, self.answer_label.rstrip().lower())
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
@@ -174,7 +174,7 @@ class Console(Asking):
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""
         if self.stdout is not None and self.stdout is sys.stdout:
             redirect_to_null(self.stdout)
-        self.stdout = None
+        self.stdout: io.TextIOBase | None = None
 
     # Everything else
 

@@ -46,7 +46,7 @@ class LineEditor:
         self.history = history
         self._complete = complete
         self._words: list[str] = []
-        self.ends_its_line = False
+        self.ends_its_line: bool = False
         readline.set_auto_history(False)
         readline.clear_history()
         for entry in history.entries():

@@ -65,7 +65,7 @@ class Markdown:
         show: Callable[..., Any] | None = None,
     ) -> None:
         self.width = width
-        self.is_plain = False
+        self.is_plain: bool = False
         self._labels = list(labels)
         self._show = show or shown
         self._has_colour = has_colour

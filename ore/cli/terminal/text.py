@@ -62,7 +62,8 @@ class AnswerText:
     ) -> None:
         self.width = width
         self._wraps = wraps
-        self.found = self.is_moved = False
+        self.found: bool = False
+        self.is_moved: bool = False
         forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
         self._labels = list(dict.fromkeys(map(ascii_of, forms)))
         own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
