@@ -207,7 +207,7 @@ class Asking:
         return RowQuestion(row, prompt, messages, asked_digest(known))
 
     def found(self, asked: RowQuestion) -> Outcome | None:
-        """Return the answer that an earlier run has kept of what is asked of a row, if it holds."""
+        """Return the answer that an earlier run has kept of what is ``asked`` of a row, if it holds."""
         if self._folder is None:
             return None
         row, path = asked.row, self._folder.path_of(asked.row.number, asked.digest)
