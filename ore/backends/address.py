@@ -9,7 +9,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
@@ -28,8 +28,7 @@ _PORT = re.compile(r"[0-9]{0,5}")
 _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(NamedTuple):
     """Where the server is: ``url`` as ``normalised`` returns it, ``source`` says who named it.
 
     ``source`` is ``ARGUMENT``, a variable, ``"default"``, or ``"host"``, of which nothing is said.

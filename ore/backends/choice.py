@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import Backend, split_pin
 from ore.backends.address import (
@@ -34,8 +33,7 @@ ON_THIS_MACHINE = ("ollama", "embedded")
 """What a session or an artifact may choose, where the user named no backend: no other machine."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """What a user said of the backend and the model.
 
     Attributes:
@@ -90,7 +88,7 @@ def open_backend(
             return host
         if not is_loopback(host.url):
             notice(f"Prompts go to {host.url}, which {file} names.")
-        return replace(host, source=f"{host.source} in {file}")
+        return host._replace(source=f"{host.source} in {file}")
 
     wanted = _without_pin(wanted)
     if wanted.scheduler is not None:
@@ -154,7 +152,7 @@ def _without_pin(wanted: Choice) -> Choice:
     """Return the choice of the model's name alone: whoever asks the model checks its pin."""
     if wanted.model is None or wanted.is_name:
         return wanted
-    return replace(wanted, model=split_pin(wanted.model)[0])
+    return wanted._replace(model=split_pin(wanted.model)[0])
 
 
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:

@@ -9,9 +9,8 @@ import re
 import struct
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ore.backends import Model
 from ore.errors import FileAccessError, OreError
@@ -21,8 +20,7 @@ from ore.files.strictjson import above_zero
 MAGIC = b"GGUF"
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(NamedTuple):
     """What a GGUF file says before its numbers.
 
     Attributes:

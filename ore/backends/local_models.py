@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.backends import PREFERRED_MODELS, Model, gguf, mended, remembered, weights
 from ore.backends.manifest import Manifest
@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # a list of models asks nobody
 _MOST_WORDS, _LONGEST_REPOSITORY = 12, 80
 
 
-@dataclass(frozen=True)
-class OnShelf:
+class OnShelf(NamedTuple):
     """A model of a shelf: which shelf it is, and what the model is called and made of there."""
 
     shelf: Shelf
@@ -37,8 +36,7 @@ class OnShelf:
     manifest: Manifest
 
 
-@dataclass(frozen=True)
-class LocalModel:
+class LocalModel(NamedTuple):
     """A model that is there.
 
     Attributes:

@@ -6,8 +6,7 @@ It is read without trusting a byte of it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ore.files import strictjson
 
@@ -23,8 +22,7 @@ _NEEDED = ("model", "params", "template", "license")
 _KINDS = {"prompt": "template"}  # what a kind was called before
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One blob of a model.
 
     Attributes:
@@ -44,8 +42,7 @@ class Layer:
         return self.digest.removeprefix("sha256:")
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(NamedTuple):
     """The blobs of a model, in their order; ``config`` is None where it has none."""
 
     config: Layer | None

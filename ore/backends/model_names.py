@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ore.errors import UsageError
 from ore.files.neutral import one_line
@@ -21,8 +21,7 @@ _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80
 
 
-@dataclass(frozen=True)
-class ModelName:
+class ModelName(NamedTuple):
     """A whole name; ``str`` leaves out what is as usual, as ``llama3.2`` does.
 
     Attributes:

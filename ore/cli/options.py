@@ -37,7 +37,7 @@ from ore.cli.rules import (
 from ore.errors import UsageError
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False, init=False, match_args=False)
 class Options:
     """The command line, one field per flag; see ``ore.cli.parser`` for what each means."""
 
@@ -131,6 +131,12 @@ class Options:
     jobs: int | None = None
     max_failures: int | None = None
     scheduler: str | None = None
+
+    # A generated one, of a hundred arguments, takes longer than reading the command line does.
+    def __init__(self, prompt: str | None = None, **given: Any) -> None:
+        if unknown := given.keys() - self.__annotations__.keys():
+            raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
+        vars(self).update(given, prompt=prompt)
 
     @classmethod
     def from_args(cls, args: object) -> Options:

@@ -20,7 +20,7 @@ from ore.store.pages import (
     time_in_words,
     turns_in_words,
 )
-from ore.types import Message, Session
+from ore.types import Message
 
 
 def do_session_verb(options: Options, console: Console, *_: object) -> None:

@@ -65,10 +65,9 @@ def read_regular(
 
 def begins_with(path: Path | str, start: bytes) -> bool:
     """Return whether a regular file that can be read begins with some bytes; raises nothing."""
-    try:
+    with suppress(FileAccessError):
         return read_regular(path, sys.maxsize, head=len(start)) == start
-    except FileAccessError:
-        return False
+    return False
 
 
 def read_confined(
@@ -81,10 +80,9 @@ def read_confined(
 ) -> bytes:
     """Return the bytes of a regular file below ``root``, following no link at any component.
 
-    Each folder on the way is held open, so that nothing that is renamed meanwhile leads elsewhere.
-    A hard link can't be told from the file itself and is read. ``root`` may be a link. What
-    ``judge`` says of ``root``, of a folder on the way or of the file, if anything, is why it is not
-    read: see ``ore.files.trust.distrust``.
+    Each folder on the way is held open: nothing that is renamed meanwhile leads elsewhere. ``root``
+    may be a link, and a hard link is a file. What ``judge`` says of ``root``, of a folder on the way
+    or of the file, if anything, is why it is not read: see ``ore.files.trust.distrust``.
 
     Raises:
         PermissionError: The path leads out of ``root`` or through a symbolic link.
@@ -92,8 +90,9 @@ def read_confined(
         FileAccessError: It is there and can't be read.
     """
 
-    def require(path: str, opened: int | os.stat_result) -> None:
+    def require(opened: int | os.stat_result, *below: str) -> None:
         if judge is not None:
+            path = os.path.join(root, *below).removeprefix("./")
             status = os.fstat(opened) if isinstance(opened, int) else opened
             if why := judge(status, path):
                 raise FileAccessError(f"{_shown(path)} is not used: {why}.", path)
@@ -105,15 +104,14 @@ def read_confined(
     try:
         folder = os.open(root, _FOLDER_ON_THE_WAY & ~_NO_FOLLOW)
         try:
-            require(os.fspath(root), folder)
+            require(folder)
             for number, part in enumerate(parts[:-1], 1):
-                _refuse_link(os.stat(part, dir_fd=folder, follow_symlinks=False))
-                below = os.open(part, _FOLDER_ON_THE_WAY, dir_fd=folder)
+                below = _open_folder(part, folder)
                 close_quietly(folder)
                 folder = below
-                require(os.path.join(root, *parts[:number]), folder)
+                require(folder, *parts[:number])
             data, status = read_file(parts[-1], limit, folder=folder, follow=False, head=head)
-            require(shown, status)
+            require(status, *parts)
             return data
         finally:
             close_quietly(folder)
@@ -123,6 +121,15 @@ def read_confined(
         if getattr(exc, "errno", None) == errno.ELOOP:
             raise PermissionError(errno.ELOOP, "leads through a symbolic link", shown) from exc
         raise _unreadable(shown, exc) from exc
+
+
+def _open_folder(name: str, above: int) -> int:
+    """Return a descriptor of a folder in an open one; a link to a folder is none."""
+    try:
+        return os.open(name, _FOLDER_ON_THE_WAY, dir_fd=above)
+    except OSError:
+        _refuse_link(os.stat(name, dir_fd=above, follow_symlinks=False))
+        raise
 
 
 def read_file(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ore.artifact.sources import sources_of
 from ore.backends import Backend, local_models, split_pin
@@ -47,7 +47,7 @@ class Rerun:
             wanted: What the user said of the backend and the model.
             connect: What opens a backend.
         """
-        chosen = replace(wanted, model=self.model, backend=self.backend, is_name=self.is_recorded)
+        chosen = wanted._replace(model=self.model, backend=self.backend, is_name=self.is_recorded)
         return connect(chosen)
 
     def check(self, backend: Backend) -> None:

