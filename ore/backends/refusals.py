@@ -67,10 +67,10 @@ def reported_error(
         )
     elif _CAN_NOT.search(message):
         kind = CapabilityError
-        sentence = (
-            f"The model '{shorten(model)}' at {host} can't do this ({shown}): leave it out, or use "
-            f"another model."
-        )
+        what = f"can't do this ({shown}): leave it out, or use another model."
+        if "not support chat" in message:  # one for embeddings
+            what = f"writes no text ({shown}): use one of `Backend.models()` that does."
+        sentence = f"The model '{shorten(model)}' at {host} {what}"
     elif _NO_MEMORY.search(message):
         sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
     else:

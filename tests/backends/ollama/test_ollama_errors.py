@@ -69,6 +69,13 @@ def body(error: object, **more: object) -> bytes:
             f"The model 'm' at {AT} can't do this (registry.ollama.ai/library/m:latest does not "
             f"support tools): leave it out, or use another model.",
         ),
+        (
+            400,
+            body('"m" does not support chat'),
+            CapabilityError,
+            f"The model 'm' at {AT} writes no text (\"m\" does not support chat): use one of "
+            f"`Backend.models()` that does.",
+        ),
         (400, body(json.dumps(EXCEEDED)), BackendError, TOO_LONG),
         (400, body(EXCEEDED["error"]), BackendError, TOO_LONG),
         (
