@@ -35,6 +35,23 @@ _TOO_LONG = re.compile(
     r"|longer than the (model'?s )?(maximum )?context",
     re.IGNORECASE,
 )
+_OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"invalid model name|^model is required$"),
+        "does not take '{model}' for a model's name ({shown}): Ollama's are NAME, NAMESPACE/NAME or "
+        "HOST/NAMESPACE/NAME, each with :TAG or without.",
+    ),
+    (
+        re.compile(r"HTTP response to HTTPS client"),
+        "can't fetch '{model}', for its registry does not speak https ({shown}): add `insecure=True` to "
+        "ask it over http.",
+    ),
+    (
+        re.compile(r"^pull model manifest: Get .{1,600}: (dial|lookup|read) "),
+        "can't reach the registry of '{model}' ({shown}): check the name, and that machine's network.",
+    ),
+)
+"""What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
@@ -52,6 +69,10 @@ def reported_error(
     kind: type[BackendError] = BackendError
     if protocol is OLLAMA and _NO_OLLAMA_MODEL.search(message):
         return no_model_error(host, model, protocol)
+    for words, said in _OF_A_PULL if protocol is OLLAMA else ():
+        if words.search(message):
+            why = said.format(model=shorten(model), shown=shown)
+            return BackendError(f"The server at {host} {why}", host=host.url)
     if _NO_MANIFEST in message:
         return ModelNotFoundError(
             f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the "

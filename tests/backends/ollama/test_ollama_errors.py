@@ -71,6 +71,36 @@ def body(error: object, **more: object) -> bytes:
         ),
         (
             400,
+            body("invalid model name"),
+            BackendError,
+            f"The server at {AT} does not take 'm' for a model's name (invalid model name): Ollama's "
+            f"are NAME, NAMESPACE/NAME or HOST/NAMESPACE/NAME, each with :TAG or without.",
+        ),
+        (
+            500,
+            body(
+                'pull model manifest: Get "https://127.0.0.1:5599/v2/team/m/manifests/v1": http: server '
+                "gave HTTP response to HTTPS client"
+            ),
+            BackendError,
+            f"The server at {AT} can't fetch 'm', for its registry does not speak https (pull model "
+            f'manifest: Get "https://127.0.0.1:5599/v2/team/m/manifests/v1": http: server gave HTTP '
+            f"response to HTTPS client): add `insecure=True` to ask it over http.",
+        ),
+        (
+            500,
+            body(
+                'pull model manifest: Get "https://registry.ollama.ai/v2/library/m/manifests/latest": '
+                "dial tcp: lookup registry.ollama.ai on 10.0.0.1:53: no such host"
+            ),
+            BackendError,
+            f"The server at {AT} can't reach the registry of 'm' (pull model manifest: Get "
+            f'"https://registry.ollama.ai/v2/library/m/manifests/latest": dial tcp: lookup '
+            f"registry.ollama.ai on 10.0.0.1:53: no such host): check the name, and that machine's "
+            f"network.",
+        ),
+        (
+            400,
             body('"m" does not support chat'),
             CapabilityError,
             f"The model 'm' at {AT} writes no text (\"m\" does not support chat): use one of "
