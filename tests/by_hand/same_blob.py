@@ -8,13 +8,16 @@ Start Ollama with a folder of its own, and make a model of a GGUF file::
 
 Each prompt is asked at temperature 0: of Ollama as it is, of ORE's engine as it is, and of Ollama once
 more with the very prompt and the parameters that ORE's engine had. Where that one is ORE's answer, the
-template or the parameters are why the first differs; else the engines compute differently.
+template or the parameters are why the first differs; else the engines compute differently, from the
+character on that is said. ``--threads 1`` has Ollama write with one thread: beside other programs that is
+many times as fast as two that wait for each other.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import urllib.request
 from contextlib import closing
@@ -52,14 +55,16 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("model")
     parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--threads", type=int, help="Ollama's; as many as it likes without it")
     options = parser.parse_args()
+    threads = {} if options.threads is None else {"num_thread": options.threads}
     asked = {"temperature": 0, "num_predict": options.tokens}
     backend = EmbeddedBackend()
     print(f"{options.model}: sha256 {backend.provenance(options.model)['model_digest']}")
     settings = Settings(options=asked, rendered=True)
     with closing(backend.reasoner(options.model, settings)) as reasoner:
         for prompt in PROMPTS:
-            body = {"model": options.model, "options": asked}
+            body = {"model": options.model, "options": {**asked, **threads}}
             chat = {**body, "messages": [{"role": "user", "content": prompt}]}
             theirs, said, took = ollama(options.url, "/api/chat", chat)
             started = time.monotonic()
@@ -68,7 +73,8 @@ def main() -> None:
             had = backend.in_force(options.model, settings)
             same = {**had["server"], **had["model"], **had["ore"], **had["user"]}
             same = {k: v for k, v in same.items() if v is not None and k != "cache_prompt"}
-            raw = {**body, "options": {**same, "seed": 1}, "raw": True, "prompt": meta["rendered"]}
+            same |= {"seed": 1, **threads}
+            raw = {**body, "options": same, "raw": True, "prompt": meta["rendered"]}
             again, repeated, _ = ollama(options.url, "/api/generate", raw)
             print(f"\n{prompt}")
             for name, text, read, written, seconds in (
@@ -93,7 +99,9 @@ def main() -> None:
                 )
             why = "the same"
             if theirs != ours:
-                why = "the template or the parameters" if again == ours else "the engines"
+                why = "the template or the parameters"
+            if again != ours:
+                why = f"the engines, from character {len(os.path.commonprefix([again, ours]))} on"
             print(f"  where they differ: {why}")
 
 
