@@ -91,7 +91,7 @@ def find(model_id: str) -> LocalModel:
     """
     try:
         path = weights.find(model_id)
-    except ModelNotFoundError:
+    except ModelNotFoundError as exc:
         for shelf in own_shelves():
             if (name := shelf.find(model_id)) is not None:
                 manifest = shelf.manifest(name)
@@ -100,9 +100,7 @@ def find(model_id: str) -> LocalModel:
                 found = LocalModel(str(name), path, OnShelf(shelf, name, manifest))
                 check_unmended(found)
                 return found
-        if model_id.lower().endswith(".gguf"):
-            raise  # it says that there is no such file
-        raise weights.not_found_error(model_id, tuple(names())) from None
+        raise _missing(model_id, exc) from None
     found = LocalModel(os.path.basename(model_id), path)
     if model_id not in weights.PINNED:
         check_unmended(found)
@@ -179,8 +177,18 @@ def licenses(model_id: str) -> list[str]:
     for shelf in own_shelves():
         if (name := shelf.find(model_id)) is not None:
             return shelf.texts(name, shelf.manifest(name), "license")
-    weights.find(model_id)
+    try:
+        weights.find(model_id)
+    except ModelNotFoundError as exc:
+        raise _missing(model_id, exc) from None
     return []
+
+
+def _missing(model_id: str, error: ModelNotFoundError) -> ModelNotFoundError:
+    """Return the error for a model that is on no shelf; of a file, ``error`` says that it is not there."""
+    if model_id.lower().endswith(".gguf"):
+        return error
+    return weights.not_found_error(model_id, tuple(names()))
 
 
 def _digest_of(model: LocalModel) -> str:

@@ -58,6 +58,10 @@ def test_a_model_that_is_not_there_is_said_with_those_that_are(ollama):
         local_models.find("gone")
     assert caught.value.available == ("there",)
     assert "fetch it with `Backend.pull('gone')`" in str(caught.value)
+    with pytest.raises(ModelNotFoundError, match="use one that is there: there"):
+        local_models.licenses("gone")
+    with pytest.raises(ModelNotFoundError, match="There is no file gone.gguf"):
+        local_models.licenses("gone.gguf")
     with pytest.raises(ModelNotFoundError, match="There is no file gone.gguf"):
         local_models.find("gone.gguf")
 
