@@ -114,6 +114,7 @@ def test_the_source_distribution_is_the_repository(built, source):
     assert set(files) - generated == source
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_what_a_shell_reads_of_it_alone(built, source):
     with zipfile.ZipFile(built[1]) as archive:
         files = set(archive.namelist())
@@ -126,6 +127,7 @@ def test_the_wheel_holds_the_package_and_what_a_shell_reads_of_it_alone(built, s
     }
 
 
+@pytest.mark.slow
 def test_the_metadata_say_what_it_is_and_needs(built):
     with zipfile.ZipFile(built[1]) as archive:
         name = f"ore_reasoning-{__version__}.dist-info/METADATA"

@@ -22,18 +22,17 @@ def failing(code: int):
 
 
 def outcome(action, at: int, act) -> tuple[str, str]:
-    """What ``action`` raises when its call number ``at`` is acted on, or ``""``; and that call."""
+    """What ``action`` raises when its call number ``at`` is acted on, or ``""``; and that call.
 
-    def attempt() -> tuple[str, str]:
-        with Intercepted(at, act) as seen:
-            try:
-                action()
-                raised = ""
-            except Exception as exc:
-                raised = f"{type(exc).__name__}: {exc}"
-        return raised, seen.names[at - 1] if seen.has_acted else ""
-
-    return in_child(attempt).value
+    It is for a forked process: a call that fails may leave something open.
+    """
+    with Intercepted(at, act) as seen:
+        try:
+            action()
+            raised = ""
+        except Exception as exc:
+            raised = f"{type(exc).__name__}: {exc}"
+    return raised, seen.names[at - 1] if seen.has_acted else ""
 
 
 STEPS = ["open", "write", "fsync", "fstat", "close", "replace", "open", "fsync", "close"]
@@ -53,31 +52,42 @@ FORGIVEN = {
 def test_a_file_is_the_old_or_the_new_one_whatever_call_fails(tmp_path, code):
     path = tmp_path / "folder" / "file"
     path.parent.mkdir()
-    for step, expected in enumerate(STEPS):
-        path.write_bytes(b"old")
-        raised, call = outcome(lambda: files.replace_file(path, [b"new"]), step + 1, failing(code))
-        assert call == expected
-        assert raised == "" if step in FORGIVEN[code] else os.strerror(code) in raised
-        assert path.read_bytes() == (b"old" if step < IN_FOLDER else b"new")
-        assert os.listdir(path.parent) == ["file"]
-    assert outcome(lambda: files.replace_file(path, [b"new"]), len(STEPS) + 1, None) == ("", "")
+
+    def replaced(at: int, act) -> tuple[str, str]:
+        return outcome(lambda: files.replace_file(path, [b"new"]), at, act)
+
+    def check() -> None:
+        for step, expected in enumerate(STEPS):
+            path.write_bytes(b"old")
+            raised, call = replaced(step + 1, failing(code))
+            assert call == expected
+            assert raised == "" if step in FORGIVEN[code] else os.strerror(code) in raised
+            assert path.read_bytes() == (b"old" if step < IN_FOLDER else b"new")
+            assert os.listdir(path.parent) == ["file"]
+        assert replaced(len(STEPS) + 1, None) == ("", "")
+
+    in_child(check)
 
 
 @pytest.mark.parametrize("read", [files.read_regular, files.read_confined])
 def test_a_call_that_fails_while_reading_is_one_sentence(tmp_path, read):
     (tmp_path / "file").write_bytes(b"text")
     arguments = (tmp_path / "file",) if read is files.read_regular else (tmp_path, "file")
-    failed = set()
-    for at in count(1):
-        raised, call = outcome(lambda: read(*arguments, 100), at, failing(errno.EIO))
-        if not call:
-            break
-        failed.add(call)
-        if call == "close":  # everything was read by then
-            assert raised == ""
-            continue
-        assert raised.startswith("FileAccessError: ") and raised.endswith("nput/output error.")
-    assert failed >= {"open", "fstat", "read", "close"}
+
+    def check() -> None:
+        failed = set()
+        for at in count(1):
+            raised, call = outcome(lambda: read(*arguments, 100), at, failing(errno.EIO))
+            if not call:
+                break
+            failed.add(call)
+            if call == "close":  # everything was read by then
+                assert raised == ""
+                continue
+            assert raised.startswith("FileAccessError: ") and raised.endswith("nput/output error.")
+        assert failed >= {"open", "fstat", "read", "close"}
+
+    in_child(check)
 
 
 @pytest.mark.parametrize("swapped", ["a link", "a FIFO"])
@@ -93,6 +103,9 @@ def test_a_file_that_is_swapped_before_it_is_opened_is_refused(tmp_path, swapped
 
     path.write_text("mine")
     # The calls: open the folder, look at the file, open it.
-    raised, call = outcome(lambda: files.read_confined(path.parent, "file", 100), 3, swap)
+    found = in_child(
+        lambda: outcome(lambda: files.read_confined(path.parent, "file", 100), 3, swap)
+    )
+    raised, call = found.value
     assert call == "open"
     assert raised.startswith("PermissionError" if swapped == "a link" else "FileAccessError")

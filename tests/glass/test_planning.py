@@ -102,6 +102,7 @@ print(ore.ORE(ore.OpenAIReasoner("llama3.2", sys.argv[1], "secret")).plan("Why?"
 """
 
 
+@pytest.mark.slow
 def test_a_package_that_takes_long_to_import_costs_the_server_no_time():
     with FakeOpenAI() as server:
         command = [sys.executable, "-c", SLOW_IMPORT, server.url]

@@ -223,7 +223,7 @@ def test_a_servers_words_reach_a_message_without_control_characters(registry):
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("times", [20_000, None])
+@pytest.mark.parametrize("times", [pytest.param(20_000, marks=pytest.mark.slow), None])
 @pytest.mark.parametrize("kind", ["manifests", "blobs"])
 def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, times):
     name = registry.add("team/tiny:q4", WEIGHTS)
