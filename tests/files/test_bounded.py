@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 
 import pytest
@@ -11,25 +10,7 @@ import pytest
 from ore.files.bounded import Bounded
 from ore.tools.running import run_bounded
 
-HERE = "tests.files.test_bounded"
-
-
-def doubled(value):
-    if value is None:
-        raise ValueError("nothing to double")
-    return value * 2
-
-
-def search(pattern, text):
-    return re.search(pattern, text) is not None
-
-
-def grow():
-    return len([bytes(1 << 20) for _ in range(1 << 14)])
-
-
-def leave():
-    os._exit(7)
+APART = "tests.support.apart"
 
 
 @pytest.fixture
@@ -37,7 +18,7 @@ def bounded():
     made = []
 
     def make(name: str, seconds: float = 30.0) -> Bounded:
-        made.append(Bounded(f"{HERE}:{name}", seconds))
+        made.append(Bounded(f"{APART}:{name}", seconds))
         return made[-1]
 
     yield make
@@ -88,7 +69,7 @@ def test_a_process_that_ends_by_itself_is_an_error(bounded, name):
 
 
 def test_nothing_is_left_where_it_was_not_closed():
-    call = Bounded(f"{HERE}:doubled", 30.0)
+    call = Bounded(f"{APART}:doubled", 30.0)
     call.start()
     child = call._child.pid
     del call
