@@ -41,6 +41,7 @@ _FIRST_BYTES = 1 << 14  # which most heads have less than
 _HEAD_BYTES = 1 << 20  # what is looked for stands before the long lists of tokens
 _WHOLE_BYTES = 1 << 25  # and the template after them, with the list of tensors
 _MOST_DIMENSIONS = 8
+_MOST_KEYS, _MOST_TENSORS = 1 << 12, 1 << 18  # far more than any model has
 _DAMAGE = (struct.error, UnicodeDecodeError, KeyError, OverflowError)
 """What reading raises over a file that is damaged, or goes on behind what was read of it."""
 _STRING, _ARRAY = 8, 9
@@ -145,7 +146,8 @@ def read_tables(path: Path, strings: Mapping[str, Collection[int]] | None = None
     tensors: dict[str, tuple[int, ...]] = {}
     is_whole = count is not None
     try:
-        for _ in range(count or 0):
+        for number in range(count or 0):
+            _check_count(number, _MOST_TENSORS)
             name = _string(head)
             (dimensions,) = _take(head, _COUNT)
             row = struct.Struct(f"<{min(dimensions, _MOST_DIMENSIONS)}Q")
@@ -173,7 +175,9 @@ def _read(
     found: dict[str, Any] = {}
     try:
         magic, known, tensors, keys = _take(head, _HEAD)
-        for _ in range(keys if magic == MAGIC and known in (2, 3) else 0):
+        is_known = magic == MAGIC and known in (2, 3)
+        for number in range(keys if is_known else 0):
+            _check_count(number, _MOST_KEYS)
             name = _string(head)
             if kept is None and name.startswith("tokenizer.") and window_of(found):
                 break
@@ -216,6 +220,12 @@ def described(name: str, path: Path) -> Model:
 def window_of(head: dict[str, Any]) -> int | None:
     """Return the largest context window that a model was made for, in tokens; None if unsaid."""
     return above_zero(architecture_value(head, "context_length"))
+
+
+def _check_count(number: int, most: int) -> None:
+    """Raise ``struct.error`` for one that no model has: a damaged count is no reason to read on."""
+    if number >= most:
+        raise struct.error(f"there are more than {most}")
 
 
 def _take(head: io.BytesIO, layout: struct.Struct) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -81,30 +81,37 @@ def has(name: str) -> bool:
     return name in weights.installed() or any(shelf.find(name) for shelf in own_shelves())
 
 
-def find(model_id: str) -> LocalModel:
+def find(model_id: str, files: Mapping[str, Path] | None = None) -> LocalModel:
     """Return a model, given its name or the path of its file.
+
+    Args:
+        model_id: The name, or the path.
+        files: What ``weights.installed`` returns, where that is known: many are looked for at once.
 
     Raises:
         ModelNotFoundError: There is no such model; the message says how to get it.
         FileAccessError: It is there and can't be read, or is not as it has to be.
         CapabilityError: It is made of what the engine can't run.
     """
+    found = _located(model_id, files)
+    if model_id not in weights.PINNED:
+        check_unmended(found)
+    return found
+
+
+def _located(model_id: str, files: Mapping[str, Path] | None) -> LocalModel:
+    """Return a model as ``find`` does, whether Ollama would mend its file or not."""
     try:
-        path = weights.find(model_id)
+        path = weights.find(model_id, files)
     except ModelNotFoundError as exc:
         for shelf in own_shelves():
             if (name := shelf.find(model_id)) is not None:
                 manifest = shelf.manifest(name)
                 path = shelf.weights(name, manifest)
                 gguf.check_kind(path)
-                found = LocalModel(str(name), path, OnShelf(shelf, name, manifest))
-                check_unmended(found)
-                return found
+                return LocalModel(str(name), path, OnShelf(shelf, name, manifest))
         raise _missing(model_id, exc) from None
-    found = LocalModel(os.path.basename(model_id), path)
-    if model_id not in weights.PINNED:
-        check_unmended(found)
-    return found
+    return LocalModel(os.path.basename(model_id), path)
 
 
 def check_unmended(model: LocalModel) -> None:
@@ -158,11 +165,11 @@ def same_as(name: str, digest: str | None) -> str | None:
 
     Where several are the same, the one of that name goes before.
     """
-    there = names()
+    there, files = names(), weights.installed()
     ordered = sorted(there, key=lambda each: each != name)
     for each in ordered if digest is not None else ():
         with suppress(OreError):  # a file that can't be read is not the one
-            if _digest_of(find(each)) == digest:
+            if _digest_of(find(each, files)) == digest:
                 return each
     return name if has(name) else None
 
@@ -233,11 +240,14 @@ def default(there: Sequence[str] | None = None) -> str | None:
     Args:
         there: What ``names`` returns, where that is known.
     """
-    there = names() if there is None else there
+    there, files = names() if there is None else there, weights.installed()
     pinned = [name for name in there if name in weights.PINNED]
     for name in (*_preferred(there), *pinned, *there):
         with suppress(OreError):
-            if gguf.writes_text(gguf.read_head(find(name).path)):
+            found = _located(name, files)
+            if gguf.writes_text(gguf.read_head(found.path)):
+                if name not in weights.PINNED:
+                    check_unmended(found)
                 return name
     return None
 

@@ -26,7 +26,9 @@ _LEAST_WORDS, _MOST_SHOWN, _SHOWN = 3, 10, 40
 _OPENING = re.compile(r"\{[{%#]")
 _CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _MOST_CHARACTERS, _MOST_OPEN = 1 << 16, 100
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'', re.S)
+_QUOTED = {
+    mark: re.compile(rf"{mark}([^{mark}\\]*(?:\\.[^{mark}\\]*)*){mark}", re.S) for mark in "\"'"
+}
 _MARK = re.compile(r"<\|[\w-]{1,40}\|>|\[/?[A-Z_]{2,20}\]|<</?SYS>>|</?[a-z]+_of_[a-z]+>")
 _BEGINNINGS = {"<|begin_of_text|>", "<|startoftext|>", "[BOS]"}
 """Marks at the beginning of a text, which a tokenizer adds by itself."""
@@ -160,9 +162,19 @@ def _literals(template: str) -> Iterator[str]:
         elif word in _OPENS and len(conditions) < _MOST_OPEN:
             conditions.append(said)
         elif not _for_tools(conditions) and "raise_exception" not in said and piece[1] != "#":
-            for quoted in _QUOTED.finditer(said):
-                text = quoted[1] if quoted[1] is not None else quoted[2]
+            for text in _quoted(said):
                 yield text.replace("\\n", "\n")
+
+
+def _quoted(said: str) -> Iterator[str]:
+    """Yield the texts in quotes; a quote without an end is none, and so is no later one of its kind."""
+    at, marks = 0, set(_QUOTED)
+    while found := re.compile("[" + "".join(marks) + "]").search(said, at) if marks else None:
+        if quoted := _QUOTED[found[0]].match(said, found.start()):
+            yield quoted[1]
+            at = quoted.end()
+        else:
+            marks.remove(found[0])
 
 
 def _pieces(template: str) -> Iterator[tuple[str, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count, islice
 from typing import Any
 
 from ore.backends.window import Estimate
@@ -14,6 +14,9 @@ TEMPLATE = None
 """The message of a part that belongs to no message: the template, or the tokenizer, put it there."""
 _TELLING = 12
 """Characters of a text that a template hardly has by chance."""
+_MOST_MISSED = 100
+"""How many texts that are not there are looked for, each in the whole prompt."""
+_SALTED, _MARK = re.compile(r"\[(0+):"), re.compile(r"\[0+:[0-9]+\]")
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,8 @@ def parts_of(
 
     ``refusal`` is what it raises where it does not take the texts; for these it is passed on.
     """
-    rendered, salt = render(texts), "0"
-    while any(f"[{salt}:" in text for text in (*texts, rendered)):
-        salt += "0"
+    rendered = render(texts)
+    salt = _salt_beside([*texts, rendered])
     marks = [f"[{salt}:{number}]" for number in range(len(texts))]
     try:
         marked = render(marks)
@@ -101,9 +103,8 @@ def found_in(rendered: str, texts: Sequence[str], marked: str, marks: Sequence[s
     texts, ``marks``, are rendered, what is not a mark is the template's; one that looks at the texts
     may not keep to it, and then they are looked for one after the other.
     """
-    pieces = re.split("(" + "|".join(map(re.escape, marks)) + ")", marked)
-    order = [marks.index(mark) for mark in pieces[1::2]]
-    between, parts, end = pieces[::2], [Part(TEMPLATE, pieces[0])], len(pieces[0])
+    order, between = _split_at(marks, marked)
+    parts, end = [Part(TEMPLATE, between[0])], len(between[0])
     if rendered.startswith(between[0]):
         for number, after in zip(order, between[1:], strict=True):
             for text in _trimmed(texts[number]):
@@ -118,23 +119,53 @@ def found_in(rendered: str, texts: Sequence[str], marked: str, marks: Sequence[s
     return _one_after_the_other(rendered, texts, order)
 
 
+def _salt_beside(texts: Iterable[str]) -> str:
+    """Return as few zeros as will do for marks that none of the texts has."""
+    taken = {len(zeros) for text in texts for zeros in _SALTED.findall(text)}
+    return "0" * next(number for number in count(1) if number not in taken)
+
+
+def _split_at(marks: Sequence[str], marked: str) -> tuple[list[int], list[str]]:
+    """Return the numbers of the marks in a text, in their order, and what stands around them."""
+    known = {mark: number for number, mark in enumerate(marks)}
+    order, between, end = list[int](), list[str](), 0
+    for found in _MARK.finditer(marked):
+        if (number := known.get(found[0])) is not None:
+            order.append(number)
+            between.append(marked[end : found.start()])
+            end = found.end()
+    return order, [*between, marked[end:]]
+
+
 def _trimmed(text: str) -> Iterable[str]:
     return text, text.strip(), text.rstrip(), text.lstrip()
 
 
-def _one_after_the_other(rendered: str, texts: Sequence[str], order: list[int]) -> list[Part]:
+def _one_after_the_other(rendered: str, texts: Sequence[str], order: Iterable[int]) -> list[Part]:
     """Return the parts where the texts are, whatever white space is between their words.
 
-    A short one that may be the template's is not one.
+    A short one that may be the template's is not one. Where many are not there, the rest is not
+    looked for.
     """
-    parts, end = list[Part](), 0
+    squeezed = " " * rendered[:1].isspace() + " ".join(rendered.split())
+    stretches, marked = re.finditer(r"\s+", rendered), set(order)
+    parts, end, at, longer, missed = list[Part](), 0, 0, 0, 0
     for number, text in enumerate(texts):
-        words = text.split()
-        if not words or (number not in order and len(text.strip()) < _TELLING):
+        words = " ".join(text.split())
+        if not words or (number not in marked and len(text.strip()) < _TELLING):
             continue
-        if found := re.compile(r"\s+".join(map(re.escape, words))).search(rendered, end):
-            parts += [Part(TEMPLATE, rendered[end : found.start()]), Part(number, found[0])]
-            end = found.end()
+        if (begin := squeezed.find(words, at)) < 0:
+            missed += 1
+            if missed == _MOST_MISSED:
+                break
+            continue
+        for stretch in islice(stretches, squeezed.count(" ", at, begin)):
+            longer += stretch.end() - stretch.start() - 1
+        first, at = begin + longer, begin + len(words)
+        for stretch in islice(stretches, words.count(" ")):
+            longer += stretch.end() - stretch.start() - 1
+        parts += [Part(TEMPLATE, rendered[end:first]), Part(number, rendered[first : at + longer])]
+        end = at + longer
     return [part for part in [*parts, Part(TEMPLATE, rendered[end:])] if part.text]
 
 

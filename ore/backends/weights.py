@@ -6,7 +6,7 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -103,14 +103,18 @@ def _name_of(path: Path) -> str:
     return path.stem if path.suffix.lower() == _SUFFIX else path.name
 
 
-def find(model_id: str) -> Path:
+def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     """Return the file of a model, given its name or its path; of a split one, its first file.
+
+    Args:
+        model_id: The name, or the path.
+        there: What ``installed`` returns, where that is known.
 
     Raises:
         ModelNotFoundError: There is no such model; the message says how to get it.
         FileAccessError: The file is there and can't be read, or is not a GGUF file.
     """
-    models = installed()
+    models = installed() if there is None else there
     path = models.get(model_id)
     if path is None:
         path = Path(model_id)

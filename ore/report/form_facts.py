@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from ore.artifact.canonical import text_digest
 from ore.artifact.many import files_of, looked_at
@@ -37,6 +38,7 @@ _ACCESS = {
 _HARDWARE = ("threads", "batch_threads", "batch")
 
 
+Each = TypeVar("Each")
 Said = dict[str, list[Value]]
 """What one run says: the values of each field."""
 
@@ -69,12 +71,13 @@ class Facts:
         self.sums.update(run.sums)
         self.asked.setdefault(run.asked, Counter())[run.answer] += 1
         for name, values in run.said.items():
-            known = self.values.setdefault(name, Counter())
+            known, has_more = self.values.setdefault(name, Counter()), False
             for value in dict.fromkeys(values):
                 if value in known or len(known) < MOST_VALUES:
                     known[value] += 1
                 else:
-                    self.more[name] += 1
+                    has_more = True
+            self.more[name] += has_more
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,17 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
         "access": [_access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
-        "options": [pair_value(*each) for each in _part(provenance, "options").items()],
+        "options": [pair_value(*each) for each in _first(_part(provenance, "options").items())],
         "quantization": [of_value(effective.get("quantization"))],
         "parameter_count": [of_value(effective.get("parameter_count"))],
         "template": [of_value(_template(provenance, effective))],
         "fingerprint": [of_value(metadata.get("system_fingerprint"))],
         "window": [of_value(_part(metadata, "context").get("window"))],
         "hardware": [pair_value(key, effective[key]) for key in _HARDWARE if effective.get(key)],
-        "inputs": [Value((line_of(name), line_of(sha256))) for name, sha256 in _inputs(sources)],
-        "own_tools": [of_value(name) for name in _part(provenance, "tool_definitions")],
+        "inputs": [
+            Value((line_of(name), line_of(sha256))) for name, sha256 in _first(_inputs(sources))
+        ],
+        "own_tools": [of_value(name) for name in _first(_part(provenance, "tool_definitions"))],
         "tools": [of_value(name) for name in _listed(artifact.input.tools)],
         "skills": [of_value(name) for name in _listed(artifact.input.skills)],
         "run_file": (
@@ -177,7 +182,7 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
 def _parameters(effective: Mapping[str, Any]) -> Said:
     """Return the parameters in force: each a name, its value, and who chose it."""
     rows = []
-    for name, each in list(_part(effective, "parameters").items())[:MOST_VALUES]:
+    for name, each in _first(_part(effective, "parameters").items()):
         part = each if isinstance(each, dict) else {}
         value = NOT_KNOWN if part.get("value") is None else line_of(part["value"])
         rows.append(Value((line_of(name), value, line_of(part.get("from") or NOT_KNOWN))))
@@ -257,7 +262,12 @@ def _template(provenance: Mapping[str, Any], effective: Mapping[str, Any]) -> An
 
 
 def _listed(values: Any) -> list[Any]:
-    return values[:MOST_VALUES] if isinstance(values, list) else []
+    return _first(values) if isinstance(values, list) else []
+
+
+def _first(values: Iterable[Each]) -> list[Each]:
+    """Return as many values of a run as are kept, and one more, so that it is known that there are."""
+    return list(islice(values, MOST_VALUES + 1))
 
 
 def _inputs(sources: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import pytest
 
 from ore.backends.joining import joined
-from ore.backends.reading import Part, Reading, counted, found_in, missing_from
+from ore.backends.reading import Part, Reading, counted, found_in, missing_from, parts_of
 from ore.backends.window import Estimate
 from ore.types import Message
 
@@ -34,6 +37,42 @@ def test_each_text_is_found_where_it_is(rendered, texts, marked, expected):
     found = parts(rendered, texts, marked)
     assert "".join(text for _, text in found) == rendered
     assert [each for each in found if each[0] is not None] == expected
+
+
+SEEN = "odd: " + "\n ".join(str(number) for number in range(100_000))
+SALTED = "".join(f"[{'0' * number}:" for number in range(1, 4000))
+
+
+@pytest.mark.parametrize(
+    "rendered, texts, marked, count",
+    [
+        ("a " * 20_000 + "c " + "a " * 20_000, ["a " * 20_000 + "b"], "[0:0]", 0),
+        (SEEN, [SEEN.removeprefix("odd: ").replace("\n", "")], "[0:0]", 1),
+        ("x" * 1_000_000, [f"{n} was not sent" for n in range(3_000)], "", 0),
+        ("<s>" * 10_000, ["s"] * 10_000, "".join(f"[0:{n}]" for n in range(10_000)), 10_000),
+    ],
+    ids=["words that come again", "many words", "many that are not there", "many marks"],
+)
+def test_texts_are_looked_for_in_time_that_grows_with_their_length(rendered, texts, marked, count):
+    started = time.process_time()
+    marks = [f"[0:{number}]" for number in range(len(texts))]
+    found = found_in(rendered, texts, marked, marks)
+    assert time.process_time() - started < 2  # else it takes from ten seconds to an hour
+    assert len([part for part in found if part.message is not None]) == count
+
+
+def test_marks_that_no_text_has_are_found_in_time_that_grows_with_the_text():
+    seen: list[str] = []
+
+    def render(texts: Sequence[str]) -> str:
+        seen.extend(texts)
+        return f"<s>{texts[0]}</s>"
+
+    started = time.process_time()
+    found = parts_of([SALTED], render, ValueError)
+    assert time.process_time() - started < 2
+    assert [part.text for part in found] == ["<s>", SALTED, "</s>"]
+    assert seen[1] == "[" + "0" * 4000 + ":0]"
 
 
 def test_what_did_not_arrive_is_missing_and_a_text_of_blanks_is_not():

@@ -300,6 +300,20 @@ def test_a_provenance_of_other_shapes_is_filled_all_the_same(run, value):
         assert "{{" not in fill(name, run)
 
 
+def test_of_one_run_no_more_values_are_kept_than_are_shown(run):
+    def change(document):
+        many = {f"option {number}": number for number in range(100_000)}
+        document["provenance"].update(options=many, tool_definitions=many)
+        names = [{"source": f"file:{number}", "sha256": "ab"} for number in range(20_000)]
+        document["provenance"]["sources"] += names
+
+    write_odd(run, change)
+    facts = gather([str(run)])
+    for name in ("options", "own_tools", "inputs"):
+        assert len(facts.values[name]) == MOST_VALUES and facts.more[name] == 1
+    assert "; and 180 more values" in filled("methods", facts)
+
+
 @pytest.mark.slow
 def test_many_values_are_counted_and_not_all_shown(run, folder):
     for number in range(MOST_VALUES + 5):

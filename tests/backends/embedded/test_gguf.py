@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ore.backends import Model
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
-from ore.backends.gguf import check_kind, described, read_head, window_of
+from ore.backends.gguf import check_kind, described, read_head, read_tables, window_of
 from ore.errors import BackendError, FileAccessError
 from tests.support.gguf import entry, head, key, text
 
@@ -55,6 +56,26 @@ def test_the_context_length_is_read_where_the_file_has_one(tmp_path, data, expec
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
     assert window_of(read_head(path)) == expected
+
+
+def many(count: int, layout: str, *rest: int) -> bytes:
+    """So many keys or tensors with names of their own, and the same behind each name."""
+    return b"".join(
+        struct.pack("<Q8s" + layout, 8, b"%08d" % number, *rest) for number in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    "tensors, body",
+    [(0, many(1_000_000, "IB", 0, 1)), (800_000, ARCHITECTURE + many(800_000, "IIQ", 0, 0, 0))],
+    ids=["keys", "tensors"],
+)
+def test_no_more_is_read_of_a_file_than_a_model_can_have(tmp_path, tensors, body):
+    keys = 1 if tensors else 1_000_000
+    path = tmp_path / "m.gguf"
+    path.write_bytes(head(body, count=keys, tensors=tensors))
+    found = read_tables(path)
+    assert not found.is_whole and len(found.keys) + len(found.tensors) < 300_000
 
 
 @settings(max_examples=100)
@@ -147,3 +168,13 @@ def test_a_model_for_embeddings_is_never_the_default(tmp_path, monkeypatch):
     (tmp_path / "b.gguf").write_bytes(head(entry("general.architecture", "llama")))
     assert EmbeddedBackend().default_model() == "b"
     assert EmbeddedBackend("a").default_model() == "a"
+
+
+def test_a_folder_of_many_models_that_write_no_text_is_looked_through_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_MODEL_DIR", str(tmp_path))
+    data = head(ARCHITECTURE, key("llama.pooling_type", 4, struct.pack("<I", 1)))
+    for number in range(1_000):
+        (tmp_path / f"{number}.gguf").write_bytes(data)
+    started = time.process_time()
+    assert EmbeddedBackend().default_model() is None
+    assert time.process_time() - started < 8  # traced for coverage; with a look at all for each, 40

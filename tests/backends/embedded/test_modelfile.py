@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,25 @@ def test_a_template_that_writes_other_things_is_said_once(ollama, own, said):
 @pytest.mark.parametrize("text", ["{{ if ", "{% if x %}", "{{ ' }}", "{{", "\"'", "{{'\\"])
 def test_a_hostile_template_is_read_in_one_pass(text):
     Modelfile(template=text * 50_000).about_template(text * 50_000)
+
+
+def test_quotes_without_an_end_are_looked_at_once():
+    text = "{{ " + '"\\' * 32_000 + " }}"
+    started = time.process_time()
+    Modelfile(template=text).about_template("{{ 'x' }}" + text)
+    assert time.process_time() - started < 2  # with a look at the rest for each, it is a minute
+
+
+@pytest.mark.parametrize(
+    "quoted, said",
+    [
+        ("'one two three'", "'one two three'"),
+        ('x "one two three" + y', "'one two three'"),
+        ('don\'t print "one two three"', "'one two three'"),
+        ("\"one \\\" 'two three four'", "'two three four'"),
+        ('"one two three', ""),
+    ],
+)
+def test_texts_in_quotes_are_found_also_behind_a_quote_without_an_end(quoted, said):
+    notes = Modelfile(template="").about_template("{{ " + quoted + " }}")
+    assert (said in notes[0]) if said else notes == ()
