@@ -5,7 +5,9 @@ A model is a GGUF file. One is pinned by its hash and can be fetched; any other 
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -16,7 +18,7 @@ from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.backends.model_names import is_name, shown_name
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
-from ore.files import begins_with, reason
+from ore.files import OPEN_FLAGS, begins_with, reason
 from ore.files.trust import home_folder
 
 if TYPE_CHECKING:  # a list of models asks nobody
@@ -49,6 +51,7 @@ DEFAULT_MODEL = "smollm2:135m"
 _SUFFIX = ".gguf"
 _BLOCK = 1 << 20
 _MOST_NAMED = 20
+_NO_WAIT = OPEN_FLAGS & os.O_NONBLOCK
 
 
 def models_folder() -> Path:
@@ -199,7 +202,10 @@ def note_digest(path: Path, digest: str) -> None:
 
 def sha256_of(path: Path, deadline: Deadline | None = None) -> str:
     """Return a file's SHA-256 in hexadecimal digits; ``TimeoutError`` where the deadline passes."""
-    with open(path, "rb") as file:
+    # Not waited for, where it has become a FIFO since it was looked at.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
 
         def block() -> bytes:
             if deadline is not None:

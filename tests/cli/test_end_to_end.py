@@ -276,6 +276,12 @@ class TestEnvFiles:
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
 
+    def test_an_env_file_that_is_too_large_for_one_is_reported(self, server, env_file):
+        env_file.write_text("ORE_MODEL=nobody\n" + "# A remark.\n" * 30_000)
+        result = run("Hi", env=environment(OLLAMA_HOST=server.url))
+        assert result.out == "Paris.\n"
+        assert result.err == f"{env_file} can't be used, so it was ignored.\n"
+
     def test_lines_that_can_not_be_used_are_named_and_the_others_are_used(
         self, server, env_file, monkeypatch
     ):

@@ -261,3 +261,11 @@ def test_a_huge_file_is_given_up_in_its_midst(folder):
         backend.check_digest(str(path), "0" * 12)
     for _ in range(1000):  # rows
         assert backend.provenance(str(path))["model_digest"] is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_a_model_has_become_meanwhile_is_not_waited_for(folder, make):
+    path = folder / "m.gguf"
+    make(path)
+    with pytest.raises(FileAccessError, match="m.gguf can't be read: it is not a regular file"):
+        weights.file_digest(path)
