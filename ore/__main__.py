@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from io import StringIO
 
-from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, FileAccessError, is_shortage
+from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
 
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OLLAMA_MODELS OPENAI_API_KEY OPENAI_BASE_URL "
@@ -69,7 +69,7 @@ def load_env_files() -> dict[str, str]:
         try:
             why = _distrust(path)
             values, bad = ({}, []) if why else _read(path)
-        except (ImportError, OSError, ValueError, FileAccessError):
+        except (ImportError, OSError, ValueError):
             found[path] = ""
             continue
         if why:
@@ -95,14 +95,16 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
 
     Raises:
         ImportError: The package that reads such files is missing.
-        FileAccessError, ValueError: The file can't be read, is too large, or is not UTF-8.
+        OSError, ValueError: The file can't be read, is too large, or is not UTF-8.
     """
     from dotenv import main, parser
 
-    from ore.files import read_regular
-
     main.logger.disabled = True  # it would write to stderr
-    text = read_regular(path, _MOST_ENV_BYTES).decode("utf-8-sig")
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        data = file.read(_MOST_ENV_BYTES + 1) or b""  # None: what is there has to be waited for
+    if len(data) > _MOST_ENV_BYTES:
+        raise ValueError(f"it is larger than {_MOST_ENV_BYTES:,} bytes")
+    text = data.decode("utf-8-sig")
     bad = [each.original.line for each in parser.parse_stream(StringIO(text)) if each.error]
     return main.dotenv_values(stream=StringIO(text), interpolate=True), bad
 

@@ -30,6 +30,9 @@ from ore.types.execution import artifact_of_checked, fields_of
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
 """The largest artifact that is read, and so the largest that is written."""
 
+ENDING = ".json"
+"""What is looked for in a folder ends in this; what ends so is a file, and no FIFO that is waited for."""
+
 NEW_FILE_MODE = 0o600
 """A new artifact is its owner's alone, for it holds a prompt and an answer."""
 
@@ -40,7 +43,8 @@ def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> E
     """Return the artifact in a regular file, in a pipe that ``path`` names, or on stdin.
 
     Args:
-        path: The file, or ``-`` for stdin. A named pipe is waited for, as ``cat`` would.
+        path: The file, or ``-`` for stdin. A named pipe is waited for, as ``cat`` would, unless its name ends
+            in ``.json``.
         stdin: A buffered binary stream, read to its end; None is a closed one.
 
     Raises:
@@ -64,7 +68,9 @@ def read_bytes(path: Path | str, stdin: io.BufferedIOBase | None = None) -> byte
     most = MAX_ARTIFACT_BYTES + 1
     try:
         if str(path) != "-":
-            return read_regular(path, sys.maxsize, head=most, pipe=True)
+            # One that was found in a folder may have become a FIFO since.
+            is_file = os.fspath(path).endswith(ENDING)
+            return read_regular(path, sys.maxsize, head=most, pipe=not is_file)
         if stdin is None or stdin.isatty():
             raise ArtifactError("There is no artifact on stdin: pipe one in, or name its file.")
         return stdin.read(most)

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ore.artifact import read_bytes
+from ore.artifact import ENDING, read_bytes
 from ore.artifact.alike import Alike
 from ore.artifact.verify import (
     HOLDS,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
 
 Found = TypeVar("Found")
 
-ENDING = ".json"
 ALONE = 500
 """Up to how many files one process reads them: to start others takes longer."""
 MOST_PROCESSES = 8

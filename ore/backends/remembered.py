@@ -32,7 +32,7 @@ def of_file(
     Raises:
         OSError: The file can't be looked at, or read.
     """
-    status, name = path.stat(), str(path.resolve())
+    status, name = path.stat(), os.path.realpath(path)
     facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
     known = _known(folder)
     entry = known.get(name, {})

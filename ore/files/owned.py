@@ -46,7 +46,7 @@ def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mod
 def _why_not(path: str, begin: bytes) -> str:
     folder = os.path.dirname(path) or "."
     try:
-        mode = os.lstat(path).st_mode
+        status = os.lstat(path)
     except FileNotFoundError:
         if not os.path.isdir(folder):
             return f"there is no folder {one_line(folder)}; make it first"
@@ -55,8 +55,8 @@ def _why_not(path: str, begin: bytes) -> str:
         return ""
     except (OSError, ValueError) as exc:
         return reason(exc)
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file; name another"
-    if os.path.getsize(path) and not begins_with(path, begin):
+    if status.st_size and not begins_with(path, begin):
         return "it is there already and is no report of ORE's; name another file"
     return ""

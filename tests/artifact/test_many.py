@@ -59,6 +59,16 @@ def test_what_is_no_file_of_a_folder_is_not_waited_for(runs):
         assert list(many.files_of(["runs"])) == FOUND
 
 
+@pytest.mark.parametrize("look", [many.verify_many, lambda paths, _: verify(paths)])
+def test_what_has_become_a_fifo_since_it_was_listed_is_not_waited_for(runs, look):
+    paths = list(many.files_of(["runs"]))
+    (runs / "a/one.json").unlink()
+    os.mkfifo(runs / "a/one.json")
+    found = look(paths, lambda number: None)
+    assert [each.state for each in found] == ["not read", "holds", "holds"]
+    assert "one.json can't be read: it is not a regular file" in found[0].problems[0]
+
+
 def test_of_a_folder_what_holds_is_counted_and_what_does_not_has_a_line(ore, runs):
     result = ore("--verify", "runs")
     assert (result.code, result.out, result.err) == (0, "", "3 artifacts: 3 hold.\n")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ore import files
 from ore.errors import FileAccessError
+from ore.files.owned import write_owned
 
 LIMIT = 1024
 ON_LINUX = sys.platform == "linux"
@@ -302,3 +303,16 @@ def test_a_link_that_is_swapped_in_while_reading_never_leaks(tmp_path, depth):
         attacker.kill()
         attacker.wait()
     assert min(seen.values()) > 0, "the swaps never met a read, so nothing was shown"
+
+
+def test_a_file_that_goes_away_while_it_is_judged_is_no_traceback(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_bytes(b"<!doctype html>")
+
+    def gone(path: str) -> int:
+        os.unlink(path)
+        return os.stat(path).st_size
+
+    monkeypatch.setattr(os.path, "getsize", gone)
+    write_owned(str(path), [b"<!doctype html>new"], b"<!doctype html>", "The report", 0o600)
+    assert path.read_bytes() == b"<!doctype html>new"

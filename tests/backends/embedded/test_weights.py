@@ -269,3 +269,19 @@ def test_what_a_model_has_become_meanwhile_is_not_waited_for(folder, make):
     make(path)
     with pytest.raises(FileAccessError, match="m.gguf can't be read: it is not a regular file"):
         weights.file_digest(path)
+
+
+class Swapped(type(Path())):
+    """A file that becomes a link to itself when it has been looked at."""
+
+    def stat(self, **more):
+        status = super().stat(**more)
+        os.unlink(self)
+        os.symlink(self.name, self)
+        return status
+
+
+def test_a_file_that_becomes_a_link_to_itself_is_a_sentence(folder):
+    path = Swapped(put(folder, "m.gguf"))
+    with pytest.raises(FileAccessError, match="m.gguf can't be read: too many levels"):
+        weights.file_digest(path)
