@@ -17,7 +17,7 @@ SETTABLE = frozenset(
 )
 """What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 
-_MOST_ENV_BYTES = 1 << 18
+_MOST_ENV_BYTES = 1 << 16
 
 
 def start() -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ore.backends import Model
 from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
+from ore.files.neutral import word
 from ore.files.strictjson import above_zero
 
 MAGIC = b"GGUF"
@@ -206,11 +207,10 @@ def described(name: str, path: Path) -> Model:
         size = sum(part.stat().st_size for part in parts_of(path))
     except (OSError, OreError):
         return Model(name)
-    label = head.get("general.size_label")
     return Model(
         name,
         size,
-        label if isinstance(label, str) and label else None,
+        word(head.get("general.size_label")),
         quantization(head),
         window_of(head),
         ("completion",) if writes_text(head) else ("embedding",),

@@ -144,6 +144,8 @@ def test_a_file_that_is_not_gguf_is_refused_without_waiting(tmp_path, make, said
             (None, None, None, ("completion",)),
         ),
         ({"general.file_type": 999}, (None, None, None, ("completion",))),
+        ({"general.size_label": "B" * 900_000}, (None, None, None, ("completion",))),
+        ({"general.size_label": "7B\n\x1b[2J"}, (None, None, None, ("completion",))),
     ],
 )
 def test_what_a_file_says_of_its_model_is_listed(keys, known, tmp_path):
