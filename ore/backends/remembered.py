@@ -22,7 +22,10 @@ _LIMIT = 1 << 20
 def of_file(
     folder: Path, path: Path, what: str, find: Callable[[Path], str], *, anew: bool = False
 ) -> str:
-    """Return ``find(path)``, or what it returned before of a file of this size and time of change.
+    """Return ``find(path)``, or what it returned before of a file of this size and these times.
+
+    One of them, when anything of the file was changed, nobody can set: who puts the other back, or brings
+    what is remembered with the file, is found out.
 
     Args:
         folder: Where it is remembered; where nothing can be written there, it costs time only.
@@ -33,7 +36,8 @@ def of_file(
         OSError: The file can't be looked at, or read.
     """
     status, name = path.stat(), os.path.realpath(path)
-    facts = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+    names = ("size", "mtime_ns", "ctime_ns")
+    facts = {each: getattr(status, f"st_{each}") for each in names}
     known = _known(folder)
     entry = known.get(name, {})
     if any(entry.get(key) != value for key, value in facts.items()):

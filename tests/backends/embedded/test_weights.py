@@ -194,6 +194,10 @@ def test_a_hash_is_remembered_until_the_file_changes(folder):
     assert weights.file_digest(path) == "remembered"
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert weights.file_digest(path) == true
+    before, other = path.stat(), GGUF[:-1] + b"x"
+    path.write_bytes(other)
+    os.utime(path, ns=(0, before.st_mtime_ns))  # as `cp -p` leaves it, too
+    assert weights.file_digest(path) == hashlib.sha256(other).hexdigest()
     path.write_bytes(GGUF + b"more")
     assert weights.file_digest(path) == hashlib.sha256(GGUF + b"more").hexdigest()
 
