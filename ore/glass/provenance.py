@@ -189,9 +189,16 @@ def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:
-    """Return the SHA-256 over the canonical JSON of the role and content of each of ``messages``."""
-    encoded(Message(each.role, each.content) for each in messages)  # refuses what can't be sent
-    return digest([{"role": each.role, "content": each.content} for each in messages])
+    """Return the SHA-256 over the canonical JSON of the role and content of each of ``messages``.
+
+    Raises:
+        UsageError: One holds half a character, which can't be sent.
+    """
+    try:
+        return digest([{"role": each.role, "content": each.content} for each in messages])
+    except UnicodeEncodeError:
+        encoded(Message(each.role, each.content) for each in messages)  # says which it is
+        raise
 
 
 def options_of(settings: Settings) -> dict[str, Any]:

@@ -123,8 +123,9 @@ class RowFolder:
             except OSError as exc:
                 raise self._unwritable(path.parent, reason(exc)) from exc
             self._made.add(path.parent)
-        check_output(path)
         try:
+            if os.path.lexists(path):
+                check_output(path)
             # The same name each time: what a killed run has left behind is replaced.
             replace_file(path, [data], temporary=f".{path.name}.tmp")
         except OSError as exc:
