@@ -238,10 +238,9 @@ class Registry:
         if status in _LATER:
             wait = response.headers.get("retry-after", "")
             seconds = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 9 else None
-            error = failures.busy_error(host, status)
             if seconds is not None and seconds > _LONGEST_WAIT:
-                raise error
-            raise Trouble(error, seconds)
+                raise failures.busy_error(host, status, seconds)
+            raise Trouble(failures.busy_error(host, status), seconds)
         if status == 404:
             if layer is None:
                 raise failures.no_model_error(self.name)

@@ -94,10 +94,11 @@ def broken_off_error(host: str, why: str) -> IncompleteAnswerError:
     )
 
 
-def busy_error(host: str, status: int) -> BackendError:
-    """The server has too much to do, or fails."""
+def busy_error(host: str, status: int, seconds: int | None = None) -> BackendError:
+    """The server has too much to do, or fails; ``seconds`` is how long it asks to wait, if it does."""
     said = "asks to be asked less often" if status == 429 else f"fails (HTTP {status})"
-    return BackendError(f"{host} {said}: wait a while, then {GO_ON}.", host=host)
+    wait = "a while" if seconds is None else f"{seconds:,} seconds, as it asks"
+    return BackendError(f"{host} {said}: wait {wait}, then {GO_ON}.", host=host)
 
 
 def no_model_error(name: ModelName) -> ModelNotFoundError:
