@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from importlib import import_module
 
 import pytest
@@ -203,3 +204,18 @@ def test_every_verb_has_the_function_that_does_it():
     for verb, where in DOES.items():
         module, _, name = where.partition(":")
         assert callable(getattr(import_module(f"ore.cli.{module}"), name)), verb
+
+
+def test_options_take_their_own_names_only_and_can_t_be_assigned():
+    options = Options("hello", jobs=4)
+    assert (options.prompt, options.jobs, options.model, Options().prompt) == (
+        "hello",
+        4,
+        None,
+        None,
+    )
+    assert replace(options, jobs=2).prompt == "hello"
+    with pytest.raises(TypeError, match="^there is no option 'job'$"):
+        Options(job=4)
+    with pytest.raises(FrozenInstanceError):
+        options.jobs = 2
