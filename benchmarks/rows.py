@@ -107,8 +107,8 @@ for each call, and Python runs one thread at a time: beyond what that allows, mo
 and a second process is the way on. The shell starts a process for each row."""
 ENGINE_TEXT = f"""\
 Short answers, of {TOKENS} tokens. The engine's package is called directly, in the process that measures,
-one row after the other, and keeps nothing; ORE writes an artifact a row. `xargs` starts ORE for each row,
-which loads the model each time."""
+one row after the other, and keeps nothing; ORE writes an artifact a row, and with `--jobs 4` asks the
+engine of four rows at once. `xargs` starts ORE for each row, which loads the model each time."""
 
 
 def measure(place: Place) -> list[Comparison]:
@@ -179,27 +179,29 @@ def measure_engine(place: Place) -> list[Comparison]:
         single = [PYTHON, MAIN, *more]  # the engine is not among the packages that are installed
         cases: dict[str, Callable[[], float]] = {
             "ore": lambda: _engine_rows(place, environ, table, rows, single),
+            "four": lambda: _engine_rows(place, environ, table, rows, single, jobs=4),
             "engine": lambda: _called_directly(table, rows, environ),
             "again": lambda: _called_directly(table, rows, environ),
             "xargs": lambda: few / seconds(_with_xargs(small, single), environ),
         }
         found = interleaved(cases, max(place.runs // 5, 1))
-    what = f"`--rows` of {rows} rows, embedded"
-    beside = "the engine in a loop"
+    what, four = f"`--rows` of {rows} rows, embedded", f"`--rows --jobs 4` of {rows}, embedded"
+    engine, shell = "the engine in a loop", "`xargs`, a process a row"
     direct = Comparison(
-        what, "/s", found["ore"], beside, found["engine"], found["again"], least=0.9
+        what, "/s", found["ore"], engine, found["engine"], found["again"], least=0.9
     )
     return [
         direct,
-        Comparison(what, "/s", found["ore"], "`xargs`, a process a row", found["xargs"], least=5.0),
+        Comparison(what, "/s", found["ore"], shell, found["xargs"]),
+        Comparison(four, "/s", found["four"], shell, found["xargs"], least=5.0),
     ]
 
 
 def _engine_rows(
-    place: Place, environ: dict[str, str], table: Path, rows: int, single: list[str]
+    place: Place, environ: dict[str, str], table: Path, rows: int, single: list[str], jobs: int = 1
 ) -> float:
     with _folder(place) as out:
-        rest = ("--artifact-out", str(out / "out"))
+        rest = ("--jobs", str(jobs), "--artifact-out", str(out / "out"))
         return rows / seconds([*single, "--rows", str(table), QUESTION, *rest], environ)
 
 

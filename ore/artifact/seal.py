@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ore.artifact.canonical import canonical_text, digest, joined
@@ -20,6 +21,7 @@ _quick = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
 ).encode
 _MOST_NAMED, _LONGEST_NAME = 20, 200
+_SHORT = 4096  # characters of a text whose hash is remembered
 _VALUE_DIGITS = 16
 """Enough of a SHA-256 to tell which value was changed; ``self_sha256`` tells whether one was."""
 
@@ -99,13 +101,22 @@ def _values(texts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, text in texts.items():
         if isinstance(text, dict):
             for name, part in text.items():
-                yield f"{key}.{name}", _sha256(part)[:_VALUE_DIGITS]
+                yield f"{key}.{name}", _beginning(part)
         else:
-            yield key, _sha256(text)[:_VALUE_DIGITS]
+            yield key, _beginning(text)
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of a value's hash; most values of a run are the same in all its turns."""
+    of = _sha256_again if len(text) <= _SHORT else _sha256
+    return of(text)[:_VALUE_DIGITS]
 
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+_sha256_again = lru_cache(maxsize=256)(_sha256)
 
 
 def _quick_digest(document: dict[str, Any]) -> str:

@@ -88,7 +88,6 @@ class Hooks(threading.local):
         """Runs right before a request is sent."""
         request = self.request or Request()
         request.sent = True
-        sent.headers.pop("cookie", None)  # of an earlier answer on this client
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
@@ -160,6 +159,9 @@ def new_client(
         )
     except (ImportError, *kinds) as exc:
         raise failures.client_error(host, exc) from exc
+    # None is kept, and no time is spent on looking for them in each answer.
+    no_cookies = type("NoCookies", (httpx.Cookies,), {"extract_cookies": lambda *_: None})
+    client._client._cookies = no_cookies()
     return client, kinds
 
 

@@ -100,6 +100,8 @@ class RowFolder:
 
     def find(self, path: Path, asked: str) -> ExecutionArtifact | None:
         """Return the artifact at ``path`` if it holds and is of what is asked; else None."""
+        if not os.path.lexists(path):
+            return None
         try:
             data = read_regular(path, MAX_ARTIFACT_BYTES, follow=False)
         except FileAccessError:
