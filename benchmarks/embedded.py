@@ -131,8 +131,8 @@ def run(program: str, environ: dict[str, str]) -> dict[str, float]:
 
 
 def ask_ore(model: str = MODEL) -> dict[str, float]:
-    from ore.backends import Settings
     from ore.backends.engine_turn import EmbeddedReasoner
+    from ore.backends.settings import Settings
     from ore.types import Message
 
     reasoner = EmbeddedReasoner(model, Settings(options={"num_predict": TOKENS}))
@@ -206,8 +206,8 @@ def figures(load: float, asked: float, arrivals: list[float]) -> dict[str, float
 
 def talk(conversation: bool) -> dict[str, float]:
     """Take ten turns and return how long the first token of the tenth took."""
-    from ore.backends import Settings
     from ore.backends.engine_turn import EmbeddedReasoner
+    from ore.backends.settings import Settings
     from ore.core import ORE
     from ore.types import Session
 

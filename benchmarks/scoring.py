@@ -35,8 +35,8 @@ def measure(place: Place) -> list[Comparison]:
 
 
 def _measured(place: Place, length: int, other: str | None) -> Iterator[Comparison]:
-    from ore.backends import Settings
     from ore.backends.engine_turn import EmbeddedReasoner
+    from ore.backends.settings import Settings
     from ore.types import Message
 
     messages = [Message("system", SYSTEM), Message("user", QUESTION)]

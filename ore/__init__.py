@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ore.artifact.verify import Checked as Checked
     from ore.backends import Backend as Backend
     from ore.backends import Model as Model
-    from ore.backends import Settings as Settings
     from ore.backends.engine_turn import EmbeddedReasoner as EmbeddedReasoner
     from ore.backends.named import backend as backend
     from ore.backends.named import reasoner as reasoner
     from ore.backends.openai import OpenAIReasoner as OpenAIReasoner
+    from ore.backends.settings import Settings as Settings
     from ore.cli import main as main
     from ore.cli import run as run
     from ore.core import ORE as ORE

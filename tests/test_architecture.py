@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.gguf import tiny_model
 from tests.support.house import (
     BY_NAME,
     FLOOR_OF,
@@ -23,6 +24,7 @@ from tests.support.house import (
     source_files,
     tree_of,
 )
+from tests.support.shelves import put_model
 
 MOST_ENTRIES = 22  # eighteen, and what each came with: glass, rows, report, conformance
 MOST_ROOMS, MOST_FLOORS = 20, 9
@@ -185,6 +187,25 @@ def test_the_core_loads_nothing_that_knows_a_server_a_socket_or_a_thread():
 def test_import_ore_loads_nothing_heavy():
     heavy = {"ollama", "httpx", "yaml", "argparse", "dotenv", "json", "dataclasses", "xllamacpp"}
     assert imported_by("import ore") & heavy == set()
+
+
+@pytest.mark.invariant
+def test_a_list_of_models_loads_nothing_slow_that_the_version_does_without(tmp_path):
+    put_model(tmp_path / "shelf", "tiny", tiny_model())
+    code = f"""
+import io, os
+os.environ.update(HOME={str(tmp_path)!r}, OLLAMA_MODELS={str(tmp_path / "shelf")!r})
+from ore.cli import main
+from ore.cli.terminal.console import Console
+out = io.StringIO()
+assert main(%s, Console(None, out, io.StringIO(), {{}})) == 0
+assert %r in out.getvalue()
+"""
+    version = imported_by(code % (["--version"], "ore"))
+    listed = imported_by(code % (["--list-models", "--backend", "embedded"], "tiny"))
+    slow = {"dataclasses", "inspect", "ore.backends.settings", "ore.backends.address", "ollama"}
+    assert "ore.backends.local_models" in listed
+    assert (listed - version) & slow == set()
 
 
 @pytest.mark.invariant

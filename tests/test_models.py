@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import Model, Settings
+from ore.backends import Model
 from ore.backends.address import Host
 from ore.backends.choice import open_backend
 from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
 from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
 from tests.support.fake_ollama import FakeOllama
@@ -140,7 +140,7 @@ def test_a_model_is_listed_with_what_is_known_of_it(lists):
     assert [each.digest for each in found] == [
         hashlib.sha256(name.encode()).hexdigest() for name in ("llama3.2:latest", "nomic:v1")
     ]
-    assert [replace(each, digest=None, template_sha256=None) for each in found] == [
+    assert [each._replace(digest=None, template_sha256=None) for each in found] == [
         Model("llama3.2:latest", **known, capabilities=("completion", "tools")),
         Model("nomic:v1", **known, capabilities=("embedding",)),
     ]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

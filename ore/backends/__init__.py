@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.backends.preferred import PREFERRED_MODELS as PREFERRED_MODELS
 from ore.backends.preferred import choose_default as choose_default
@@ -16,12 +15,12 @@ from ore.errors import CapabilityError, CheckFailedError, ModelNotFoundError, Us
 
 if TYPE_CHECKING:  # a list of models does without
     from ore.backends.reading import Reading
+    from ore.backends.settings import Settings
     from ore.reasoner import Reasoner
     from ore.types import Message
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model that is there, and what is known of it.
 
     Attributes:
@@ -55,57 +54,6 @@ class Model:
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the bytes there are and the bytes expected (0: not known)."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a turn needs beyond its messages; every backend refuses what it does not have.
-
-    Attributes:
-        timeout: The longest silence to accept, in seconds; None waits.
-        deadline: The longest a whole turn may take, in seconds; None waits.
-        strict_context: A prompt that does not fit the context window is an error.
-        conversation: Turns of one conversation follow each other, so a prompt cache pays.
-        options: The model's options as Ollama names them: see ``ore.backends.model_options``.
-        think: Whether, or how much (``"low"``, ``"medium"``, ``"high"``), the model thinks first;
-            None leaves it to the model.
-        format: A JSON schema for the answer.
-        keep_alive: How long a server keeps the model loaded: seconds, or text like ``"5m"``.
-        on_thinking: Called with the model's thinking as it arrives.
-        on_warning: Called before the answer with a sentence that it will not be what was asked for.
-        choices: The words of which one is the answer; see ``ore.glass.choosing``.
-        logprobs: Whether the log-probability of each token of the answer is told.
-        joins: Whether messages are joined where the backend finds that the model's chat template
-            would leave one out, or refuse them, as they are.
-        at_once: How many turns of one run over many rows may be under way at once, so that what is
-            the same for all of them is asked once; None is no such run.
-        chat_template: A Jinja template in the place of the model's own.
-        rendered: Whether ``metadata["rendered"]`` is to hold the text that the model read, where it
-            is known.
-    """
-
-    timeout: float | None = None
-    deadline: float | None = None
-    strict_context: bool = False
-    conversation: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    think: bool | str | None = None
-    format: Mapping[str, Any] | None = None
-    choices: tuple[str, ...] | None = None
-    logprobs: bool = False
-    keep_alive: float | str | None = None
-    on_thinking: Callable[[str], None] | None = None
-    on_warning: Callable[[str], None] | None = None
-    joins: bool = True
-    at_once: int | None = None
-    chat_template: str | None = None
-    rendered: bool = False
-
-    def asked(self) -> dict[str, Any]:
-        """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""
-        asked = {name: getattr(self, name) for name in ("think", "format", "keep_alive")}
-        asked["options"] = dict(self.options) or None
-        return {name: deepcopy(value) for name, value in asked.items() if value is not None}
 
 
 class Backend(ABC):
@@ -224,7 +172,8 @@ class Backend(ABC):
                 f"{model_id} is not the model that is pinned: its digest is sha256:{found}, and the "
                 f"pin says sha256:{pin}. Nothing was sent. Fetch the pinned one, or change the pin."
             )
-        self.reasoner(model_id, Settings()).close()  # raises where it knows that there is none
+        settings = import_module("ore.backends.settings").Settings()
+        self.reasoner(model_id, settings).close()  # raises where it knows that there is none
         names = self.models()
         if not {model_id, f"{model_id}:latest"} & set(names):
             raise ModelNotFoundError(

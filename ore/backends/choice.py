@@ -11,13 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import Backend, split_pin
-from ore.backends.address import (
-    Host,
-    is_loopback,
-    openai_key,
-    resolve_ollama,
-    resolve_openai,
-)
 from ore.backends.model_names import is_name, shown_name
 from ore.errors import ModelNotFoundError, UsageError
 from ore.files import begins_with
@@ -25,6 +18,7 @@ from ore.files.extras import install_command
 from ore.files.neutral import one_line
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
+    from ore.backends.address import Host
     from ore.backends.embedded import EmbeddedBackend
     from ore.backends.ollama import OllamaBackend
 
@@ -80,16 +74,6 @@ def open_backend(
         UsageError: ``ORE_BACKEND``, the host or the model's name is illegal, or they contradict each
             other.
     """
-
-    def with_file(host: Host) -> Host:
-        """Return the host with the file that named it, if one did; say so where it is remote."""
-        file = env_files.get(host.source)
-        if not file:
-            return host
-        if not is_loopback(host.url):
-            notice(f"Prompts go to {host.url}, which {file} names.")
-        return host._replace(source=f"{host.source} in {file}")
-
     wanted = _without_pin(wanted)
     if wanted.scheduler is not None:
         return _cluster(wanted, wanted.model or _model(environ), notice)
@@ -97,25 +81,28 @@ def open_backend(
     if name not in BACKENDS:
         raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(BACKENDS)}.")
     named = _model(environ)
-    if name == "openai":
-        from ore.backends.openai import OpenAIBackend
-
-        host = with_file(resolve_openai(wanted.host, environ))
-        key = openai_key(host.url, environ)
-        return OpenAIBackend(host, key, named, seconds=wanted.seconds)
-    model = None if wanted.is_name else wanted.model
-    if name == "auto" and wanted.host is None and not wanted.is_name:
-        model = model or named
-    if _is_gguf_file(model, name, wanted.host):
-        if name == "ollama" or wanted.host is not None:
-            raise UsageError(
-                f"{model} is a file, which only the embedded backend runs: use "
-                f"`reasoner('embedded:NAME')`, and no `host=`."
-            )
+    if name != "openai" and _is_file(name, named, wanted):
         name = "embedded"
     if name == "embedded":
         return _embedded(named, wanted)
-    host = with_file(resolve_ollama(wanted.host, environ))
+    from ore.backends import address  # which only a server has
+
+    def with_file(host: Host) -> Host:
+        """Return the host with the file that named it, if one did; say so where it is remote."""
+        file = env_files.get(host.source)
+        if not file:
+            return host
+        if not address.is_loopback(host.url):
+            notice(f"Prompts go to {host.url}, which {file} names.")
+        return host._replace(source=f"{host.source} in {file}")
+
+    if name == "openai":
+        from ore.backends.openai import OpenAIBackend
+
+        host = with_file(address.resolve_openai(wanted.host, environ))
+        key = address.openai_key(host.url, environ)
+        return OpenAIBackend(host, key, named, seconds=wanted.seconds)
+    host = with_file(address.resolve_ollama(wanted.host, environ))
     if name == "auto" and host.source == "default":
         return _auto(host, named, wanted, notice, warning)
     return _ollama(host, named, wanted)
@@ -155,6 +142,21 @@ def _without_pin(wanted: Choice) -> Choice:
     return wanted._replace(model=split_pin(wanted.model)[0])
 
 
+def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
+    """Whether the model is a file; ``UsageError`` where a server is to run it, which can't."""
+    model = None if wanted.is_name else wanted.model
+    if backend == "auto" and wanted.host is None and not wanted.is_name:
+        model = model or named
+    if not _is_gguf_file(model, backend, wanted.host):
+        return False
+    if backend == "ollama" or wanted.host is not None:
+        raise UsageError(
+            f"{model} is a file, which only the embedded backend runs: use "
+            f"`reasoner('embedded:NAME')`, and no `host=`."
+        )
+    return True
+
+
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
 
@@ -180,9 +182,9 @@ def _model(environ: Mapping[str, str]) -> str | None:
 def _embedded(model: str | None, wanted: Choice) -> EmbeddedBackend:
     if wanted.host is not None:
         raise UsageError("`host=` can't be used with the embedded backend: it has no server.")
-    from ore.backends.embedded import EmbeddedBackend
-
-    return EmbeddedBackend(model, wanted.deadline)
+    room = import_module("ore.backends.embedded")
+    made: EmbeddedBackend = room.EmbeddedBackend(model, wanted.deadline)
+    return made
 
 
 def _ollama(host: Host, model: str | None, wanted: Choice) -> OllamaBackend:

@@ -14,10 +14,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from ore import __version__, errors
-from ore.backends import Backend, Progress, Settings
+from ore.backends import Backend, Progress
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.cluster_worker import Where
 from ore.backends.http import Deadline, shorten
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     CapabilityError,

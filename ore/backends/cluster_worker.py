@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from ore import __version__
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
+from ore.backends.settings import Settings
 from ore.errors import OreError
 from ore.reasoner import Reasoner
 from ore.types import Message

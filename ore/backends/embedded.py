@@ -11,13 +11,14 @@ from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, Progress, Settings, local_models, weights
+from ore.backends import Backend, Model, Progress, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
 
 if TYPE_CHECKING:  # a list of models takes no turn
     from ore.backends.engine_turn import EmbeddedReasoner
     from ore.backends.reading import Reading
+    from ore.backends.settings import Settings
     from ore.types import Message
 
 

@@ -7,10 +7,11 @@ from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
-from ore.backends import Settings, gguf
+from ore.backends import gguf
 from ore.backends.effective import PARAMETERS, template_digest
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_request import LOADED_WITH, sampling_of
+from ore.backends.settings import Settings
 from ore.errors import IncompleteAnswerError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.answer import encoded
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError, UsageError
 from ore.types import Message
 

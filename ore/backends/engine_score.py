@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.engine import Engine
 from ore.backends.engine_prompt import prompt_of
 from ore.backends.http import Deadline
 from ore.backends.llama_score import Asking, well_formed
 from ore.backends.llama_tokens import tokens_of
+from ore.backends.settings import Settings
 from ore.types import Message
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import Settings, local_models
+from ore.backends import local_models
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
@@ -33,6 +33,7 @@ from ore.backends.llama_score import Asking
 from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     ContextTruncatedError,

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,7 +221,7 @@ def described(*, whole: bool = False) -> list[Model]:
     """
     found: list[tuple[Model, Path | None]] = []
     for name, path in weights.installed().items():
-        found.append((replace(gguf.described(name, path), where=str(path.parent)), path))
+        found.append((gguf.described(name, path)._replace(where=str(path.parent)), path))
     known = {model.name.casefold() for model, _ in found}
     for named, shelf in _on_shelves():
         if (folded := str(named).casefold()) not in known:
@@ -280,8 +279,7 @@ def _described(shelf: Shelf, name: ModelName) -> tuple[Model, Path | None]:
     if found.parameters is None or found.quantization is None:
         said = shelf.config(name, manifest)
     return (
-        replace(
-            found,
+        found._replace(
             parameters=found.parameters or word(said.get("model_type")),
             quantization=found.quantization or word(said.get("file_type")),
             where=where,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.choice import Choice, model_of, open_backend
 from ore.backends.schema import SchemaReasoner
+from ore.backends.settings import Settings
 from ore.errors import UsageError
 from ore.reasoner import Reasoner
 

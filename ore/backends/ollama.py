@@ -8,7 +8,7 @@ from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, Settings, failures, is_preferred, window
+from ore.backends import Backend, Model, failures, is_preferred, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.go_template import arriving
@@ -17,7 +17,7 @@ from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
-from ore.backends.window import find_model
+from ore.backends.settings import Settings
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner, StreamingReasoner
 from ore.types import Message, Response
@@ -92,7 +92,7 @@ class OllamaBackend(Backend):
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
         version, tags = if_known(self._client.version), if_known(self._client.tags) or []
-        found = (find_model(tags, model_id) or {}).get("digest")
+        found = (window.find_model(tags, model_id) or {}).get("digest")
         return {"server_version": version, "model_digest": found if type(found) is str else None}
 
     def prompt_facts(
@@ -230,7 +230,7 @@ class AyaReasoner(StreamingReasoner):
             return f"loading {self.model_id}" if is_there else "no reply from the server"
         except OreError:
             return "waiting"
-        if find_model(running, self.model_id) is None:
+        if window.find_model(running, self.model_id) is None:
             return f"loading {self.model_id}"
         return self._doing
 

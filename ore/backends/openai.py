@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import Backend, Model, Progress, Settings, failures, window
+from ore.backends import Backend, Model, Progress, failures, window
 from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
@@ -26,6 +26,7 @@ from ore.backends.openai_request import check_settings, request_of
 from ore.backends.openai_score import asking
 from ore.backends.openai_template import arriving
 from ore.backends.reading import Reading
+from ore.backends.settings import Settings
 from ore.backends.vllm_score import VllmAsking
 from ore.errors import BackendError, CapabilityError, OreError
 from ore.reasoner import Scorer, StreamingReasoner

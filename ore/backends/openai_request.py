@@ -5,9 +5,9 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.chat_template import not_here
 from ore.backends.images import media_type
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError
 from ore.types import Message
 

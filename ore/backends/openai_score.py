@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.http import Deadline
 from ore.backends.llama_score import Asking, well_formed
@@ -16,6 +15,7 @@ from ore.backends.openai_client import Call
 from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, window_of
 from ore.backends.openai_request import request_of
 from ore.backends.openai_template import arriving
+from ore.backends.settings import Settings
 from ore.backends.vllm_score import VLLM, VllmAsking
 from ore.errors import BackendError, CapabilityError
 from ore.types import Message

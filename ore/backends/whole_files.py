@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ore.backends import Model, gguf, weights
@@ -16,8 +15,7 @@ def with_digests(model: Model, path: Path) -> Model:
         digest, (template, count) = weights.file_digest(path), gguf.read_template(path)
     except FileAccessError:
         return model
-    return replace(
-        model,
+    return model._replace(
         parameters=in_short(count) or model.parameters,
         digest=digest,
         template_sha256=template_digest(template),

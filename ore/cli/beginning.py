@@ -62,7 +62,7 @@ def as_begun(
         said += begun.options
     if said:
         notice(f"'{name}' goes on as it was begun: {on_one_line(said)}. Flags change it.")
-    return replace(options, **changed), asked
+    return options.replace(**changed), asked
 
 
 def beginning_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ore.backends import Backend
 from ore.backends.choice import Choice
@@ -23,7 +22,7 @@ def connector(options: Options, connect: Callable[..., Backend]) -> Callable[[Ch
     """
 
     def opened(chosen: Choice) -> Backend:
-        named = replace(options, model=chosen.model, backend=chosen.backend)
+        named = options.replace(model=chosen.model, backend=chosen.backend)
         return connect(named, is_name=chosen.is_name)
 
     return opened

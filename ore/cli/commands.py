@@ -191,7 +191,7 @@ def _save(talk: Talk, name: str) -> None:
 
 
 def _verbose(talk: Talk, argument: str) -> None:
-    options = replace(talk.run.options, verbose=not talk.run.options.verbose)
+    options = talk.run.options.replace(verbose=not talk.run.options.verbose)
     talk.run = replace(talk.run, options=options)
     state = "follows each answer" if options.verbose else "is off"
     talk.run.console.reply(f"The [Metadata] line {state}.")

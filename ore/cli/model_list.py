@@ -15,7 +15,7 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
     backend = connect(options)
     models, default = backend.listed(whole=options.json)
     usual = (default, f"{default}:latest")
-    rows = [{"name": each.name, "default": each.name in usual, **vars(each)} for each in models]
+    rows = [{"name": each.name, "default": each.name in usual, **each._asdict()} for each in models]
     for row in rows:
         row["problem"] = row["problem"] and console.said(row["problem"])
     if not rows:

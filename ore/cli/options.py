@@ -1,13 +1,12 @@
-"""What was asked for, as one frozen dataclass, and every rule on what goes together."""
+"""What was asked for, as one frozen object, and every rule on what goes together."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from ore.backends import split_pin
 from ore.cli.flags import LAST, MISPLACED
@@ -37,9 +36,11 @@ from ore.cli.rules import (
 from ore.errors import UsageError
 
 
-@dataclass(frozen=True, repr=False, eq=False, init=False, match_args=False)
 class Options:
-    """The command line, one field per flag; see ``ore.cli.parser`` for what each means."""
+    """The command line, one field per flag; see ``ore.cli.parser`` for what each means.
+
+    It is no dataclass, for every command line would wait for the import of what makes one.
+    """
 
     prompt: str | None = None
     model: str | None = None
@@ -132,16 +133,22 @@ class Options:
     max_failures: int | None = None
     scheduler: str | None = None
 
-    # A generated one, of a hundred arguments, takes longer than reading the command line does.
     def __init__(self, prompt: str | None = None, **given: Any) -> None:
-        if unknown := given.keys() - self.__annotations__.keys():
+        if unknown := given.keys() - set(FIELDS):
             raise TypeError(f"there is no option {sorted(unknown)[0]!r}")
         vars(self).update(given, prompt=prompt)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"options can't be changed: `replace({name}=...)` returns others")
+
+    def replace(self, **changed: Any) -> Options:
+        """Return these options with other values of some."""
+        return Options(**{name: getattr(self, name) for name in FIELDS} | changed)
 
     @classmethod
     def from_args(cls, args: object) -> Options:
         """Return the options that a parsed namespace holds, checked against every rule here."""
-        values: dict[str, Any] = {field.name: getattr(args, field.name) for field in fields(cls)}
+        values: dict[str, Any] = {name: getattr(args, name) for name in FIELDS}
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         options = cls(**values)
         options._check_values()
@@ -209,9 +216,9 @@ class Options:
     def given(self) -> tuple[str, ...]:
         """The flags that were given, and what they add up to, by the names in ``CONFLICTS``."""
         flags = [
-            _written(field.name)
-            for field in fields(self)
-            if not any(getattr(self, field.name) is absent for absent in (None, False, ()))
+            _written(name)
+            for name in FIELDS
+            if not any(getattr(self, name) is absent for absent in (None, False, ()))
         ]
         if self.is_repl:
             flags.append(REPL)
@@ -222,13 +229,13 @@ class Options:
         return tuple(flags)
 
     def _check_values(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in FIELDS:
+            value = getattr(self, name)
             texts = value if isinstance(value, tuple) else (value,)
-            if LAST in texts and field.name not in ARTIFACT_PATHS:
+            if LAST in texts and name not in ARTIFACT_PATHS:
                 raise UsageError(f"--last {MISPLACED}")
-            if field.name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
-                raise UsageError(f"{_written(field.name)} needs a value: it is empty.")
+            if name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
+                raise UsageError(f"{_written(name)} needs a value: it is empty.")
         split_pin(self.model or "")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
@@ -266,6 +273,9 @@ class Options:
             raise UsageError(f"{first} can't be used with {second}: leave one of them out.")
 
 
+FIELDS = tuple(Options.__annotations__)
+
+
 def _written(field: str) -> str:
     return NAMES.get(field, "--" + field.replace("_", "-"))
 
@@ -282,11 +292,11 @@ def with_default_system(options: Options, environ: Mapping[str, str]) -> Options
         return options
     kind, _, name = value.partition(":")
     if value == "none":
-        return replace(options, no_system=True)
+        return options.replace(no_system=True)
     if kind == "persona" and name:
-        return replace(options, persona=name)
+        return options.replace(persona=name)
     if value.startswith(("@/", "@~")):
-        return replace(options, system="@" + os.path.expanduser(value[1:]))
+        return options.replace(system="@" + os.path.expanduser(value[1:]))
     raise UsageError(
         f"{DEFAULT_SYSTEM} is {value!r}: set it to none, persona:NAME, or @FILE with the full path "
         f"of a file, as in @~/prompt.txt."

@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ore.backends import Settings
 from ore.backends.chat_template import read_chat_template
 from ore.backends.images import read_image
 from ore.backends.model_options import parse_keep_alive, parse_options
 from ore.backends.schema import read_schema
+from ore.backends.settings import Settings
 from ore.cli.options import Options, with_default_system
 from ore.cli.parser import decode
 from ore.cli.rules import DEFAULT_SYSTEM

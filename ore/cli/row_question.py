@@ -38,7 +38,7 @@ def read_question(options: Options, table: Table) -> tuple[Options, Question, Gi
             "The prompt has no place for a row: write {{column}} where its value goes, with the name "
             "of the column."
         )
-    return replace(options, prompt=text), Question(template), None
+    return options.replace(prompt=text), Question(template), None
 
 
 def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, Given]:
@@ -67,4 +67,4 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
     )
     kept = replace(given, values=values).kept(is_full=options.artifact_full)
     question = Question(file.template, values=values, more={"run_file": kept})
-    return replace(merged, prompt=path), question, given
+    return merged.replace(prompt=path), question, given

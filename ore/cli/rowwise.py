@@ -11,7 +11,8 @@ from functools import partial
 
 from ore.artifact import write_encoded
 from ore.artifact.signing import signature_of
-from ore.backends import Backend, Settings
+from ore.backends import Backend
+from ore.backends.settings import Settings
 from ore.cli.options import Options
 from ore.cli.record import made_with, sent_by, turn_of
 from ore.cli.row_question import read_question
@@ -111,7 +112,7 @@ def _opened(
         jobs = options.jobs or backend.at_once
         return replace(settings, at_once=jobs, on_thinking=None, on_warning=warned.add)
 
-    single = replace(options, artifact_out=None, no_stdin=True, no_stream=True)
+    single = options.replace(artifact_out=None, no_stdin=True, no_stream=True)
     return open_run(single, console, connect, given, change)
 
 

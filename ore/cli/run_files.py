@@ -49,7 +49,7 @@ def run_file(options: Options, console: Console, connect: Callable[..., Backend]
         given = fill(file, _values(options, file, console), judged_by)
         given = replace(given, says_system=merged.system_flag != options.system_flag)
         has_stdin = STDIN in given.values
-        options = replace(merged, prompt=given.prompt, no_stdin=merged.no_stdin or has_stdin)
+        options = merged.replace(prompt=given.prompt, no_stdin=merged.no_stdin or has_stdin)
     with open_run(options, console, connect, given) as run:
         assert run.first is not None  # there is a prompt, and no REPL
         response = answer_once(run, run.first)
@@ -77,7 +77,7 @@ def with_file(options: Options, file: RunFile) -> Options:
     set_here = {pair.partition("=")[0] for pair in options.option}
     kept = [pair for pair in file.options if pair.partition("=")[0] not in set_here]
     changed |= {"option": (*kept, *options.option), "file": (*file.files, *options.file)}
-    merged = replace(options, **changed, prompt="")
+    merged = options.replace(**changed, prompt="")
     try:
         merged.check_pairs()
     except UsageError as exc:
@@ -137,7 +137,7 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
     if options.schema is None and asked.schema is not None:
         changed["schema"] = json.dumps(asked.schema)
     changed["option"] = (*_left(asked.own, options), *options.option)
-    merged = replace(options, **changed)
+    merged = options.replace(**changed)
     expectation = parse_expectation(plan.expect, shown) if plan.expect else None
     given = Given(path, plan.sha256, turn.prompt, turn.prompt, {}, expectation, turn, True)
     return merged, given

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,4 +59,4 @@ def with_last(options: Options, environ: Mapping[str, str]) -> Options:
         is_one = not isinstance(value, tuple)
         paths = [last if path == LAST else path for path in ([value] if is_one else value)]
         changed[name] = paths[0] if is_one else tuple(paths)
-    return replace(options, **changed)
+    return options.replace(**changed)

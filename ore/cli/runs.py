@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ore.artifact import check_output
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.choice import model_of
 from ore.backends.joining import JoiningReasoner
 from ore.backends.schema import SchemaReasoner
+from ore.backends.settings import Settings
 from ore.cli.chosen import connector, wanted_of
 from ore.cli.context import Context, ContextSource
 from ore.cli.conversation import Conversation, open_conversation
@@ -179,7 +180,7 @@ def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[
 def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) -> Backend:
     rerun = asked.link.rerun if asked.link is not None else None
     if rerun is None:
-        return connect(replace(options, model=asked.model))
+        return connect(options.replace(model=asked.model))
     backend = rerun.connect(wanted_of(options), connector(options, connect))
     rerun.check(backend)
     return backend

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ore.backends import Settings
 from ore.backends.model_options import parse_options
 from ore.backends.named import reasoner_with
+from ore.backends.settings import Settings
 from ore.glass.personas import load_persona
 from ore.reasoner import Reasoner
 from ore.store.beginnings import Beginning

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import exp, isfinite
 from typing import Any
 
-from ore.backends import Backend, Settings
+from ore.backends import Backend
+from ore.backends.settings import Settings
 from ore.errors import BackendError, CheckFailedError, UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ore.backends import Settings
+from ore.backends.settings import Settings
 from ore.files.neutral import one_line
 from ore.types import Response
 

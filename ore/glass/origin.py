@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ore.backends import Backend, Progress, Settings
+from ore.backends import Backend, Progress
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError
 from ore.reasoner import Reasoner
 

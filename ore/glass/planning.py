@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from ore.artifact.canonical import text_digest
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.answer import encoded, hashes
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.joining import JoiningReasoner, joined
 from ore.backends.reading import Part, Reading
+from ore.backends.settings import Settings
 from ore.backends.window import estimate
 from ore.core import ORE
 from ore.glass.origin import around, backend_of, model_of, settings_of

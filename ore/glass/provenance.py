@@ -14,8 +14,9 @@ from ore import __version__
 from ore.artifact import not_keepable
 from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.answer import encoded
+from ore.backends.settings import Settings
 from ore.files.strictjson import is_list
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision
 from ore.types.artifact_fields import SINGLE_TURN

@@ -21,8 +21,8 @@ from ore.artifact.sources import (
     kept_system_prompt,
     sources_of,
 )
-from ore.backends import Settings
 from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
+from ore.backends.settings import Settings
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
 from ore.files import strictjson

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import AyaReasoner
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import UsageError
 from ore.glass.origin import around, backend_of, settings_of

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ore.artifact import read_artifact
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, parse_options
+from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass.choosing import reasoner_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ore.backends import Backend, Settings
+from ore.backends import Backend
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError
 from ore.reasoner import Scorer
 

@@ -12,8 +12,8 @@ from typing import Any
 from ore.artifact import encode_artifact, parse_artifact, read_bytes
 from ore.artifact.canonical import exact
 from ore.artifact.sources import ANSWER_OF, PERSONA, SESSION, SYSTEM
-from ore.backends import Settings
 from ore.backends.effective import effective
+from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
 from ore.errors import UsageError
 from ore.files.neutral import one_line

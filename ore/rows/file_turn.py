@@ -8,11 +8,11 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from ore.backends import Settings
 from ore.backends.choice import ON_THIS_MACHINE
 from ore.backends.model_options import as_pairs, parse_options
 from ore.backends.named import reasoner_with
 from ore.backends.schema import read_schema
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import UsageError
 from ore.files import read_regular

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
-from ore.backends import Backend, Settings
+from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
+from ore.backends.settings import Settings
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import Sourced, facts, sourced
 from ore.glass.recall import recorded_messages

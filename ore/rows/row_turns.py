@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.artifact import encode_artifact
-from ore.backends import Settings
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import OreError, UsageError
 from ore.glass.provenance import (

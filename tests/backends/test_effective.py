@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ore.backends import Settings, choice, engine_facts
+from ore.backends import choice, engine_facts
 from ore.backends.effective import FACTS, PARAMETERS, effective, in_words, parameters_of
 from ore.backends.ollama_models import in_force
+from ore.backends.settings import Settings
 from ore.files.neutral import word
 from tests.support.fake_ollama import FakeOllama
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine_request, openai_request
+from ore.backends import engine_request, openai_request
 from ore.backends.logprobs import Logprobs
+from ore.backends.settings import Settings
 from ore.types import Message
 from tests.conftest import MODEL_DIR
 from tests.support.fake_ollama import FakeOllama

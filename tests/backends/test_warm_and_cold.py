@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.ollama import AyaReasoner
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.reasoner import Reasoner
 from ore.types import Message, Session

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.glass.influence import explained
 from ore.glass.provenance import Sourced
 from ore.types import Message

@@ -11,8 +11,8 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
+from ore.backends.settings import Settings
 from ore.glass.choosing import reasoner_of
 from ore.types import Message
 

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.errors import BackendError
 from ore.types import Message
 from tests.support.gguf import write_model

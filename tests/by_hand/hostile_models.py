@@ -14,8 +14,8 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from ore.backends import Settings
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.errors import OreError
 from ore.types import Message
 from tests.support.gguf import CHATML, tiny_model, write_model

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ore.backends import Settings, hardware
+from ore.backends import hardware
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.types import Message
 
 MODEL, LONGEST, RUNS, SEED = "smollm2:135m", 32, 1000, 18

@@ -11,8 +11,8 @@ import threading
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
+from ore.backends.settings import Settings
 from ore.errors import BackendError
 from ore.types import Message
 

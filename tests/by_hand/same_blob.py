@@ -23,8 +23,8 @@ import urllib.request
 from contextlib import closing
 from typing import Any
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
+from ore.backends.settings import Settings
 from ore.types import Message
 
 PROMPTS = (

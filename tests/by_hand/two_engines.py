@@ -12,8 +12,8 @@ import sys
 import urllib.request
 from contextlib import closing
 
-from ore.backends import Settings
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.types import Message
 
 PROMPTS = (

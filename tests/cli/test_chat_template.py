@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.address import as_host
 from ore.backends.choice import open_backend
 from ore.backends.ollama import OllamaBackend
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError
 from tests.support.engine import needs_engine
 from tests.support.gguf import write_model

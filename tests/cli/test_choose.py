@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.glass.choosing import ChoosingReasoner
 from ore.reasoner import Scorer
 from ore.types import Message

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ore.backends import Settings
+from ore.backends.settings import Settings
 from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
 from ore.errors import BackendError, ModelNotFoundError
 from tests.support.harness import ScriptedBackend, ScriptedReasoner

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.cluster import ClusterBackend, ClusterReasoner
+from ore.backends.settings import Settings
 from ore.errors import BackendError
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama

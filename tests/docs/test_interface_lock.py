@@ -22,6 +22,7 @@ SECTIONS = {
     "public names": interface.names,
     "signatures": interface.signatures,
     "dataclasses": interface.fields,
+    "named tuples": interface.named_tuples,
     "permissions": interface.permissions,
 }
 

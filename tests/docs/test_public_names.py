@@ -72,6 +72,8 @@ def documentation(name: str) -> str:
 def parameters(part: object) -> list[str]:
     """What a function, or a class where it is made, takes from its caller."""
     made = vars(part).get("__init__") if isinstance(part, type) else part
+    if hasattr(part, "_fields"):  # a named tuple
+        return list(part._fields)
     if not isinstance(made, FunctionType):
         return []
     return [name for name in inspect.signature(made).parameters if name not in ("self", "cls")]
@@ -132,6 +134,8 @@ def given_by(value: object) -> Iterator[str]:
             yield str(part.__annotations__.get("return", ""))
     if dataclasses.is_dataclass(value):
         yield from (str(each.type) for each in dataclasses.fields(value))
+    if hasattr(value, "_fields"):  # a named tuple
+        yield from map(str, value.__annotations__.values())
 
 
 @pytest.mark.parametrize("name", [name for name in ore._modules() if name != "reasoner"])

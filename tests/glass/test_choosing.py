@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from ore.backends import Settings
+from ore.backends.settings import Settings
 from ore.errors import BackendError, FileAccessError, UsageError
 from ore.glass.choosing import ChoosingReasoner, read_choices, reasoner_of, shares
 from ore.reasoner import Scorer

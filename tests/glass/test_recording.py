@@ -19,8 +19,8 @@ from ore import (
     Session,
     ToolResult,
 )
-from ore.backends import Settings
 from ore.backends.schema import SchemaReasoner
+from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
 from ore.errors import ArtifactError, SchemaMismatchError, UsageError
 from ore.glass.choosing import reasoner_of

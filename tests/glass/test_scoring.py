@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
 from ore.errors import CapabilityError
 from ore.glass.scoring import scorer_of
 from tests.support.harness import ScriptedBackend

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
 from ore.errors import UsageError
 from ore.types import Message
 from tests.conftest import MODEL_DIR

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ore.backends import Settings, engine_request, openai_request
+from ore.backends import engine_request, openai_request
 from ore.backends.model_options import OPTIONS, check_ollama
+from ore.backends.settings import Settings
 from ore.cli.flags import FLAGS
 from ore.errors import OreError
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ore.backends import Backend, Progress, Settings
+from ore.backends import Backend, Progress
+from ore.backends.settings import Settings
 from ore.cli.terminal.console import Console
 from ore.errors import ModelNotFoundError
 from ore.reasoner import Reasoner

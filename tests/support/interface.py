@@ -137,6 +137,18 @@ def fields() -> str:
     return _table(("dataclass", "frozen", "fields"), rows)
 
 
+def named_tuples() -> str:
+    """The named tuples, field by field in order."""
+    rows = []
+    for name in ore.__all__:
+        kind = getattr(ore, name)
+        if hasattr(kind, "_field_defaults"):
+            known = kind._field_defaults
+            shown = [f"{each}={known[each]!r}" if each in known else each for each in kind._fields]
+            rows.append((f"`{name}`", ", ".join(shown)))
+    return _table(("named tuple", "fields"), rows)
+
+
 def _field(field) -> str:
     if field.default is not dataclasses.MISSING:
         return f"{field.name}={field.default!r}"

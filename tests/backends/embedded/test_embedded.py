@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_facts import metadata_of
 from ore.backends.engine_request import check_settings, request_of
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import (
     BackendError,
@@ -77,7 +77,7 @@ def test_a_bad_home_means_not_installed(monkeypatch):
 
 def test_the_engine_is_looked_for_and_not_imported():
     code = (
-        "import sys; from ore.backends import Settings\n"
+        "import sys; from ore.backends.settings import Settings\n"
         "from ore.backends.embedded import EmbeddedBackend\n"
         "backend = EmbeddedBackend(); backend.is_installed(); backend.models()\n"
         "sys.stdout.write(str({'xllamacpp', 'ollama', 'httpx'} & set(sys.modules)))"

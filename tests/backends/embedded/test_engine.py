@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine_child
+from ore.backends import engine_child
 from ore.backends.engine import Engine, _Connection
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.http import Deadline
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

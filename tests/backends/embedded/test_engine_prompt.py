@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.backends.weights import DEFAULT_MODEL
 from ore.errors import BackendError, ContextTruncatedError
 from ore.types import Message

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.errors import BackendTimeoutError, ContextTruncatedError
 from ore.glass.judging import Follower
 from ore.types import Message

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, llama_score
+from ore.backends import llama_score
 from ore.backends.engine import Engine
 from ore.backends.engine_score import asking
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.http import Deadline
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     CapabilityError,

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.hardware import (
@@ -23,6 +22,7 @@ from ore.backends.hardware import (
     waiting_others,
 )
 from ore.backends.http import Deadline
+from ore.backends.settings import Settings
 from ore.core import ORE
 
 QUESTIONS = ("What is the capital of France?", "Write a short story.", "Count to twenty.")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings, engine, engine_load
+from ore.backends import engine, engine_load
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.effective import effective
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.http import Deadline
+from ore.backends.settings import Settings
 from ore.errors import BackendTimeoutError, CapabilityError, FileAccessError
 from ore.types import Message
 from tests.support.engine import needs_engine

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.choice import open_backend
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.types import Session
 from tests.support.engine import needs_engine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.go_template import arriving, is_known_to_lose, roles_of
 from ore.backends.joining import joined
 from ore.backends.ollama import OllamaBackend
+from ore.backends.settings import Settings
 from ore.errors import BackendError
 from ore.types import Message
 from tests.cli.test_plan import sources

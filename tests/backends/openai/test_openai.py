@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.openai import OpenAIBackend
 from ore.backends.reading import Part
+from ore.backends.settings import Settings
 from ore.types import Message
 from tests.conftest import MODEL_DIR
 from tests.support.fake_openai import FakeOpenAI

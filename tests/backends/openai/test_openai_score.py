@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.choice import open_backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
 from ore.types import Message
 from tests.support.fake_openai import FakeOpenAI, data, refusal, whole

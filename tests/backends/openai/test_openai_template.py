@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings
 from ore.backends.address import Host
 from ore.backends.joining import joined
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.types import Message
 from tests.support.engine import needs_engine
 from tests.support.fake_openai import FakeOpenAI

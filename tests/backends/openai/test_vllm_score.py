@@ -7,9 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import Settings, vllm_score
+from ore.backends import vllm_score
 from ore.backends.choice import open_backend
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.settings import Settings
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
 from ore.types import Message
 from tests.support.fake_openai import refusal, whole
