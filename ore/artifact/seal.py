@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from ore.artifact.canonical import canonical_text, digest, joined
+from ore.artifact.canonical import EXACT, canonical_text, digest, joined
 
 SELF = "self_sha256"
 VALUES = "values_sha256"
@@ -54,10 +54,12 @@ def breaks(document: dict[str, Any]) -> list[str]:
     provenance = document["provenance"]
     if SELF not in provenance:
         return [f"provenance.{SELF} is missing"]
-    if provenance[SELF] == _quick_digest(without_self(document)):
+    rest = without_self(document)
+    quick = _quick_digest(rest)
+    if quick and provenance[SELF] == quick and _is_exact(rest):
         return []
     try:
-        found = digest(without_self(document))
+        found = digest(rest)
         values = dict(_values(_texts(document)))
     except ValueError as exc:
         return [f"it has no canonical JSON: {exc}"]
@@ -123,12 +125,30 @@ def _quick_digest(document: dict[str, Any]) -> str:
     """Return what ``digest`` returns of most documents, in a quarter of its time, else anything else.
 
     The standard encoder sorts keys by other rules, and writes some numbers otherwise: where its text is
-    not the canonical one, the hash can't be the one that was made of that.
+    not the canonical one, the hash can't be the one that was made of that. It is empty where there is
+    no text, and there may be one of what has no canonical JSON: see ``_is_exact``.
     """
     try:
         return hashlib.sha256(_quick(document).encode("utf-8")).hexdigest()
     except ValueError:  # what has no canonical JSON either, or half a surrogate pair
         return ""
+
+
+def _is_exact(document: dict[str, Any]) -> bool:
+    """Return whether each integer in a parsed value has canonical JSON."""
+    level: list[Any] = [document]
+    while level:
+        below: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is dict:
+                below.extend(value.values())
+            elif kind is list:
+                below.extend(value)
+            elif kind is int and not -EXACT <= value <= EXACT:
+                return False
+        level = below
+    return True
 
 
 def without_self(document: dict[str, Any]) -> dict[str, Any]:

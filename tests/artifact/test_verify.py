@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 
 import pytest
 
-from ore.artifact.seal import seal
+from ore.artifact.seal import seal, without_self
 from ore.artifact.verify import verify
 from tests.support.artifacts import GOOD
 from tests.support.runs import record, rewrite, rows, sha256
@@ -116,8 +117,12 @@ def test_an_artifact_of_a_library_has_nothing_to_check(ore, chain):
         lambda d: [d["provenance"].pop(key) for key in ("self_sha256", "values_sha256")],
         lambda d: d["provenance"].update(self_sha256=None, values_sha256=None),
         lambda d: d["output"]["metadata"].update(n=2**70),
+        lambda d: (d["output"].update(id2="\ud800"), d["provenance"].update(self_sha256="")),
     ],
-    ids=["provenance", "null", "empty", "both", "both null", "a number without canonical form"],
+    ids=[
+        *("provenance", "null", "empty", "both", "both null", "a number without canonical form"),
+        "an empty hash of what has no bytes",
+    ],
 )
 def test_taking_the_seal_away_never_verifies(ore, chain, take):
     def change(document):
@@ -129,6 +134,20 @@ def test_taking_the_seal_away_never_verifies(ore, chain, take):
     assert result.code == 3 and rows(result.out)["a.json"][0] in ("nothing to check", "broken")
     as_json = ore("--verify", "a.json", "--json")
     assert as_json.code == 3 and as_json.json[0]["holds"] is False
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**53), 2**60])
+def test_the_hash_of_what_has_no_canonical_json_is_no_seal(ore, chain, number):
+    (chain / "many").mkdir()
+    document = json.loads((chain / "a.json").read_text())
+    document["output"]["metadata"]["n"] = number
+    text = json.dumps(without_self(document), sort_keys=True, separators=(",", ":"))
+    document["provenance"]["self_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    for name in ("1.json", "2.json"):
+        (chain / "many" / name).write_text(json.dumps(document, indent=2) + "\n")
+    result = ore("--verify", "many")
+    assert result.code == 3
+    assert result.out.count("broken\tit has no canonical JSON: the integer") == 2
 
 
 def test_the_last_line_has_the_totals(ore, chain):
