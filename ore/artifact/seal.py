@@ -56,7 +56,7 @@ def breaks(document: dict[str, Any]) -> list[str]:
         return [f"provenance.{SELF} is missing"]
     rest = without_self(document)
     quick = _quick_digest(rest)
-    if quick and provenance[SELF] == quick and _is_exact(rest):
+    if quick and provenance[SELF] == quick and _is_plain(rest):
         return []
     try:
         found = digest(rest)
@@ -126,7 +126,7 @@ def _quick_digest(document: dict[str, Any]) -> str:
 
     The standard encoder sorts keys by other rules, and writes some numbers otherwise: where its text is
     not the canonical one, the hash can't be the one that was made of that. It is empty where there is
-    no text, and there may be one of what has no canonical JSON: see ``_is_exact``.
+    no text. There may be one of what has no canonical JSON, or another: see ``_is_plain``.
     """
     try:
         return hashlib.sha256(_quick(document).encode("utf-8")).hexdigest()
@@ -134,18 +134,22 @@ def _quick_digest(document: dict[str, Any]) -> str:
         return ""
 
 
-def _is_exact(document: dict[str, Any]) -> bool:
-    """Return whether each integer in a parsed value has canonical JSON."""
+def _is_plain(document: dict[str, Any]) -> bool:
+    """Return whether the standard encoder writes a parsed value as its canonical JSON, for sure."""
     level: list[Any] = [document]
     while level:
         below: list[Any] = []
         for value in level:
             kind = type(value)
             if kind is dict:
+                if not all(map(str.isascii, value)):
+                    return False
                 below.extend(value.values())
             elif kind is list:
                 below.extend(value)
             elif kind is int and not -EXACT <= value <= EXACT:
+                return False
+            elif kind is float and value and not 1e-4 <= abs(value) < 1e16:
                 return False
         level = below
     return True
