@@ -6,13 +6,12 @@ Knows nothing about backends, files, flags or terminals. A session is an argumen
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ore.errors import PersonaError, ReasonerContractError
-from ore.reasoner import Reasoner
+from ore.errors import PersonaError, UsageError
+from ore.reasoner import Reasoner, require_pieces, require_response
 from ore.reasoner.closing import Closing
 from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
@@ -87,7 +86,12 @@ def to_send(
 
     ``system_prompt``, ``prompt``, ``session``, ``tool_results``, ``skill_context``, ``images`` and
     ``after`` are those of ``build_messages``.
+
+    Raises:
+        UsageError: The prompt is not text.
     """
+    if not isinstance(prompt, str):
+        raise UsageError(f"A prompt is text, not {type(prompt).__name__}: nothing was sent.")
     messages = build_messages(
         prompt,
         system_prompt=system_prompt,
@@ -141,7 +145,8 @@ class ORE(Closing):
             after: The run whose answer the model reads first, for this turn only.
 
         Raises:
-            ReasonerContractError: The reasoner returned something else than a ``Response``.
+            UsageError: The prompt is not text.
+            ReasonerContractError: The reasoner returned something else than a ``Response`` of text.
             OreError: Whatever the reasoner raises goes through.
         """
         given = (prompt, session, tool_results, skill_context, images, after)
@@ -168,8 +173,7 @@ class ORE(Closing):
         """
         given = (prompt, session, tool_results, skill_context, images, after)
         sent = to_send(self.system_prompt, *given)
-        with closing(self.reasoner.stream_reason(list(sent.messages))) as chunks:
-            response = yield from chunks
+        response = yield from require_pieces(self.reasoner.stream_reason(list(sent.messages)))
         return self._finish(response, sent, session)
 
     def stream(
@@ -301,12 +305,8 @@ class ORE(Closing):
         self.reasoner.close()
 
     @staticmethod
-    def _finish(response: Response, sent: Sent, session: Session | None) -> Response:
-        if not isinstance(response, Response):
-            raise ReasonerContractError(
-                f"The reasoner returned {type(response).__name__}, not a Response: "
-                f"nothing was kept of this turn."
-            )
+    def _finish(returned: object, sent: Sent, session: Session | None) -> Response:
+        response = require_response(returned)
         if session is not None:
             session.messages.extend([sent.messages[-1], _answer(response, session)])
         note_sent(response, sent)

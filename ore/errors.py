@@ -49,6 +49,16 @@ class OreError(Exception):
         said = str(self).removesuffix(getattr(self, "text", ""))  # an answer that it quotes
         return tuple(Advice.of(found) for found in ADVICE.finditer(said))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to copy it, or to send it to another process: not by what its class takes."""
+        return _error_again, (type(self), self.args), vars(self)
+
+
+def _error_again(kind: type[OreError], args: tuple[object, ...]) -> OreError:
+    error = kind.__new__(kind)
+    super(OreError, error).__init__(*args)  # what the built-in class keeps
+    return error
+
 
 class UsageError(OreError):
     """The request is wrong: conflicting flags, no prompt, an illegal value."""
@@ -105,7 +115,7 @@ class PersonaError(OreError):
 
 
 class ReasonerContractError(OreError, TypeError):
-    """A reasoner returned something that is not a ``Response``."""
+    """A reasoner returned something that is not a ``Response``, or a stream that is not of text."""
 
 
 INTERRUPTED = 130

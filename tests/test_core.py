@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from ore.core import ORE
-from ore.errors import BackendError, OreError, ReasonerContractError
+from ore.errors import BackendError, OreError, ReasonerContractError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
 
@@ -262,6 +262,69 @@ def test_what_is_not_a_response_is_refused_and_leaves_the_session_as_it_was(take
     assert f"returned {type(answer).__name__}, not a Response" in str(caught.value)
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, OreError)
     assert session == before
+
+
+@pytest.mark.invariant
+@both_ways
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        *(("content", None), ("content", b"Paris."), ("model_id", None), ("id", 5)),
+        *(("timestamp", "now"), ("metadata", None), ("metadata", ["x"])),
+    ],
+)
+def test_a_response_with_a_field_of_another_kind_leaves_the_session_as_it_was(
+    take_turn, field, value
+):
+    session = talk("a", "b")
+    before = copy.deepcopy(session)
+    answer = Response(**{"content": "Paris.", "model_id": "fake", field: value})
+    with pytest.raises(ReasonerContractError, match=f"has a {field} of the type"):
+        take_turn(ORE(FakeReasoner(answer)), "Where?", session=session)
+    assert session == before
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("stream", [None, ["a"], "ab", 5], ids=repr)
+def test_a_stream_that_is_none_is_refused(stream):
+    reasoner, session = FakeReasoner(), talk("a", "b")
+    before = copy.deepcopy(session)
+    reasoner.stream_reason = lambda messages: stream
+    with pytest.raises(ReasonerContractError, match="not a generator"):
+        list(ORE(reasoner).execute_stream("Where?", session=session))
+    assert session == before
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("piece", [None, b"is.", 5], ids=repr)
+def test_a_stream_with_a_piece_that_is_no_text_is_refused_and_closed(piece):
+    closed, session = [], talk("a", "b")
+    before = copy.deepcopy(session)
+
+    def stream(messages):
+        try:
+            yield "Par-"
+            yield piece
+            return Response("Par-is.", "fake")
+        finally:
+            closed.append(True)
+
+    reasoner = FakeReasoner()
+    reasoner.stream_reason = stream
+    chunks = ORE(reasoner).execute_stream("Where?", session=session)
+    assert next(chunks) == "Par-"
+    with pytest.raises(ReasonerContractError, match="has a piece of the type"):
+        next(chunks)
+    assert closed and session == before
+
+
+@both_ways
+@pytest.mark.parametrize("prompt", [None, b"Where?", 5, ["Where?"]], ids=repr)
+def test_a_prompt_that_is_no_text_is_never_sent(take_turn, prompt):
+    reasoner, session = FakeReasoner(), Session()
+    with pytest.raises(UsageError, match="A prompt is text"):
+        take_turn(ORE(reasoner), prompt, session=session)
+    assert not reasoner.reason_calls + reasoner.stream_calls and not session.messages
 
 
 @pytest.mark.invariant

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
+import pickle
 
 import pytest
 
@@ -165,3 +167,17 @@ def test_a_denied_tool_says_how_to_allow_it(missing):
     )
     assert (error.tool_name, error.missing) == ("run", missing)
     assert [each.about for each in error.advice] == ["filesystem-read", "shell"]
+
+
+@pytest.mark.parametrize("name", sorted(TREE))
+def test_an_error_goes_to_another_process_and_is_copied_as_it_is(name):
+    kind = getattr(errors, name)
+    needed = {}
+    if inspect.isfunction(kind.__init__):
+        _, *taken = inspect.signature(kind.__init__).parameters.values()
+        needed = {each.name: "x" for each in taken if each.default is each.empty}
+    error = kind(**needed) if needed else kind("Nothing is there.")
+    error.__notes__ = ["a note"]
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is kind and str(again) == str(error)
+        assert vars(again) == vars(error) and again.args == error.args

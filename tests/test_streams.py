@@ -214,6 +214,47 @@ def test_a_dropped_stream_stops_the_model():
         asyncio.run(asyncio.wait_for(drop(server), 10))
 
 
+class Counting(Reasoner):
+    """Gives pieces for ever, until it is closed."""
+
+    def __init__(self):
+        self.is_closed = threading.Event()
+
+    def reason(self, messages):
+        raise NotImplementedError
+
+    def stream_reason(self, messages):
+        try:
+            while True:
+                yield "one "
+                self.is_closed.wait(0.001)
+        finally:
+            self.is_closed.set()
+
+
+def test_a_stream_that_outlives_its_loop_stops_the_model():
+    reasoner, kept = Counting(), []
+
+    async def leave():
+        kept.append(ORE(reasoner, "").astream("Hello"))
+        assert await anext_of(kept[0])
+
+    asyncio.run(leave())
+    assert reasoner.is_closed.wait(10)
+
+
+def test_a_coroutine_that_nobody_goes_on_with_stops_the_model():
+    async def begin(server):
+        turn = ORE(AyaReasoner("llama3.2", server.url), "").aexecute("Hello")
+        turn.send(None)
+        await asyncio.to_thread(until, lambda: server.chats)
+        turn.close()
+        await asyncio.to_thread(until, lambda: server.chats[0].disconnected_at is not None)
+
+    with FakeOllama(scenario="stall") as server:
+        asyncio.run(begin(server))
+
+
 async def anext_of(stream):
     return await stream.__anext__()
 

@@ -17,6 +17,7 @@ from ore.cli.terminal.editor import write_in_editor
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
+from ore.glass.limits import fit_of
 from ore.store import FileSessionStore
 from ore.types import Response
 
@@ -139,7 +140,7 @@ def _show(talk: Talk, argument: str) -> None:
 
 
 def _window(run: Run, response: Response | None) -> str:
-    fit = (response.metadata.get("context") or {}) if response else {}
+    fit = fit_of(response) if response else {}
     size, used = fit.get("window"), fit.get("prompt_tokens")
     size = size or (run.asked.settings.options or {}).get("num_ctx")
     if not size:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ore.backends.settings import Settings
 from ore.files.neutral import one_line
+from ore.files.strictjson import above_zero, is_object
 from ore.types import Response
 
 NEARLY_FULL = 0.9
@@ -27,12 +28,12 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
     """Yield what of an answer is not what was asked for, a sentence each: it was cut, or not all read.
 
     Args:
-        response: The answer, as a reasoner of ORE's own returned it.
+        response: The answer; what its metadata say in another way than ORE's reasoners do is left out.
         settings: What was asked of the model.
     """
-    fit: dict[str, Any] = response.metadata.get("context") or {}
-    window, tokens = fit.get("window"), fit.get("prompt_tokens") or 0
-    written = response.metadata.get("eval_count") or 0
+    fit = fit_of(response)
+    window, tokens = fit.get("window"), fit.get("prompt_tokens", 0)
+    written = above_zero(response.metadata.get("eval_count")) or 0
     if response.metadata.get("done_reason") == "length":
         limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
         yield f"The answer was cut off by a limit: {limit}."
@@ -57,13 +58,13 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     It is empty, goes round in circles, or fills the context window nearly.
 
     Args:
-        response: The answer, as a reasoner of ORE's own returned it.
+        response: The answer; what its metadata say in another way than ORE's reasoners do is left out.
         in_session: Whether the next turn's prompt has this answer in it.
     """
-    fit: dict[str, Any] = response.metadata.get("context") or {}
-    window, used, advice = fit.get("window"), fit.get("prompt_tokens") or 0, ""
+    fit = fit_of(response)
+    window, used, advice = fit.get("window"), fit.get("prompt_tokens", 0), ""
     if in_session:
-        used += response.metadata.get("eval_count") or 0
+        used += above_zero(response.metadata.get("eval_count")) or 0
         advice = "; go on with a larger one (`options['num_ctx']`), or in another conversation"
     if not response.content.strip():
         yield "The answer is empty."
@@ -71,6 +72,18 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
         yield IN_CIRCLES
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:
         yield f"The context window is nearly full: {used} of {window} tokens{advice}."
+
+
+def fit_of(response: Response) -> dict[str, Any]:
+    """Return what a ``response`` says of the context window, without what ORE's reasoners would not say.
+
+    Its ``window`` and ``prompt_tokens`` are whole numbers above 0, or missing.
+    """
+    found = response.metadata.get("context")
+    if not is_object(found):
+        return {}
+    counts = ("window", "prompt_tokens")
+    return {key: v for key, v in found.items() if key not in counts or above_zero(v)}
 
 
 class Circles:
@@ -111,7 +124,7 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     window, is_asked = fit.get("window"), isinstance(asked, int) and asked > 0
     if is_asked and written == asked:
         return f"`options[num_predict={asked}]`"
-    if window and (fit.get("prompt_tokens") or 0) + written >= window:
+    if window and fit.get("prompt_tokens", 0) + written >= window:
         return f"the context window of {window} tokens, which `options['num_ctx']` makes larger"
     if is_asked:
         return f"`options[num_predict={asked}]`, or the context window"

@@ -17,6 +17,7 @@ from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
 from ore.errors import UsageError
 from ore.files.neutral import one_line
+from ore.glass.limits import fit_of
 from ore.glass.provenance import TurnFacts, sourced
 from ore.types import ExecutionArtifact, Response, RoutingDecision, ToolResult
 from ore.types.artifact_fields import CONVERSATIONAL, SINGLE_TURN
@@ -71,8 +72,7 @@ def in_force(settings: Settings, response: Response, told: Mapping[str, Any]) ->
         response: The answer.
         told: What ``Backend.in_force`` returned.
     """
-    fit: dict[str, Any] = response.metadata.get("context") or {}
-    window = fit.get("window")
+    window = fit_of(response).get("window")
     known: dict[str, Any] = {"user": settings.options, "window": window, **told}
     told_of: dict[str, Any] = exact(effective(**known))
     return told_of

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ore.errors import ReasonerContractError
 from ore.reasoner.closing import Closing
 from ore.types import Message, Response
 
@@ -38,12 +39,68 @@ class Reasoner(Closing, ABC):
         A backend that can't stream yields the whole answer as one chunk. Closing the generator
         stops the model.
         """
-        response = self.reason(messages)
+        response = require_response(self.reason(messages))
         yield response.content
         return response
 
     def close(self) -> None:
         """Give back what the reasoner holds (connections, a loaded model). May be called twice."""
+
+
+_FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+    *(("content", str, "text"), ("model_id", str, "text"), ("id", str, "text")),
+    *(("timestamp", (int, float), "a number"), ("metadata", Mapping, "a dict")),
+)
+
+
+def require_response(response: object) -> Response:
+    """Return the ``response`` that a reasoner has returned, which may be anything.
+
+    Raises:
+        ReasonerContractError: It is no ``Response``, or one of its fields is not what it is to be.
+    """
+    if not isinstance(response, Response):
+        raise ReasonerContractError(
+            f"The reasoner returned {type(response).__name__}, not a Response: "
+            f"nothing was kept of this turn."
+        )
+    for name, kind, wanted in _FIELDS:
+        if not isinstance(value := getattr(response, name), kind):
+            raise ReasonerContractError(
+                f"The reasoner's response has a {name} of the type {type(value).__name__}, not "
+                f"{wanted}: nothing was kept of this turn."
+            )
+    return response
+
+
+def require_pieces(chunks: Any) -> Generator[str, None, object]:
+    """Yield the pieces of a stream, and return what it returns; closing this closes ``chunks``.
+
+    Args:
+        chunks: What a reasoner's ``stream_reason`` has returned, which may be anything.
+
+    Raises:
+        ReasonerContractError: It is no generator, or has yielded something else than text.
+    """
+    if not isinstance(chunks, Iterable) or not hasattr(chunks, "close"):
+        raise ReasonerContractError(
+            f"The reasoner's stream is {type(chunks).__name__}, not a generator: nothing was kept of "
+            f"this turn."
+        )
+    with contextlib.closing(chunks):
+        pieces = iter(chunks)
+        while True:
+            try:
+                piece: object = next(pieces)
+            except StopIteration as end:
+                returned: object = end.value
+                return returned
+            if not isinstance(piece, str):
+                raise ReasonerContractError(
+                    f"The reasoner's stream has a piece of the type {type(piece).__name__}, not text: "
+                    f"nothing was kept of this turn."
+                )
+            yield piece
 
 
 class StreamingReasoner(Reasoner):

@@ -39,7 +39,7 @@ async def awaited(take: Callable[[], T]) -> T:
     threading.Thread(target=run, name="ore-turn", daemon=True).start()
     try:
         return await done
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, GeneratorExit):  # or nobody goes on with the coroutine
         stop.ask()
         raise
 
@@ -110,6 +110,8 @@ def _read(
             loop.call_soon_threadsafe(pieces.put_nowait, (text, None))
     except BaseException as exc:
         over = _raisable(exc)
+    finally:
+        stream.close()  # a loop that is closed reads no more
     with suppress(RuntimeError):  # the loop is closed: nobody reads any more
         loop.call_soon_threadsafe(pieces.put_nowait, ("", over))
 

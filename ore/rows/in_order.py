@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from ore.errors import OreError
 from ore.files.signals import deferred_signals
 
 Item = TypeVar("Item")
@@ -47,9 +48,12 @@ def in_order(
     Args:
         items: What is to be done; read as it goes.
         do: Called in any of the threads, several times at once. What it raises is raised here.
-        threads: How many there are.
+        threads: How many there are, or as many as the system gives.
         tick: Called here while something is waited for.
         every: Seconds between two calls of it.
+
+    Raises:
+        OreError: The system gives no thread.
     """
     todo: SimpleQueue[_Piece[Item, Done] | None] = SimpleQueue()
     stopped = threading.Event()
@@ -62,13 +66,23 @@ def in_order(
                 piece.error = exc
             piece.is_done.release()
 
-    with deferred_signals(starts_threads=True):
-        for number in range(threads):
-            threading.Thread(target=work, name=f"row-{number}", daemon=True).start()
     waiting: deque[_Piece[Item, Done]] = deque()
+    started = 0
     try:
+        with deferred_signals(starts_threads=True):
+            for started in range(threads):
+                try:
+                    threading.Thread(target=work, name=f"row-{started}", daemon=True).start()
+                except RuntimeError:  # the system gives no more: those that there are do it all
+                    break
+            else:
+                started = threads
+        if not started:
+            raise OreError(
+                "The system gives ORE no thread: end other programs, or raise its limit."
+            )
         while True:
-            while len(waiting) < AHEAD_PER_THREAD * threads:
+            while len(waiting) < AHEAD_PER_THREAD * started:
                 try:
                     waiting.append(_Piece(next(items)))
                 except StopIteration:
@@ -84,5 +98,5 @@ def in_order(
             yield piece.result
     finally:
         stopped.set()
-        for _ in range(threads):
+        for _ in range(started):
             todo.put(None)

@@ -15,7 +15,7 @@ from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object
-from ore.reasoner import Reasoner
+from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
 from ore.types import ExecutionArtifact, Message, Response
 
@@ -173,8 +173,7 @@ class JudgingReasoner(Reasoner):
         self.inner.close()
 
     def _judged(self, response: Response) -> Response:
-        if not isinstance(response, Response):  # the core says so
-            return response
+        require_response(response)
         metadata = {**response.metadata, VERDICT: self._judging.verdict(response)}
         return replace(response, metadata=metadata)
 

@@ -69,12 +69,15 @@ def over_rows(
             it was. It needs ``folder``. None signs none.
 
     Raises:
-        UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed.
+        UsageError: A row can't be asked, the prompt has no place for one, ``jobs`` is not a number from
+            1 on, or nothing is to be signed.
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
     if sign is not None and folder is None:
         raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
+    if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
+        raise UsageError(f"`jobs=` is {jobs!r}: give it a whole number from 1 on.")
     if expected is not None:
         table = CheckedTable(table, expected, key)
     question = _question(engine, prompt, values or {}, tool_results, skill_context, persona)

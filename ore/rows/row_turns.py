@@ -13,6 +13,7 @@ from ore.artifact import encode_artifact
 from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import OreError, UsageError
+from ore.glass.limits import fit_of
 from ore.glass.provenance import (
     MadeWith,
     Sourced,
@@ -142,8 +143,7 @@ def told_once(
     lock = threading.Lock()
 
     def told(response: Response) -> Mapping[str, Any]:
-        fit: dict[str, Any] = response.metadata.get("context") or {}
-        window = fit.get("window")
+        window = fit_of(response).get("window")
         with lock:
             if window not in by_window:
                 by_window[window] = in_force(settings, response, ask())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import replace
 
 import pytest
 
@@ -240,3 +242,54 @@ def test_each_artifact_is_signed_as_it_is_written_and_none_that_was_there(table,
     with pytest.raises(UsageError, match="`folder=`"):
         ask(reasoner, table, sign=keys / "ada")
     assert reasoner.asked == []
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, "x"])
+def test_a_number_of_jobs_that_is_none_is_refused(table, jobs):
+    with pytest.raises(UsageError, match="`jobs=` is"):
+        ore.over_rows(ORE(Capitals(), ""), PROMPT, table, jobs=jobs)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_a_system_that_gives_few_threads_has_all_rows_asked_and_keeps_none(
+    table, monkeypatch, most
+):
+    begin, given = threading.Thread.start, []
+
+    def start(thread):
+        if len(given) == most:
+            raise RuntimeError("can't start new thread")
+        given.append(thread)
+        begin(thread)
+
+    with ore.over_rows(ORE(Capitals(), ""), PROMPT, table, jobs=200) as run:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        if most:
+            assert [each.content for each in run.outcomes()] == list(CAPITALS.values())
+        else:
+            with pytest.raises(OreError, match="gives ORE no thread"):
+                next(run.outcomes())
+    for thread in given:
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *({"context": 4096}, {"context": "a"}, {"context": {"window": [1], "prompt_tokens": "x"}}),
+        *({"eval_count": "x"}, {"options": 5}, {"options": ["x"]}),
+    ],
+    ids=repr,
+)
+def test_metadata_that_mean_something_else_to_a_reasoner_stop_nothing(table, tmp_path, metadata):
+    class Own(Capitals):
+        def reason(self, messages):
+            return replace(super().reason(messages), metadata={**metadata, "done_reason": "length"})
+
+    found, run = ask(Own(), table, folder=tmp_path / "answers")
+    assert run.error() is None and ore.verify([tmp_path / "answers"]).counts == {"holds": 3}
+    engine = ORE(Own(), "")
+    response = engine.execute("What is the capital of France?")
+    assert [*ore.notices_of(response, in_session=True)] == []
+    assert engine.record(response).output.metadata.items() >= metadata.items()
