@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,7 @@ def require_pieces(chunks: Any) -> Generator[str, None, object]:
     Raises:
         ReasonerContractError: It is no generator, or has yielded something else than text.
     """
-    if not isinstance(chunks, Iterable) or not hasattr(chunks, "close"):
+    if not (hasattr(chunks, "__iter__") and hasattr(chunks, "close")):
         raise ReasonerContractError(
             f"The reasoner's stream is {type(chunks).__name__}, not a generator: nothing was kept of "
             f"this turn."

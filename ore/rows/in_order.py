@@ -67,20 +67,8 @@ def in_order(
             piece.is_done.release()
 
     waiting: deque[_Piece[Item, Done]] = deque()
-    started = 0
     try:
-        with deferred_signals(starts_threads=True):
-            for started in range(threads):
-                try:
-                    threading.Thread(target=work, name=f"row-{started}", daemon=True).start()
-                except RuntimeError:  # the system gives no more: those that there are do it all
-                    break
-            else:
-                started = threads
-        if not started:
-            raise OreError(
-                "The system gives ORE no thread: end other programs, or raise its limit."
-            )
+        started = _start(work, threads)
         while True:
             while len(waiting) < AHEAD_PER_THREAD * started:
                 try:
@@ -98,5 +86,19 @@ def in_order(
             yield piece.result
     finally:
         stopped.set()
-        for _ in range(started):
+        for _ in range(threads):
             todo.put(None)
+
+
+def _start(work: Callable[[], None], threads: int) -> int:
+    """Start threads that ``work``, at most so many; return how many the system has given."""
+    with deferred_signals(starts_threads=True):
+        for number in range(threads):
+            try:
+                threading.Thread(target=work, name=f"row-{number}", daemon=True).start()
+            except RuntimeError as exc:  # those that there are do it all
+                if number:
+                    return number
+                why = "The system gives ORE no thread: end other programs, or raise its limit."
+                raise OreError(why) from exc
+    return threads

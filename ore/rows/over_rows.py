@@ -60,7 +60,7 @@ def over_rows(
         values: What has a place in the prompt and is no column.
         expected: A table with a column ``expected``, row for row; the same file is opened once more.
         key: A column that tells one row from another, in both tables.
-        jobs: How many turns are taken at once; None is what the reasoner or its backend takes.
+        jobs: How many turns are taken at once, from 1 on; None is what the reasoner or its backend takes.
         most_failures: After how many rows that failed no more is asked; None is never.
         least: The least probability of a word that is chosen, or None.
         persona: The name of the persona that the system prompt is, if it is one.
@@ -69,15 +69,12 @@ def over_rows(
             it was. It needs ``folder``. None signs none.
 
     Raises:
-        UsageError: A row can't be asked, the prompt has no place for one, ``jobs`` is not a number from
-            1 on, or nothing is to be signed.
+        UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed.
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
     if sign is not None and folder is None:
         raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
-    if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
-        raise UsageError(f"`jobs=` is {jobs!r}: give it a whole number from 1 on.")
     if expected is not None:
         table = CheckedTable(table, expected, key)
     question = _question(engine, prompt, values or {}, tool_results, skill_context, persona)
@@ -134,6 +131,8 @@ def _asking(
     full: bool,
     signer: Signer | None,
 ) -> Asking:
+    if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
+        raise UsageError(f"`jobs=` is {jobs!r}: give it a whole number from 1 on.")
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
     ask = partial(backend.in_force, model_id, settings)
