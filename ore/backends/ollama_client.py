@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
-from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline
+from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline, shorten
 from ore.backends.ollama_models import default_of, described, trained_window, weights_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.window import find_model, window_of
@@ -217,7 +217,7 @@ class OllamaClient:
                 done, total = (
                     strictjson.above_zero(step.get(key)) or 0 for key in ("completed", "total")
                 )
-                progress(str(status or ""), done, total)
+                progress(shorten(str(status or "")), done, total)
         raise failures.broken_off_error(self.host, "before the model was there")
 
     def _ask(

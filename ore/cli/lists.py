@@ -13,6 +13,7 @@ from ore.cli.terminal.console import Console
 from ore.cli.terminal.text import brief
 from ore.core import AYA_PROMPT_PATH
 from ore.errors import BackendError, OreError, PersonaError, Terminated
+from ore.files.neutral import one_line
 from ore.glass.personas import load_persona, persona_names
 from ore.skills import build_skill_registry, shown_folder
 from ore.tools import all_tools
@@ -97,7 +98,7 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     with suppress(OreError):  # the model is there, whatever becomes of this
         lines = "\n".join(backend.licenses(name)).splitlines()
         if first := next((line.strip() for line in lines if line.strip()), ""):
-            console.notice(f"Licence: {brief(first)} (all of it: --show-license {name})")
+            console.notice(f"Licence: {one_line(brief(first))} (all of it: --show-license {name})")
     console.notice(f"{name} is ready.")
     if options.json:
         console.json({"pulled": name})

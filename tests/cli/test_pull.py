@@ -94,6 +94,16 @@ def test_a_licence_that_nobody_has_is_an_error(models, registry):
     assert shown.code == 1 and f"No licence came with {name}" in shown.err
 
 
+def test_a_licence_is_shown_in_a_sentence_without_its_control_characters(models, registry):
+    text = "\x1b]0;title\x07 as you \u202elike\nore: not ours"
+    name = registry.add("team/loud:q4", b"GGUF", license=text)
+    *_, licence, ready = run("--pull", name, *HERE).err.splitlines()
+    assert licence == (
+        f"Licence: ^[]0;title^G as you \\u202elike (all of it: --show-license {name})"
+    )
+    assert ready == f"{name} is ready."
+
+
 @needs_engine
 def test_without_a_server_it_is_fetched_for_the_engine_and_that_is_said(models, name):
     # Nothing answers at the default address: the tests' own environment names no server.

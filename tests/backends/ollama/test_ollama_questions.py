@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from contextlib import contextmanager, suppress
@@ -349,6 +350,16 @@ def test_odd_figures_of_a_pull_are_passed_over():
     with one_answer(b"HTTP/1.1 200 OK\r\n\r\n" + lines) as (host, _):
         OllamaClient(host).pull("m", lambda *step: steps.append(step))
     assert steps == [("a", 0, 0), ("7", 0, 0)]
+
+
+def test_a_step_of_a_pull_is_one_short_line():
+    status = json.dumps("pulling\x1b[2J\nore: it is ready" + "x" * 9999)
+    lines = f'{{"status":{status}}}\n{{"status":"success"}}\n'.encode()
+    steps = []
+    with one_answer(b"HTTP/1.1 200 OK\r\n\r\n" + lines) as (host, _):
+        OllamaClient(host).pull("m", lambda *step: steps.append(step))
+    ((step, _, _),) = steps
+    assert step.startswith("pulling^[[2J ore: it is readyxxx") and len(step) < 500
 
 
 @pytest.mark.parametrize("left_by", [KeyboardInterrupt, BrokenPipeError, RuntimeError])
