@@ -22,7 +22,7 @@ from ore import (
     Session,
     Settings,
 )
-from ore.errors import CapabilityError, UsageError
+from ore.errors import CapabilityError, OreError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.process import until
@@ -189,6 +189,24 @@ def test_an_awaited_turn_raises_what_it_raises(kind):
     with FakeOllama(scenario="cut") as server:
         with pytest.raises(BackendError):
             asyncio.run(awaited(kind, ORE(AyaReasoner("llama3.2", server.url), ""), None))
+
+
+@both
+def test_a_turn_without_a_thread_for_it_is_an_error_of_ours(kind, monkeypatch):
+    async def ask_twice(server):
+        engine = ORE(AyaReasoner("llama3.2", server.url), "")
+        stream = engine.astream("Hello")
+        for _ in range(2):
+            with pytest.raises(OreError, match="gives ORE no thread .* end other programs"):
+                await (anext_of(stream) if kind == "astream" else engine.aexecute("Hello"))
+
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    with FakeOllama() as server:
+        monkeypatch.setattr(threading, "_start_new_thread", refuse)
+        monkeypatch.setattr(threading, "_start_joinable_thread", refuse, raising=False)
+        asyncio.run(asyncio.wait_for(ask_twice(server), 10))
 
 
 def test_turns_of_one_loop_wait_side_by_side():

@@ -6,8 +6,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
+from ore.errors import OreError
 from ore.reasoner.stop import STOP, Stop
 from ore.reasoner.stream import Stream
 from ore.types import Response
@@ -19,6 +21,9 @@ async def awaited(take: Callable[[], T]) -> T:
     """Return what ``take``, a turn, returns, or raise what it raises.
 
     Where the task is cancelled the turn is stopped: its connection closes at once.
+
+    Raises:
+        OreError: The system gives no thread for it.
     """
     loop, stop = asyncio.get_running_loop(), Stop()
     done: asyncio.Future[T] = loop.create_future()
@@ -36,7 +41,7 @@ async def awaited(take: Callable[[], T]) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(finish, *told)
 
-    threading.Thread(target=run, name="ore-turn", daemon=True).start()
+    _begin(run)
     try:
         return await done
     except (asyncio.CancelledError, GeneratorExit):  # or nobody goes on with the coroutine
@@ -61,9 +66,9 @@ class AsyncStream(AsyncIterator[str]):
     async def __anext__(self) -> str:
         """Return the next piece; raises what ``Stream`` does."""
         if self._pieces is None:
-            self._pieces = asyncio.Queue()
-            given = (self._stream, self._pieces, asyncio.get_running_loop())
-            threading.Thread(target=_read, args=given, name="ore-turn", daemon=True).start()
+            pieces: asyncio.Queue[tuple[str, BaseException | None]] = asyncio.Queue()
+            _begin(partial(_read, self._stream, pieces, asyncio.get_running_loop()))
+            self._pieces = pieces
         try:
             text, over = await self._pieces.get()
         except asyncio.CancelledError:
@@ -96,6 +101,16 @@ class AsyncStream(AsyncIterator[str]):
 
     def __del__(self) -> None:
         self.close()
+
+
+def _begin(work: Callable[[], None]) -> None:
+    """Do something in a thread of its own; ``OreError`` where the system gives none."""
+    try:
+        threading.Thread(target=work, name="ore-turn", daemon=True).start()
+    except RuntimeError as exc:
+        raise OreError(
+            "The system gives ORE no thread for the turn: end other programs, then ask again."
+        ) from exc
 
 
 def _read(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from ore.errors import OreError
 from ore.files.signals import deferred_signals
 
 Item = TypeVar("Item")
@@ -48,12 +47,9 @@ def in_order(
     Args:
         items: What is to be done; read as it goes.
         do: Called in any of the threads, several times at once. What it raises is raised here.
-        threads: How many there are, or as many as the system gives.
+        threads: How many there are, or as many as the system gives; without any, the caller's own.
         tick: Called here while something is waited for.
         every: Seconds between two calls of it.
-
-    Raises:
-        OreError: The system gives no thread.
     """
     todo: SimpleQueue[_Piece[Item, Done] | None] = SimpleQueue()
     stopped = threading.Event()
@@ -69,6 +65,9 @@ def in_order(
     waiting: deque[_Piece[Item, Done]] = deque()
     try:
         started = _start(work, threads)
+        if not started:
+            yield from map(do, items)
+            return
         while True:
             while len(waiting) < AHEAD_PER_THREAD * started:
                 try:
@@ -96,9 +95,6 @@ def _start(work: Callable[[], None], threads: int) -> int:
         for number in range(threads):
             try:
                 threading.Thread(target=work, name=f"row-{number}", daemon=True).start()
-            except RuntimeError as exc:  # those that there are do it all
-                if number:
-                    return number
-                why = "The system gives ORE no thread: end other programs, or raise its limit."
-                raise OreError(why) from exc
+            except RuntimeError:  # those that there are do it all
+                return number
     return threads

@@ -15,21 +15,28 @@ from tests.support.gguf import write_model
 from tests.support.process import ROOT, Ended, end, environment
 from tests.support.terminal import OnTerminal
 
-NO_THREADS = """
+FEW_THREADS = """
 import sys, threading
-def refuse(*_, **__):
-    raise RuntimeError("can't start new thread")
-threading._start_new_thread = threading._start_joinable_thread = refuse
+real = getattr(threading, "_start_joinable_thread", None) or threading._start_new_thread
+left = int(sys.argv.pop(1))
+def start_one(*args, **kwargs):
+    global left
+    if not left:
+        raise RuntimeError("can't start new thread")
+    left -= 1
+    return real(*args, **kwargs)
+threading._start_new_thread = threading._start_joinable_thread = start_one
 from ore.__main__ import start
 start()
 """
-COMMAND = [sys.executable, "-c", NO_THREADS]
+COMMAND = [sys.executable, "-c", FEW_THREADS, "0"]
 
 
-def run(*args: str, stdin: bytes = b"", cwd=None) -> Ended:
+def run(*args: str, stdin: bytes = b"", cwd=None, threads: int = 0) -> Ended:
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     env = environment(PYTHONPATH=str(ROOT))
-    return end(subprocess.Popen([*COMMAND, *args], env=env, cwd=cwd, **pipes), stdin)
+    command = [*COMMAND[:-1], str(threads), *args]
+    return end(subprocess.Popen(command, env=env, cwd=cwd, **pipes), stdin)
 
 
 def check(server, backend: str, args: tuple[str, ...], folder) -> None:
@@ -47,6 +54,17 @@ def check(server, backend: str, args: tuple[str, ...], folder) -> None:
 )
 def test_every_mode_answers_without_a_thread(tmp_path, args):
     check(FakeOllama, "ollama", args, tmp_path)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_every_row_is_asked_by_as_many_threads_as_there_are(tmp_path, threads):
+    table = "n\n" + "".join(f"{number}\n" for number in range(100))
+    with FakeOllama() as fake:
+        asked = ("--rows", "-", "Say {{n}}", "--jobs", "4", "--host", fake.url, "--csv")
+        asked = (*asked, "--rows-format", "csv")
+        done = run(*asked, stdin=table.encode(), cwd=tmp_path, threads=threads)
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
+    assert [line.partition(",")[0] for line in done.out.splitlines()] == table.splitlines()
 
 
 @pytest.mark.slow
