@@ -79,10 +79,15 @@ def parse_manifest(data: bytes) -> Manifest:
         raise ValueError(f"it names {len(layers):,} layers, and {_MOST_LAYERS:,} are the most")
     config = value.get("config")
     is_empty = isinstance(config, dict) and config.get("digest") == ""  # as Ollama writes none
-    return Manifest(
+    found = Manifest(
         None if config is None or is_empty else _layer(config, "config"),
         tuple(_layer(layer, f"layer {number}") for number, layer in enumerate(layers, 1)),
     )
+    sizes: dict[str, int] = {}
+    for layer in found.all_layers():
+        if sizes.setdefault(layer.digest, layer.size) != layer.size:
+            raise ValueError(f"it gives {layer.digest[:19]}\u2026 two sizes")
+    return found
 
 
 def _layer(value: Any, where: str) -> Layer:

@@ -134,13 +134,15 @@ def _fetch_small(
             if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
                 return
         data = _patiently(lambda: registry.small(layer))
+        if len(data) != layer.size:
+            raise failures.wrong_size_error(registry.name.host, len(data), layer.size)
         if not _is(data, layer):
             raise failures.wrong_bytes_error(registry.name.host, layer.digest)
         blobs.replace(name, f".{name}.tmp", [data], 0o600)
 
 
 def _is(data: bytes, layer: Layer) -> bool:
-    return hashlib.sha256(data).hexdigest() == layer.hexadecimal
+    return len(data) == layer.size and hashlib.sha256(data).hexdigest() == layer.hexadecimal
 
 
 def _fetch_weights(

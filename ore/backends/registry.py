@@ -312,8 +312,5 @@ def _first_byte(response: httpx.Response, first: int, layer: Layer) -> int:
     else:
         first = 0
     if size.isascii() and size.isdigit() and int(size) != layer.size:
-        raise failures.protocol_error(
-            _host(response.url),
-            f"it has {int(size):,} bytes where its manifest says {layer.size:,}",
-        )
+        raise failures.wrong_size_error(_host(response.url), int(size), layer.size)
     return first

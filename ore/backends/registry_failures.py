@@ -135,6 +135,11 @@ def protocol_error(host: str, why: str) -> BackendError:
     )
 
 
+def wrong_size_error(host: str, size: int, wanted: int) -> BackendError:
+    """A blob has ``size`` bytes, and the manifest says that it has ``wanted``."""
+    return protocol_error(host, f"it has {size:,} bytes where its manifest says {wanted:,}")
+
+
 def wrong_bytes_error(host: str, digest: str) -> BackendError:
     """What came does not have the hash that it is named by."""
     return BackendError(

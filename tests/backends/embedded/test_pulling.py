@@ -214,7 +214,7 @@ WRONG = "is not what sha256:.* names, so it was removed"
     "trouble, kind, said",
     [
         ({"blobs": wrong}, BackendError, WRONG),
-        ({"blobs": short}, BackendError, WRONG),  # of the config
+        ({"blobs": short}, BackendError, "bytes where its manifest says"),  # of the config
         ({"manifests": status(404)}, ModelNotFoundError, "check its name, and the tag"),
         ({"manifests": status(401)}, CapabilityError, "ORE logs in nowhere"),
         ({"manifests": status(403)}, CapabilityError, "ORE logs in nowhere"),
@@ -279,6 +279,16 @@ def test_weights_of_another_size_are_an_error_before_they_are_read(root):
     assert listed(root) == []
 
 
+def test_a_layer_of_another_size_than_its_manifest_says_is_an_error(root, registry):
+    weights, text = registry.layer("model", WEIGHTS), registry.layer("license", b"As you like.")
+    text["size"] += 1
+    name = registry.add_manifest("team/tiny:q4", {"layers": [weights, text]})
+    for _ in range(2):
+        with pytest.raises(BackendError, match="it has 12 bytes where its manifest says 13"):
+            pull(name, nothing)
+    assert listed(root) == []
+
+
 def test_weights_that_are_no_gguf_file_are_refused_and_leave_nothing(root, registry):
     with pytest.raises(CapabilityError, match="no GGUF file; name another build of it") as caught:
         pull(registry.add("team/other:q4", b"PK" + WEIGHTS, license=None), nothing)
@@ -323,6 +333,7 @@ def layer(**changes: object) -> dict:
             "its license layer has",
         ),
         ({"layers": [layer(), layer()]}, "its weights are in 2 parts"),
+        ({"layers": [layer(), layer(mediaType="x/license", size=8)]}, "it gives sha256:.* two sizes"),
         ({"layers": [layer(mediaType="application/vnd.ollama.image.tensor")]}, "safetensors"),
         ({"layers": [layer(), layer(mediaType="application/vnd.ollama.image.adapter")]}, "adapter"),
         ({"layers": [layer(mediaType="x/projector")]}, "no weights; name another model.$"),

@@ -24,6 +24,7 @@ from ore.errors import (
 )
 from ore.types import Message
 from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
+from tests.support import fake_openai
 from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal
 from tests.support.process import until
 
@@ -71,6 +72,12 @@ def test_what_the_server_says_of_itself_is_in_the_metadata(scenario, name, reaso
     with FakeOpenAI(scenario=scenario) as fake:
         metadata = reasoner(fake).reason(ASKED).metadata
     assert (metadata.get("system_fingerprint"), metadata["done_reason"]) == (name, reason)
+
+
+def test_a_stream_is_known_by_its_kind_in_letters_of_any_size(monkeypatch):
+    monkeypatch.setattr(fake_openai, "EVENTS", "Text/Event-Stream; Charset=UTF-8")
+    with FakeOpenAI(("Paris.",)) as fake:
+        assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
 def test_chunks_come_as_they_are_written():
