@@ -92,10 +92,13 @@ class Backend(ABC):
     def default_model(self) -> str | None:
         """Return the model to use when none is named, or None when there is none."""
 
-    def listed(self, *, whole: bool = False) -> tuple[list[Model], str | None]:
+    def listed(
+        self, *, whole: bool = False, progress: Progress | None = None
+    ) -> tuple[list[Model], str | None]:
         """Return what ``described`` and ``default_model`` do, looked up once where that is possible.
 
-        With ``whole``, each model with its digest and its template.
+        With ``whole``, each model with its digest and its template; ``progress`` is told how far a
+        file is that is read for them.
         """
         return self.described(whole=whole), self.default_model()
 

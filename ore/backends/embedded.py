@@ -65,9 +65,11 @@ class EmbeddedBackend(Backend):
         """Return the model that was named, else the best that is there: see ``local_models``."""
         return self._model or local_models.default()
 
-    def listed(self, *, whole: bool = False) -> tuple[list[Model], str | None]:
+    def listed(
+        self, *, whole: bool = False, progress: Progress | None = None
+    ) -> tuple[list[Model], str | None]:
         """Return what is known of each model that is there, and the default: looked up once."""
-        found = local_models.described(whole=whole)
+        found = local_models.described(whole=whole, progress=progress)
         return found, self._model or local_models.default([each.name for each in found])
 
     def no_default(self) -> str:

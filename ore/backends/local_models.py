@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ore.backends import PREFERRED_MODELS, Model, gguf, mended, remembered, weights
+from ore.backends import PREFERRED_MODELS, Model, Progress, gguf, mended, remembered, weights
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import Shelf, shelves
@@ -213,11 +213,12 @@ def _elsewhere(model: LocalModel, head: dict[str, Any]) -> str:
     return f"hf.co/USER/{words[:_LONGEST_REPOSITORY]}-GGUF{f':{kind}' if kind else ''}"
 
 
-def described(*, whole: bool = False) -> list[Model]:
+def described(*, whole: bool = False, progress: Progress | None = None) -> list[Model]:
     """Return what is known of each model that is there, in the order of ``names``.
 
     Args:
         whole: Its digest and its template too, for which the files are read.
+        progress: Told how far a file is that is read whole.
     """
     found: list[tuple[Model, Path | None]] = []
     for name, path in weights.installed().items():
@@ -230,7 +231,7 @@ def described(*, whole: bool = False) -> list[Model]:
     if not whole:
         return [model for model, _ in found]
     with_digests = import_module("ore.backends.whole_files").with_digests
-    return [model if path is None else with_digests(model, path) for model, path in found]
+    return [model if path is None else with_digests(model, path, progress) for model, path in found]
 
 
 def default(there: Sequence[str] | None = None) -> str | None:

@@ -10,6 +10,7 @@ import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 
 from ore.backends import Progress
 from ore.backends import registry_failures as failures
@@ -208,8 +209,8 @@ def _is_there(shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress) -> 
     path = shelf.blob_path(layer)
     if not blobs.has(path.name) or blobs.stat(path.name).st_size != layer.size:
         return False
-    progress("checking what is there", 0, layer.size)
-    if weights.file_digest(path) != layer.hexadecimal:
+    told = partial(progress, "checking what is there")
+    if weights.file_digest(path, told=told) != layer.hexadecimal:
         return False
     progress("already there", layer.size, layer.size)
     return True

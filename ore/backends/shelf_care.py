@@ -54,12 +54,13 @@ def check_models(told: Told) -> Iterator[Checked]:
             )
     for name, path in weights.installed().items():
         if name not in weights.PINNED:
-            told(f"checking {name}", 0, 0)
-            yield _checked(name, partial(weights.file_digest, path, anew=True), False)
+            step = partial(told, f"checking {one_line(name)}")
+            yield _checked(name, partial(weights.file_digest, path, anew=True, told=step), False)
     for shelf in local_models.own_shelves():
         for each in shelf.names():
-            told(f"checking {each}", 0, 0)
-            yield _checked(str(each), partial(_check_layers, shelf, each), True)
+            step = partial(told, f"checking {each}")
+            step(0, 0)
+            yield _checked(str(each), partial(_check_layers, shelf, each, step), True)
 
 
 def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Checked:
@@ -71,14 +72,16 @@ def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Chec
         return Checked(name, None, f"{name} can't be read: {reason(exc)}.", is_known)
 
 
-def _check_layers(shelf: Shelf, name: ModelName) -> str | None:
+def _check_layers(shelf: Shelf, name: ModelName, told: weights.Told) -> str | None:
     """Compare each blob of a model with its hash, whether it can be run or not; return its weights'."""
     digest = None
     manifest = shelf.manifest(name)
     for layer in manifest.needed() if shelf.is_own else manifest.all_layers():
         path = shelf.check_blob(name, layer)
         is_model = layer.kind == "model"
-        found = weights.file_digest(path, anew=True) if is_model else weights.sha256_of(path)
+        found = (
+            weights.file_digest(path, anew=True, told=told) if is_model else weights.sha256_of(path)
+        )
         if found != layer.hexadecimal:
             what = "weights" if is_model else f"{one_line(layer.kind)} layer"
             raise FileAccessError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,9 @@ PINNED = {
     )
 }
 DEFAULT_MODEL = "smollm2:135m"
+
+Told = Callable[[int, int], None]
+"""Called with how many bytes of a file were read, and how many it has."""
 
 _SUFFIX = ".gguf"
 _BLOCK = 1 << 20
@@ -167,12 +170,15 @@ def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
         return False
 
 
-def file_digest(path: Path, *, anew: bool = False, deadline: Deadline | None = None) -> str:
+def file_digest(
+    path: Path, *, anew: bool = False, deadline: Deadline | None = None, told: Told | None = None
+) -> str:
     """Return the SHA-256 of a model in hexadecimal digits.
 
     Of a split one it is that of its parts' own, in their order, each with a line feed. A file's is
     remembered beside the models for as long as it keeps its size and its time of change, so that
-    a turn does not read the whole file again; ``anew`` reads it whatever is remembered.
+    a turn does not read the whole file again; ``anew`` reads it whatever is remembered. ``told`` is
+    called while a file is read.
 
     Raises:
         FileAccessError: It can't be read.
@@ -180,12 +186,12 @@ def file_digest(path: Path, *, anew: bool = False, deadline: Deadline | None = N
     """
     parts = parts_of(path)
     if len(parts) == 1:
-        return _digest_of(path, anew, deadline)
-    return _sha256(f"{_digest_of(part, anew, deadline)}\n".encode() for part in parts)
+        return _digest_of(path, anew, deadline, told)
+    return _sha256(f"{_digest_of(part, anew, deadline, told)}\n".encode() for part in parts)
 
 
-def _digest_of(path: Path, anew: bool, deadline: Deadline | None) -> str:
-    find = partial(sha256_of, deadline=deadline)
+def _digest_of(path: Path, anew: bool, deadline: Deadline | None, told: Told | None) -> str:
+    find = partial(sha256_of, deadline=deadline, told=told)
     try:
         return remembered.of_file(models_folder(), path, "sha256", find, anew=anew)
     except OSError as exc:
@@ -200,16 +206,19 @@ def note_digest(path: Path, digest: str) -> None:
         remembered.of_file(models_folder(), path, "sha256", lambda _: digest, anew=True)
 
 
-def sha256_of(path: Path, deadline: Deadline | None = None) -> str:
+def sha256_of(path: Path, deadline: Deadline | None = None, told: Told | None = None) -> str:
     """Return a file's SHA-256 in hexadecimal digits; ``TimeoutError`` where the deadline passes."""
     # Not waited for, where it has become a FIFO since it was looked at.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
 
         def block() -> bytes:
             if deadline is not None:
                 deadline.wait(None)
+            if told is not None:
+                told(file.tell(), status.st_size)
             return file.read(_BLOCK)
 
         return _sha256(iter(block, b""))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from ore.backends import Model, gguf, weights
+from ore.backends import Model, Progress, gguf, weights
 from ore.backends.effective import in_short, template_digest
 from ore.errors import FileAccessError
+from ore.files.neutral import one_line
 
 
-def with_digests(model: Model, path: Path) -> Model:
+def with_digests(model: Model, path: Path, progress: Progress | None = None) -> Model:
     """Return a model with what its whole file says; as it is, where the file can't be read."""
+    told = None if progress is None else partial(progress, f"reading {one_line(model.name)}")
     try:
-        digest, (template, count) = weights.file_digest(path), gguf.read_template(path)
+        digest = weights.file_digest(path, told=told)
+        template, count = gguf.read_template(path)
     except FileAccessError:
         return model
     return model._replace(

@@ -13,7 +13,10 @@ from ore.cli.terminal.console import Console
 def list_models(options: Options, console: Console, connect: Callable[..., Backend]) -> None:
     """List the installed models and what is known of them, the default marked."""
     backend = connect(options)
-    models, default = backend.listed(whole=options.json)
+    try:
+        models, default = backend.listed(whole=options.json, progress=console.progress)
+    finally:
+        console.end_progress()
     usual = (default, f"{default}:latest")
     rows = [{"name": each.name, "default": each.name in usual, **each._asdict()} for each in models]
     for row in rows:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from ore.files.signals import is_ready
 from tests.support.gguf import tiny_model, write_model
 from tests.support.harness import run_ore
+from tests.support.process import PATIENCE, end, running
 from tests.support.shelves import put_manifest, put_model
 
 TINY = tiny_model()
@@ -49,6 +53,18 @@ def test_both_shelves_are_listed_with_where_they_are(own, ollama):
     assert found["mine"]["digest"] == hashlib.sha256(TINY).hexdigest()
     assert found["mine"]["where"] == str(own) and found["mine"]["problem"] is None
     assert "adapter" in found["broken"]["problem"]
+
+
+@pytest.mark.parametrize("verb", [("--list-models", "--json"), ("--verify-models",)])
+def test_a_file_that_takes_long_to_read_is_said_and_ctrl_c_ends_it_at_once(own, verb):
+    own.mkdir(parents=True)
+    os.truncate(write_model(own / "huge.gguf"), 1 << 40)
+    with running(*verb, "--backend", "embedded") as process:
+        assert is_ready(process.stderr.fileno(), PATIENCE)
+        assert process.stderr.readline() in (b"reading huge\n", b"checking huge\n")
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        assert end(process).code == 130 and time.monotonic() - begun < 10
 
 
 def test_every_model_is_compared_with_its_hash(own, ollama):

@@ -333,7 +333,10 @@ def layer(**changes: object) -> dict:
             "its license layer has",
         ),
         ({"layers": [layer(), layer()]}, "its weights are in 2 parts"),
-        ({"layers": [layer(), layer(mediaType="x/license", size=8)]}, "it gives sha256:.* two sizes"),
+        (
+            {"layers": [layer(), layer(mediaType="x/license", size=8)]},
+            "it gives sha256:.* two sizes",
+        ),
         ({"layers": [layer(mediaType="application/vnd.ollama.image.tensor")]}, "safetensors"),
         ({"layers": [layer(), layer(mediaType="application/vnd.ollama.image.adapter")]}, "adapter"),
         ({"layers": [layer(mediaType="x/projector")]}, "no weights; name another model.$"),

@@ -267,6 +267,14 @@ def test_a_huge_file_is_given_up_in_its_midst(folder):
         assert backend.provenance(str(path))["model_digest"] is None
 
 
+def test_who_waits_for_a_hash_is_told_how_far_it_is(folder):
+    path, told = put(folder, "mine.gguf", bytes(3 << 20)), []
+    weights.file_digest(path, told=lambda *step: told.append(step))
+    assert told == [(at << 20, 3 << 20) for at in range(4)]
+    weights.file_digest(path, told=lambda *step: told.append(step))  # nothing is read for it
+    assert len(told) == 4
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 def test_what_a_model_has_become_meanwhile_is_not_waited_for(folder, make):
     path = folder / "m.gguf"

@@ -23,8 +23,8 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.types import Message
-from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
 from tests.support import fake_openai
+from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
 from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal
 from tests.support.process import until
 
