@@ -338,3 +338,15 @@ def test_a_reasoner_s_keywords_are_the_fields_of_settings():
     with FakeOllama() as server:
         made = ore.reasoner("ollama:llama3.2", host=server.url, joins=False, **given)
     assert made.settings == Settings(joins=False, **given)
+
+
+def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer():
+    class Ending(Reasoner):
+        def reason(self, messages):
+            raise StopAsyncIteration
+
+    async def read():
+        return [part async for part in ORE(Ending(), "").astream("Hello")]
+
+    with pytest.raises(RuntimeError):
+        asyncio.run(read())

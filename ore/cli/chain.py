@@ -70,7 +70,8 @@ def read_link(options: Options, console: Console) -> Link:
         _tell_answer(artifact, console)
     if artifact.continuation.requested:
         why = one_line(artifact.continuation.reason or "it gives no reason")
-        console.notice(f"{one_line(artifact.execution_id)} declares a continuation: {why}")
+        shown = one_line(artifact.execution_id)
+        console.notice(f"The run {shown} declares a continuation: {why}")
     digest = sha256(data).hexdigest()
     parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
     return Link(artifact, parent, _rerun(artifact, source, options, console) if is_prompt else None)

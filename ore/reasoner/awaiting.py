@@ -132,5 +132,6 @@ def _read(
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """Return an error as a future may raise it: ``StopIteration`` means something else there."""
-    return RuntimeError(str(error)) if isinstance(error, StopIteration) else error
+    """Return an error as a loop may raise it: that an iteration is over means something else there."""
+    is_end = isinstance(error, (StopIteration, StopAsyncIteration))
+    return RuntimeError(str(error)) if is_end else error

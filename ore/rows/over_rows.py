@@ -132,7 +132,7 @@ def _asking(
     signer: Signer | None,
 ) -> Asking:
     if jobs is not None and not (isinstance(jobs, int) and jobs > 0):
-        raise UsageError(f"`jobs=` is {jobs!r}: give it a whole number from 1 on.")
+        raise UsageError(f"The number of jobs is {jobs!r}: give a whole number from 1 on.")
     *wrapped, inner = around(engine.reasoner)
     backend, model_id, settings = backend_of(inner), model_of(inner), settings_of(inner)
     ask = partial(backend.in_force, model_id, settings)

@@ -328,6 +328,7 @@ def test_a_declared_continuation_that_is_read_is_said(ore, folder, way):
     result = ore(*prompt, way, "draft.json", "--json")
     assert result.json["continuation"] == {"requested": True, "reason": "needs a\nsubtitle"}
     assert "declares a continuation: needs a^Jsubtitle" in result.err
+    assert "\nThe run " in f"\n{result.err}"
     record(folder / "plain.json", "Draft")
     result = ore(*prompt, way, "plain.json", "--json")
     assert "continuation" not in result.json and "continuation" not in result.err

@@ -236,7 +236,7 @@ class Console(Asking):
             self._pace = Pace()
         self._step, self._drawn_at = step, now
         if not self.can_redraw:
-            self._tell(step)
+            self._tell(self._cut(step))
             return
         room = (self._columns(self.stderr) or 80) - len(step) - 3
         self.bar(f"{step}: {amount(done, total, self._pace.after(now, done, total), room)}")

@@ -156,7 +156,7 @@ class Streams:
 
     def _cut(self, text: str) -> str:
         """Return what one line can show of a text, so that the next one can be drawn over it."""
-        text, room = one_line(text), self._columns(self.stderr) - 1
+        text, room = laid_out(one_line(text), 0, "", self.labels), self._columns(self.stderr) - 1
         return text[:room] if room > 0 else text
 
     def _apart(self, write: Callable[[], None]) -> None:

@@ -235,3 +235,13 @@ def test_streams_that_others_closed_are_not_terminals_and_are_survived():
     target.error("unheard")
     say(target, "heard")
     assert out.getvalue() == "[AYA]: heard\n"
+
+
+@pytest.mark.parametrize("label", ["You: hi", "[AYA]: hi", "ore: hi"])
+def test_a_server_s_word_for_a_step_passes_for_none_of_ore_s(label):
+    err = Terminal()
+    Console(None, None, err, {}).progress(label, 1, 2)
+    drawn = Terminal()
+    Console(None, None, drawn, XTERM).progress(label, 1, 2)
+    assert err.getvalue() == f" {label}\n"
+    assert drawn.getvalue().startswith(f" {label}")
