@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -27,6 +28,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 # Looked at once, before the tests' own home and environment take its place.
 MODEL_DIR = os.environ.get("ORE_MODEL_DIR")
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, as most Linux machines have one."""
+
 
 def why_no_embedded_model() -> str | None:
     """The reason why tests of the embedded backend can't run here, or None."""
@@ -46,10 +50,41 @@ def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
 
 
+def pytest_configure(config):
+    """Keep the tests' files in memory: to sync and remove them on a disk may take longer than the tests."""
+    if config.option.basetemp is None and _has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether two gigabytes are free there, for anybody, and programs can be started: a container's may not."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    free = found.f_bavail * found.f_frsize
+    return free > 2 << 30 and not found.f_flag & os.ST_NOEXEC and os.access(folder, os.W_OK)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _memory_is_given_back(request, tmp_path_factory):
+    """Remove the tests' files from memory, unless somebody may want to look at them."""
+    yield
+    base = tmp_path_factory.getbasetemp()
+    if MEMORY in base.parents and not request.session.testsfailed:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def pytest_collection():
+    """Look for no garbage while the tests are collected: nearly all of it stays until the end."""
+    gc.disable()
+
+
 def pytest_collection_finish():
-    """Leave out of every later search for garbage what stays until the end."""
-    gc.collect()
+    """Leave that out of every later search, and search less often."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -109,6 +144,12 @@ def folder(tmp_path, monkeypatch) -> Path:
     work.mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture
+def no_authorities(monkeypatch):
+    """Nobody whom TLS trusts: to read all of the system's takes far longer than a request."""
+    monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
 
 
 @pytest.fixture
