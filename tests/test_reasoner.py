@@ -220,7 +220,7 @@ def test_a_server_that_is_down_fails_the_turn(streams):
 )
 def test_what_came_before_a_failure_is_kept_as_a_part(scenario, kind):
     chunks = []
-    silence = 1.0 if scenario == "stall" else None
+    silence = 0.3 if scenario == "stall" else None
     with FakeOllama(reply="Paris is it.", scenario=scenario, after=2) as server:
         reasoner = AyaReasoner("llama3.2", server.url, timeout=silence)
         with pytest.raises(kind) as caught:

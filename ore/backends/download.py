@@ -162,6 +162,8 @@ class Download:
     def _take(self, target: int, part: _Part, body: Body) -> None:
         """Write what comes of a part, and note it."""
         noted, unwanted = part.first, part.first - body.first
+        if self._stopped.is_set():  # while it was asked for: nobody ends the reading any more
+            return
         try:
             for chunk in body.chunks:
                 if self._stopped.is_set():

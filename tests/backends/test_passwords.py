@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from ore.backends import fetching
@@ -148,6 +150,19 @@ def test_a_malformed_address_is_refused_and_its_password_not_shown(text):
         assert "write it like" in str(caught.value)
 
 
+@pytest.fixture
+def no_names(monkeypatch):
+    """No name of a proxy is looked up anywhere; a network may take seconds to say that it has none."""
+    look_up = socket.getaddrinfo
+
+    def numbers_only(host, port, *_, **__):
+        return look_up(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+
+    monkeypatch.setattr("socket.getaddrinfo", numbers_only)
+    monkeypatch.setattr("ore.backends.http.getaddrinfo", numbers_only)
+
+
+@pytest.mark.usefixtures("no_authorities", "no_names")
 @pytest.mark.parametrize("text", PROXIES, ids=lambda text: text[:60].encode("unicode-escape"))
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_no_proxy_s_password_is_shown(text, scheme, monkeypatch):

@@ -75,8 +75,7 @@ class FakeOpenAI:
         self._server = Server(0, self)
         self._server.RequestHandlerClass = EventConnection
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        serve = self._server.serve_forever
-        threading.Thread(target=serve, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self._server.begin()
 
     @property
     def chats(self) -> list[Recorded]:
@@ -87,8 +86,7 @@ class FakeOpenAI:
 
     def __exit__(self, *exc_info: object) -> None:
         self.stopping = True
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
         self._server.drop_connections()
 
     def next_connection(self) -> int:

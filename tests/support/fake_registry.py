@@ -17,8 +17,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.listening import Listening
 
 OLLAMA = "application/vnd.ollama.image."
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -144,19 +146,16 @@ class FakeRegistry:
         self.always: dict[str, Trouble] = {}
         self.asked: list[Asked] = []
         self._server = Served(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
         self._server.registry = self  # type: ignore[attr-defined]
         self.port = self._server.server_address[1]
         self.host = f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> FakeRegistry:
-        serve = self._server.serve_forever
-        threading.Thread(target=serve, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self._server.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
 
     def add(self, name: str, *models: bytes, config: Any = None, **layers: Any) -> str:
         """Take a model in and return its whole name; each other layer is bytes, a text, or JSON."""
@@ -243,7 +242,7 @@ class FakeRegistry:
         return Answer(206, data[first : last + 1], said)
 
 
-class Served(ThreadingHTTPServer):
+class Served(Listening):
     """Says nothing of connections that whoever asked has cut."""
 
     def handle_error(self, *_: object) -> None:

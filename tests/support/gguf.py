@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import struct
 from array import array
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +121,20 @@ def _file(metadata: dict[str, Any], tensors: list[str]) -> bytes:
     keys = [entry(name, value) for name, value in metadata.items()]
     infos, data = b"", b""
     for name in tensors:
-        shape, noise = SHAPES[name], random.Random(name)
+        shape = SHAPES[name]
         infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
-        size = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        numbers = array("f", [1.0 if len(shape) == 1 else noise.gauss(0, 0.2) for _ in range(size)])
-        data += numbers.tobytes() + bytes(-len(numbers.tobytes()) % ALIGNMENT)
+        data += _numbers(name)
     whole = head(*keys, tensors=len(tensors)) + infos
     return whole + bytes(-len(whole) % ALIGNMENT) + data
+
+
+@cache
+def _numbers(name: str) -> bytes:
+    """What a tensor holds: noise, or ones."""
+    shape, noise = SHAPES[name], random.Random(name)
+    size = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    numbers = array("f", [1.0 if len(shape) == 1 else noise.gauss(0, 0.2) for _ in range(size)])
+    return numbers.tobytes() + bytes(-len(numbers.tobytes()) % ALIGNMENT)
 
 
 def write_split_model(folder: Path, name: str, parts: int = 2) -> list[Path]:

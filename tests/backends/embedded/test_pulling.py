@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import download, weights
+from ore.backends import download, pulling, weights
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
+from ore.backends.registry import Registry
 from ore.backends.registry_failures import MOST_TRIES
 from ore.backends.shelf import Shelf
 from ore.errors import (
@@ -38,6 +39,9 @@ from tests.support.fake_registry import (
     wrong,
 )
 from tests.support.gguf import tiny_model
+from tests.support.process import until
+
+pytestmark = pytest.mark.usefixtures("no_authorities")
 
 PART = 1 << 16
 WEIGHTS = b"GGUF" + random.Random(1).randbytes(10 * PART + 77)
@@ -429,20 +433,33 @@ def test_a_shelf_that_leads_elsewhere_is_not_written_to(root, registry, tmp_path
 def test_what_the_engine_would_read_wrongly_is_refused_by_its_head(root, registry, monkeypatch):
     monkeypatch.setattr(download, "HEAD_BYTES", 2 * PART)
     monkeypatch.setattr(download, "AT_ONCE", 1)
-    goes_on = threading.Event()
-    sent = []
+    monkeypatch.setattr(download, "_END_SECONDS", 30.0)  # nobody waits for the thread so long
+    stop, is_stopped, goes_on = Registry.stop, threading.Event(), threading.Event()
+    monkeypatch.setattr(Registry, "stop", lambda self: [stop(self), is_stopped.set()])
+    look, sent = pulling.check_unmended, []
+    monkeypatch.setattr(pulling, "check_unmended", lambda each: [until(later), look(each)])
+
+    def later():
+        """Whether more is asked for than the description of the model and its head, in two parts."""
+        return len(sent) > 3
 
     def held(answer):
+        """What is later comes to a thread that was told to stop when it waited: its head alone."""
         sent.append(answer)
-        return paced(lambda: goes_on.wait(30))(answer) if len(sent) > 5 else answer
+        if not later():
+            return answer
+        is_stopped.wait(30)
+        return paced(lambda: goes_on.wait(30))(answer)
 
+    begun = time.monotonic()
     weights = tiny_model(general__architecture="gptoss") + WEIGHTS
     name = registry.add("team/tiny:q4", weights, license=None, config={})
     registry.always["blobs"] = held
     with pytest.raises(CapabilityError, match="mends while it loads it.*hf.co/"):
         pull(name, nothing)
+    assert time.monotonic() - begun < 20
     goes_on.set()
-    assert listed(root) == [] and len(sent) < 8
+    assert listed(root) == [] and len(sent) == 4
     assert [file for file in in_blobs(root) if file.endswith((".part", ".notes"))] == []
 
 

@@ -21,6 +21,8 @@ from tests.support.fake_registry import (
     status,
 )
 
+pytestmark = pytest.mark.usefixtures("no_authorities")
+
 WEIGHTS = b"GGUF" + random.Random(2).randbytes(1 << 16)
 
 
@@ -239,8 +241,8 @@ def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, ti
 @pytest.mark.parametrize("what", ["manifests", "token", "blobs", "weights"])
 def test_a_head_that_never_ends_is_given_up(monkeypatch, root, what):
     """The weights, as the only ones, are asked for again."""
-    monkeypatch.setattr("ore.backends.registry.HEAD_SECONDS", 1.0)
-    monkeypatch.setattr("ore.backends.registry.WHOLE_SECONDS", 1.0)
+    monkeypatch.setattr("ore.backends.registry.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("ore.backends.registry.WHOLE_SECONDS", 0.3)
     monkeypatch.setattr("ore.backends.registry_failures.MOST_TRIES", 2)
     tries = 2 if what == "weights" else 1
     dripped = []

@@ -128,7 +128,7 @@ def turn(ore, scenario, streamed):
     if not streamed and error:
         shown = ""
     flags = ["--model", "llama3.2", *(["--stream"] if streamed else [])]
-    flags += ["--deadline", "0.3" if scenario in ENDLESS else "20"]
+    flags += ["--deadline", "0.15" if scenario in ENDLESS else "20"]
 
     def run(*args, **more):
         return ore(*args, *flags, open_backend=open_backend, **more), error, shown

@@ -43,10 +43,10 @@ def test_a_timeout_is_about_silence_and_not_about_the_whole_answer(streams):
 def test_a_deadline_ends_a_turn_whatever_the_server_does(scenario, options, streams):
     with FakeOllama(scenario=scenario, **options) as server:
         with pytest.raises(BackendError) as caught:
-            answer(AyaReasoner("llama3.2", server.url, deadline=0.2), HELLO, streams)
+            answer(AyaReasoner("llama3.2", server.url, deadline=0.1), HELLO, streams)
         if scenario != "endless-stream" or streams:
             assert type(caught.value) is BackendTimeoutError
-            assert "was not complete after 0.2 s" in str(caught.value)
+            assert "was not complete after 0.1 s" in str(caught.value)
         until(lambda: server.chats[0].disconnected_at is not None)
 
 

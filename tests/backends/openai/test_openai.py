@@ -139,8 +139,8 @@ TROUBLES = [
     ("cut", IncompleteAnswerError, "broke off", "Paris."),
     ("reset", IncompleteAnswerError, "broke off", "Paris."),
     ("closed", IncompleteAnswerError, "broke off", ""),
-    ("silent", BackendTimeoutError, "1 s: give it longer with `timeout=`", ""),
-    ("stalls", BackendTimeoutError, "1 s: give it longer with `timeout=`", "Paris."),
+    ("silent", BackendTimeoutError, "0.3 s: give it longer with `timeout=`", ""),
+    ("stalls", BackendTimeoutError, "0.3 s: give it longer with `timeout=`", "Paris."),
     ("error-event", BackendError, "failed: it broke", "Paris."),
     ("bad-json", BackendError, "not as the OpenAI protocol does", "Paris."),
     ("null-event", BackendError, "not as the OpenAI protocol does", "Paris."),
@@ -164,7 +164,7 @@ TROUBLES = [
 
 @pytest.mark.parametrize("name, kind, words, partial", TROUBLES, ids=[row[0] for row in TROUBLES])
 def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
-    silence = 1.0 if kind is BackendTimeoutError else None
+    silence = 0.3 if kind is BackendTimeoutError else None
     with FakeOpenAI(scenario=name) as fake, pytest.raises(kind) as caught:
         reasoner(fake, timeout=silence).reason(ASKED)
     assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -129,16 +129,14 @@ class FakeOllama:
         self.stopping = False
         self._server = Server(self.port, self)
         self.port = self._server.server_address[1]
-        serve = self._server.serve_forever
-        threading.Thread(target=serve, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self._server.begin()
 
     def stop(self) -> None:
         """Drop the listening socket and every connection, as if the server had been killed."""
         if self._server is None:
             return
         self.stopping = True
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
         self._server.drop_connections()
         self._server = None
 

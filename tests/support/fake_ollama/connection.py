@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from tests.support.fake_ollama.replies import NDJSON
 from tests.support.fake_ollama.scenarios import Chunk, Cut, Framed, Pause, Raw, Step, Whole
+from tests.support.listening import Listening
 
 LONGEST_LINE = 65_536
 LONGEST_SHORT_BODY = 2_048
@@ -249,11 +250,10 @@ class Connection(socketserver.BaseRequestHandler):
         return Gone()
 
 
-class Server(socketserver.ThreadingTCPServer):
+class Server(Listening):
     """The listening socket and the connections that are open."""
 
     allow_reuse_address = True
-    daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, port: int, fake: Any) -> None:
