@@ -73,7 +73,12 @@ class EmbeddedBackend(Backend):
         return found, self._model or local_models.default([each.name for each in found])
 
     def no_default(self) -> str:
-        """Return where a model comes from, for when there is none."""
+        """Return where a model comes from, for when there is none, or none that can answer."""
+        if not local_models.is_empty():
+            return (
+                "No model that is installed can answer here: name one with `model_id=` to read why, or "
+                f"fetch the small one with `Backend.pull('{weights.DEFAULT_MODEL}')`."
+            )
         return (
             f"No model is installed: fetch the small one with "
             f"`Backend.pull('{weights.DEFAULT_MODEL}')`, or put a GGUF file into {weights.models_folder()}."

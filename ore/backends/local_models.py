@@ -230,8 +230,9 @@ def described(*, whole: bool = False, progress: Progress | None = None) -> list[
             found.append(_described(shelf, named))
     if not whole:
         return [model for model, _ in found]
-    with_digests = import_module("ore.backends.whole_files").with_digests
-    return [model if path is None else with_digests(model, path, progress) for model, path in found]
+    read = import_module("ore.backends.whole_files").with_digests
+    with remembered.of_many(weights.models_folder()):
+        return [model if path is None else read(model, path, progress) for model, path in found]
 
 
 def default(there: Sequence[str] | None = None) -> str | None:
@@ -242,13 +243,14 @@ def default(there: Sequence[str] | None = None) -> str | None:
     """
     there, files = names() if there is None else there, weights.installed()
     pinned = [name for name in there if name in weights.PINNED]
-    for name in (*_preferred(there), *pinned, *there):
-        with suppress(OreError):
-            found = _located(name, files)
-            if gguf.writes_text(gguf.read_head(found.path)):
-                if name not in weights.PINNED:
-                    check_unmended(found)
-                return name
+    with remembered.of_many(weights.models_folder()):
+        for name in (*_preferred(there), *pinned, *there):
+            with suppress(OreError):
+                found = _located(name, files)
+                if gguf.writes_text(gguf.read_head(found.path)):
+                    if name not in weights.PINNED:
+                        check_unmended(found)
+                    return name
     return None
 
 

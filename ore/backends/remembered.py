@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,50 @@ from ore.files import make_private, read_regular, replace_file, strictjson
 
 NAME = ".digests.json"
 _LIMIT = 1 << 20
+_EVERY = 1.0  # seconds between two writes, where many files are looked at
+
+
+class _Many:
+    """What is remembered in a folder, while many files are looked at: read when it is first wanted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[str, dict[str, Any]] | None = None
+        self._written_at = time.monotonic()
+        self._is_new = False
+
+    def known(self) -> dict[str, dict[str, Any]]:
+        if self._known is None:
+            self._known = _known(self.folder)
+        return self._known
+
+    def note(self) -> None:
+        self._is_new = True
+        if time.monotonic() - self._written_at > _EVERY:
+            self.write()
+
+    def write(self) -> None:
+        if self._is_new:
+            _write(self.folder, self.known())
+            self._is_new, self._written_at = False, time.monotonic()
+
+
+_MANY: ContextVar[_Many | None] = ContextVar("MANY", default=None)
+
+
+@contextmanager
+def of_many(folder: Path) -> Iterator[None]:
+    """While it is entered, what is remembered is read once, and written now and then and at the end.
+
+    Doing both for each file would take a time that grows with the square of their number.
+    """
+    many = _Many(folder)
+    token = _MANY.set(many)
+    try:
+        yield
+    finally:
+        _MANY.reset(token)
+        many.write()
 
 
 def of_file(
@@ -38,7 +84,10 @@ def of_file(
     status, name = path.stat(), os.path.realpath(path)
     names = ("size", "mtime_ns", "ctime_ns")
     facts = {each: getattr(status, f"st_{each}") for each in names}
-    known = _known(folder)
+    many = _MANY.get()
+    if many is not None and many.folder != folder:
+        many = None
+    known = _known(folder) if many is None else many.known()
     entry = known.get(name, {})
     if any(entry.get(key) != value for key, value in facts.items()):
         entry = {}
@@ -46,11 +95,24 @@ def of_file(
     if isinstance(found, str) and not anew:
         return found
     found = find(path)
+    known.pop(name, None)  # so that it stands at the end
     known[name] = {**entry, **facts, what: found}
+    if many is None:
+        _write(folder, known)
+    else:
+        many.note()
+    return found
+
+
+def _write(folder: Path, known: dict[str, dict[str, Any]]) -> None:
+    """Remember what is known; where it is more than is read, the newer half of it."""
+    data = json.dumps(known, indent=2).encode()
+    while len(data) > _LIMIT:
+        known = dict([*known.items()][(len(known) + 1) // 2 :])
+        data = json.dumps(known, indent=2).encode()
     with suppress(OSError, UnicodeEncodeError):
         make_private(folder)
-        replace_file(folder / NAME, [json.dumps(known, indent=2).encode()])
-    return found
+        replace_file(folder / NAME, [data])
 
 
 def _known(folder: Path) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ore.backends import remembered
 from ore.backends.shelf_care import check_models, removable, remove
+from ore.backends.weights import models_folder
 from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
@@ -15,9 +17,10 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
     """Read every model of this machine and compare it with the hash that it must have."""
     found = []
     try:
-        for each in check_models(console.progress):
-            problem = each.problem and console.said(each.problem)
-            found.append(replace(each, problem=problem))
+        with remembered.of_many(models_folder()):
+            for each in check_models(console.progress):
+                problem = each.problem and console.said(each.problem)
+                found.append(replace(each, problem=problem))
     finally:
         console.end_progress()
     if options.json:

@@ -29,7 +29,9 @@ from ore.errors import (
     UsageError,
 )
 from ore.types import Message, Session
+from tests.support.gguf import tiny_model
 from tests.support.process import ROOT, environment
+from tests.support.shelves import put_model
 
 MODEL = "smollm2:135m"
 FEW = {"num_predict": 8}
@@ -57,6 +59,13 @@ def test_without_models_there_is_no_default_and_the_error_says_how_to_get_one(ho
     assert not backend.is_installed()
     assert "`Backend.pull('smollm2:135m')`" in backend.no_default()
     assert str(home / ".ore/models") in backend.no_default()
+
+
+def test_where_no_model_can_answer_it_is_said_and_not_that_none_is_there(home):
+    put_model(home / ".ollama" / "models", "only", tiny_model(general__architecture="gptoss"))
+    backend = EmbeddedBackend()
+    assert backend.default_model() is None
+    assert backend.no_default().startswith("No model that is installed can answer here: name one")
 
 
 @pytest.mark.parametrize("named, expected", [(None, "mine"), ("/a.gguf", "/a.gguf")])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import local_models, weights
+from ore.backends import local_models, remembered, weights
 from ore.backends.embedded import EmbeddedBackend
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError
 from tests.support.gguf import entry, head, tiny_model, write_model
@@ -194,6 +194,37 @@ def test_a_file_that_only_ollama_mends_is_refused_with_where_the_same_is(
     if is_refused:
         known = json.loads((folder / ".digests.json").read_text())
         assert known[str(path)]["mended.1"]  # so that the next turn need not look
+
+
+def test_what_is_remembered_of_many_models_is_read_and_written_once(folder, ollama, monkeypatch):
+    for number in range(50):
+        mended = tiny_model(general__architecture="gptoss", general__name=str(number))
+        put_model(ollama, f"m{number}", mended)
+    done = []
+
+    def counted(name):
+        whole = getattr(remembered, name)
+        return lambda *args, **more: (done.append(name), whole(*args, **more))[1]
+
+    for name in ("replace_file", "read_regular"):
+        monkeypatch.setattr(remembered, name, counted(name))
+    monkeypatch.setattr(remembered, "_EVERY", 60.0)
+    assert local_models.default() is None
+    assert done == ["read_regular", "replace_file"]
+    assert local_models.default() is None  # of which nothing is new
+    assert done == ["read_regular", "replace_file", "read_regular"]
+    assert len(json.loads((folder / ".digests.json").read_text())) == 50
+    local_models.described(whole=True)
+    assert len(done) == 5
+
+
+def test_no_more_is_remembered_than_is_read(folder, monkeypatch):
+    monkeypatch.setattr(remembered, "_LIMIT", 2000)
+    paths = [write_model(folder / f"{number:02}.gguf") for number in range(20)]
+    for path in paths:
+        weights.file_digest(path)
+    kept = json.loads((folder / ".digests.json").read_text())
+    assert 2 < len(kept) < 20 and str(paths[-1]) in kept and str(paths[0]) not in kept
 
 
 def test_tensors_show_what_ollama_mends(folder):
