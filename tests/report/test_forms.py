@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ore.artifact.seal import seal
+from ore.report import form_facts
 from ore.report.form_facts import gather
 from ore.report.form_values import MOST_VALUES
 from ore.report.forms import _COUNTED, NAMES, filled, load
@@ -300,7 +302,16 @@ def test_a_provenance_of_other_shapes_is_filled_all_the_same(run, value):
         assert "{{" not in fill(name, run)
 
 
-def test_of_one_run_no_more_values_are_kept_than_are_shown(run):
+def test_of_one_run_no_more_values_are_looked_at_than_are_shown(run, monkeypatch):
+    looked_at = Counter()
+
+    def counted(name):
+        whole = getattr(form_facts, name)
+        return lambda *args: (looked_at.update([name]), whole(*args))[1]
+
+    for name in ("pair_value", "of_value", "line_of"):
+        monkeypatch.setattr(form_facts, name, counted(name))
+
     def change(document):
         many = {f"option {number}": number for number in range(100_000)}
         document["provenance"].update(options=many, tool_definitions=many)
@@ -309,6 +320,7 @@ def test_of_one_run_no_more_values_are_kept_than_are_shown(run):
 
     write_odd(run, change)
     facts = gather([str(run)])
+    assert max(looked_at.values()) < 4 * MOST_VALUES
     for name in ("options", "own_tools", "inputs"):
         assert len(facts.values[name]) == MOST_VALUES and facts.more[name] == 1
     assert "; and 180 more values" in filled("methods", facts)
