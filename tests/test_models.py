@@ -176,6 +176,14 @@ def test_where_no_preferred_model_is_there_it_is_said_which_answers_in_pipes_too
     assert result.err.startswith(told) and bool(result.err) is bool(told)
 
 
+def test_a_name_that_a_server_gives_is_said_on_one_line():
+    with FakeOllama(models=("a\x1b[2J\nore: `b`:1b",)) as server:
+        result = run_ore("hi", "--host", server.url, open_backend=open_backend)
+    assert result.err.startswith(
+        "No preferred model is there, so a^[[2J ore: 'b':1b answers: --model"
+    )
+
+
 def test_a_model_for_embeddings_is_listed_as_one():
     with FakeOllama(models=("embed:latest", "llama3.2:1b")) as server:
         server.ollama.able = {"embed:latest": ["embedding"]}

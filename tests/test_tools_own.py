@@ -243,7 +243,16 @@ def test_a_link_is_not_followed(home, tmp_path):
     folder = put(home)
     (folder / "tool.toml").rename(tmp_path / "tool.toml")
     os.symlink(tmp_path / "tool.toml", folder / "tool.toml")
-    assert "weather" not in all_tools()
+    put(home, command("./../weather.sh"), "own")
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file"]
+    assert told == [
+        f"The tool '{name}' can't be used: a file of it {why}; put the file itself into its folder."
+        for name, why in (
+            ("own", "leads out of the folder"),
+            ("weather", "leads through a symbolic link"),
+        )
+    ]
 
 
 def test_arguments_are_checked(home):

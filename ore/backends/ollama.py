@@ -12,7 +12,7 @@ from ore.backends import Backend, Model, failures, is_preferred, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
 from ore.backends.go_template import arriving
-from ore.backends.http import TooLarge
+from ore.backends.http import TooLarge, shorten
 from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
@@ -72,7 +72,7 @@ class OllamaBackend(Backend):
     def about_default(self, model_id: str) -> str | None:
         if self._model or is_preferred(model_id):
             return None
-        return f"No preferred model is there, so {model_id} answers: `model_id=` names another one."
+        return f"No preferred model is there, so {shorten(model_id)} answers: `model_id=` names another one."
 
     def described(self, *, whole: bool = False) -> list[Model]:
         return self._client.described(self._seconds, whole)

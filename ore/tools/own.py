@@ -150,7 +150,10 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
         try:
             found[name] = folder_tool(root, name)
         except (OreError, OSError) as exc:
-            report(f"The tool '{one_line(name[:60])}' can't be used: {reason(exc).rstrip('.')}.")
+            why = reason(exc).rstrip(".")
+            if isinstance(exc, PermissionError):  # of a path, not of the system
+                why = f"a file of it {why}; put the file itself into its folder"
+            report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
     for tool in _of_packages(report):
         found.setdefault(tool.name, tool)
     return found
