@@ -82,7 +82,7 @@ def silence_error(host: Host, seconds: float | None) -> BackendTimeoutError:
 def no_reply_error(host: Host, seconds: float) -> BackendTimeoutError:
     """A question was not answered within ``seconds``, which nobody can set."""
     return BackendTimeoutError(
-        f"The server at {host} did not answer within {seconds:g} s: try again, or look at its log.",
+        f"The server at {host} did not answer within {round(seconds, 2):g} s: try again, or look at its log.",
         host=host.url,
     )
 

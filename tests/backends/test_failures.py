@@ -46,7 +46,7 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
             f"server's log.",
         ),
         (
-            failures.no_reply_error(HOST, 10.0),
+            failures.no_reply_error(HOST, 9.99999),
             BackendTimeoutError,
             f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
         ),
