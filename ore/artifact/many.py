@@ -148,27 +148,37 @@ def _in_parts(
         for part in parts:
             yield from look(part)
         return
-    fork = multiprocessing.get_context("fork")
     children: list[tuple[BaseProcess, Connection]] = []
     try:
-        for number in range(processes):
-            with deferred_signals():  # else there might be a process that nobody knows of
-                found, there = fork.Pipe(duplex=False)
-                child = fork.Process(
-                    target=_read,
-                    args=(parts[number::processes], look, found, there),
-                    daemon=True,
-                )
-                child.start()
-                children.append((child, found))
-                there.close()
-        for number in range(len(parts)):
-            yield from _received(children[number % processes][1])
+        with suppress(OSError):  # the system gives no more of them: this one reads what is left
+            for number in range(processes):
+                with deferred_signals():  # else there might be a process that nobody knows of
+                    children.append(_begun(parts[number::processes], look))
+        for number, part in enumerate(parts):
+            reader = number % processes
+            yield from _received(children[reader][1]) if reader < len(children) else look(part)
     finally:
         for process, pipe in children:
             process.kill()
             process.join()
             pipe.close()
+
+
+def _begun(
+    parts: Sequence[Sequence[str]], look: Callable[[Sequence[str]], Iterable[Any]]
+) -> tuple[BaseProcess, Connection]:
+    """Start a process that reads; ``OSError`` where the system gives none."""
+    fork = multiprocessing.get_context("fork")
+    found, there = fork.Pipe(duplex=False)
+    try:
+        child = fork.Process(target=_read, args=(parts, look, found, there), daemon=True)
+        child.start()
+    except OSError:
+        found.close()
+        raise
+    finally:
+        there.close()
+    return child, found
 
 
 def _received(found: Connection) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import multiprocessing
@@ -124,6 +125,38 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
         assert [*one.problems, *one.notes] == [*other.problems, *other.notes]
     assert [c.path for c in found if c.state != "holds"] == ["./007.json"]
     assert all(c.artifact is None for c in found)
+
+
+@pytest.mark.parametrize("given", [0, 1])
+@pytest.mark.parametrize("missing", ["fork", "pipe"])
+def test_what_the_system_gives_no_process_for_is_read_all_the_same(
+    folder, monkeypatch, given, missing
+):
+    for name, value in (("ALONE", 3), ("_AT_ONCE", 2)):
+        monkeypatch.setattr(many, name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    paths = []
+    for number in range(13):
+        record(folder / f"{number:02}.json", f"Question {number}")
+        paths.append(f"{number:02}.json")
+    begin, begun = many._begun, []
+
+    def refuse(*_, **__):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    def counted(*args):
+        if len(begun) == given:
+            monkeypatch.setattr(os, missing, refuse)
+        begun.append(1)
+        return begin(*args)
+
+    monkeypatch.setattr(many, "_begun", counted)
+    before = len(os.listdir("/proc/self/fd"))
+    checked = many.verify_many(paths, lambda _: None)
+    assert [each.path for each in checked] == paths and len(begun) == given + 1
+    assert {each.state for each in checked} == {"holds"}
+    monkeypatch.undo()
+    assert missing == "fork" or len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
