@@ -51,7 +51,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Keep the tests' files in memory: to sync and remove them on a disk may take longer than the tests."""
+    """Keep the tests' files in memory: a disk takes time to sync and to remove them."""
     if config.option.basetemp is None and _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
