@@ -149,7 +149,7 @@ def _is_plain(document: dict[str, Any]) -> bool:
                 below.extend(value)
             elif kind is int and not -EXACT <= value <= EXACT:
                 return False
-            elif kind is float and value and not 1e-4 <= abs(value) < 1e16:
+            elif kind is float and (value.is_integer() or not 1e-4 <= abs(value) < 1e16):
                 return False
         level = below
     return True

@@ -63,6 +63,7 @@ def in_order(
             piece.is_done.release()
 
     waiting: deque[_Piece[Item, Done]] = deque()
+    started = 0
     try:
         started = _start(work, threads)
         if not started:
@@ -85,7 +86,7 @@ def in_order(
             yield piece.result
     finally:
         stopped.set()
-        for _ in range(threads):
+        for _ in range(started):
             todo.put(None)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ore.artifact.canonical import canonical
 from ore.artifact.seal import breaks, seal
+from ore.files import strictjson
 from tests.support.runs import record
 
 
@@ -95,3 +100,26 @@ def test_layout_and_the_order_of_keys_do_not_matter(document):
 
 def test_sealing_again_changes_nothing(document):
     assert seal(document) == document
+
+
+EDGES = [0.0, -0.0, 1e-4, 9.999e-5, 1e15, 1e16, 9999999999999998.0, float(2**53), 5e-324, 0.1]
+NUMBERS = st.integers(-(2**54), 2**54) | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = NUMBERS | st.sampled_from(EDGES) | st.text(max_size=3) | st.none() | st.booleans()
+ANY = st.recursive(
+    PLAIN, lambda each: st.lists(each) | st.dictionaries(st.text(max_size=3), each), max_leaves=6
+)
+
+
+@settings(max_examples=400)
+@given(ANY)
+def test_only_the_hash_of_the_canonical_form_is_a_seal(value):
+    document = {"output": {"value": value}, "provenance": {}}
+    document = strictjson.parse(json.dumps(document).encode(), limit=1 << 20, shortens=True)
+    try:
+        form = canonical(document)
+    except ValueError:
+        form = None
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    written = text.encode("utf-8", "surrogatepass")
+    document["provenance"]["self_sha256"] = hashlib.sha256(written).hexdigest()
+    assert bool(breaks(document)) == (form != written)

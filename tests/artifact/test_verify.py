@@ -143,9 +143,10 @@ def test_taking_the_seal_away_never_verifies(ore, chain, take):
         (-(2**60), "it has no canonical JSON: the integer -1152921504606846976 is too large to be"),
         (1e-05, "output.n was added"),
         (1e20, "output.n was added"),
+        (float(2**53), "output.n was added"),
         ({"\uffff": 1, "\U00010000": 2}, "output.n was added"),
     ],
-    ids=["2**53", "-2**60", "1e-05", "1e20", "keys in another order"],
+    ids=["2**53", "-2**60", "1e-05", "1e20", "2.0**53", "keys in another order"],
 )
 def test_the_hash_of_another_form_than_the_canonical_one_is_no_seal(ore, chain, value, why):
     (chain / "many").mkdir()
