@@ -13,7 +13,7 @@ from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OLLAMA_MODELS OPENAI_API_KEY OPENAI_BASE_URL "
     "ORE_BACKEND ORE_HISTORY ORE_HOME ORE_MODEL ORE_MODEL_DIR ORE_NO_HISTORY ORE_RUNS ORE_STREAM "
-    "ORE_SYSTEM".split()
+    "ORE_SYSTEM ORE_TRACEBACK".split()
 )
 """What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 

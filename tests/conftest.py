@@ -127,13 +127,17 @@ def tmp_path(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """An empty home folder; nothing of the developer's own home or environment is seen."""
+    """An empty home folder; nothing of the developer's own home or environment is seen.
+
+    A fault in ORE is a traceback here, and not the sentence that is in its place for users.
+    """
     for name in list(os.environ):
         if name.startswith(("ORE_", "OLLAMA_", "OPENAI_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("ORE_TRACEBACK", "1")
     return folder
 
 

@@ -39,6 +39,33 @@ class TestModeValidation:
         assert out == "" and err.startswith("usage: ore") and "--interactive" in err
 
 
+class BrokenSources(dict):
+    """What is not expected of a caller: it stands for a fault of ORE's own."""
+
+    def items(self):
+        raise KeyError("a secret")
+
+
+@pytest.mark.invariant
+def test_a_fault_is_one_sentence_that_says_where_and_no_more(monkeypatch, capsys):
+    monkeypatch.delenv("ORE_TRACEBACK")
+    with pytest.raises(SystemExit) as end:
+        run(["Hi"], env_files=BrokenSources(a="b"))
+    assert end.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "secret" not in err
+    start, _, rest = err.partition(", line ")
+    assert start == "ore: ORE has a fault (KeyError in ore/cli/__init__.py"
+    assert rest.endswith("again with ORE_TRACEBACK=1 to see where, and please report it.\n")
+    assert rest.count("\n") == 1
+
+
+def test_whoever_looks_for_a_fault_gets_it_as_python_shows_it(monkeypatch):
+    monkeypatch.setenv("ORE_TRACEBACK", "1")
+    with pytest.raises(KeyError, match="a secret"):
+        run(["Hi"], env_files=BrokenSources(a="b"))
+
+
 @pytest.mark.parametrize(
     "argv",
     [["--help"], ["-h"], ["--version"]],

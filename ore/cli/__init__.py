@@ -42,6 +42,10 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
             code = main(argv, env_files=env_files)
     except Terminated as exc:
         code = exc.exit_code
+    except Exception as exc:
+        if os.environ.get("ORE_TRACEBACK"):
+            raise
+        code = _report(Console.from_system(), OreError(_fault(exc)))
     if code:
         raise SystemExit(code)
 
@@ -81,6 +85,23 @@ def main(
         if not is_shortage(exc):
             raise
     return _report(console, OreError(NO_MEMORY))  # what took the memory has been let go
+
+
+def _fault(exc: Exception) -> str:
+    """Return what is said of an error that ORE does not expect: where it is, and how to see more.
+
+    What the error itself says is left out: it may hold a prompt, or a key.
+    """
+    own, where = os.path.dirname(os.path.dirname(__file__)), ""
+    at = exc.__traceback__
+    while at is not None:
+        if (path := at.tb_frame.f_code.co_filename).startswith(own + os.sep):
+            where = f" in ore{path[len(own):]}, line {at.tb_lineno}"
+        at = at.tb_next
+    return (
+        f"ORE has a fault ({type(exc).__name__}{where}): run this again with ORE_TRACEBACK=1 to see "
+        f"where, and please report it."
+    )
 
 
 def _report(console: Console, error: OreError) -> int:

@@ -67,7 +67,7 @@ def checks(folder: Path) -> dict[str, tuple[str, ...]]:
 
 def ran(command: list[str], home: Path, *, interrupts: bool) -> tuple[int | None, str, str]:
     """Return the exit code, None after ``SECONDS``, and both outputs of ``command``."""
-    environment = {**os.environ, "ORE_HOME": str(home)}
+    environment = {**os.environ, "ORE_HOME": str(home), "ORE_TRACEBACK": "1"}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, **pipes) as process:
         limit = threading.Timer(SECONDS, process.kill)

@@ -56,7 +56,13 @@ class Server:
             input=stdin.encode(),
             capture_output=True,
             cwd=self.home,
-            env={**environ, "HOME": str(self.home), "PYTHONPATH": str(ROOT), **env},
+            env={
+                **environ,
+                "HOME": str(self.home),
+                "PYTHONPATH": str(ROOT),
+                "ORE_TRACEBACK": "1",
+                **env,
+            },
             timeout=PATIENCE,
         )
         out, err = done.stdout.decode(), done.stderr.decode()

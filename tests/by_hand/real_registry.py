@@ -28,7 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(name: str, models: Path) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, "ORE_MODEL_DIR": str(models), "PYTHONPATH": str(ROOT)}
+    environ = {
+        **os.environ,
+        "ORE_MODEL_DIR": str(models),
+        "PYTHONPATH": str(ROOT),
+        "ORE_TRACEBACK": "1",
+    }
     command = [sys.executable, "-m", "ore", "--pull", name, "--backend", "embedded"]
     return subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

@@ -57,7 +57,7 @@ class Installed:
             input=stdin,
             capture_output=True,
             cwd=self.folder,
-            env={**environ, **own, **env},
+            env={**environ, **own, "ORE_TRACEBACK": "1", **env},
             timeout=PATIENCE,
         )
         out, err = done.stdout.decode(), done.stderr.decode()
