@@ -123,8 +123,8 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     models = installed() if there is None else there
     path = models.get(model_id)
     if path is None:
-        path = Path(model_id)
-        if not model_id.lower().endswith(_SUFFIX) and not begins_with(path, MAGIC):
+        path = Path(model_id)  # which leaves out a slash at the end: no file is named so
+        if not model_id.lower().endswith(_SUFFIX) and not begins_with(model_id, MAGIC):
             raise not_found_error(model_id, tuple(models))
         if not os.path.exists(path):
             raise ModelNotFoundError(

@@ -162,6 +162,14 @@ def test_a_model_is_found_by_its_name_and_by_its_path(folder, tmp_path):
     assert weights.find(str(other)) == other
 
 
+@pytest.mark.parametrize("behind", ["/", "/.", "//"])
+@pytest.mark.parametrize("name", ["mine.gguf", "mine"])
+def test_a_file_with_a_slash_behind_it_is_no_model_without_a_name(folder, name, behind):
+    path = f"{put(folder, name)}{behind}"
+    with pytest.raises(ModelNotFoundError, match="has no model"):
+        weights.find(path)
+
+
 def test_a_model_that_is_not_gguf_is_refused(folder):
     put(folder, "mine.gguf", b"#!/bin/sh")
     with pytest.raises(FileAccessError, match="is not a GGUF model"):
