@@ -90,21 +90,24 @@ def parts_of(path: Path) -> list[Path]:
     if part is None or part[2] == 1:
         return [path]
     name, number, count = part
-    paths = [
-        path.with_name(f"{name}-{n:05}-of-{count:05}{path.suffix}") for n in range(1, count + 1)
-    ]
+
+    def nth(n: int) -> Path:
+        return path.with_name(f"{name}-{n:05}-of-{count:05}{path.suffix}")
+
     if number != 1:
         raise FileAccessError(
-            f"{path} is part {number} of {count} of a split model: name its first part, {paths[0]}.",
+            f"{path} is part {number} of {count} of a split model: name its first part, {nth(1)}.",
             path,
         )
-    missing = [part for part in paths if not os.path.isfile(part)]
-    if missing:
-        raise FileAccessError(
-            f"{path} is part 1 of {count} of a split model, and {missing[0].name} is not beside it: "
-            f"fetch all its parts into one folder.",
-            path,
-        )
+    paths = []
+    for n in range(1, count + 1):  # no further than to the first one that is missing
+        paths.append(nth(n))
+        if not os.path.isfile(paths[-1]):
+            raise FileAccessError(
+                f"{path} is part 1 of {count} of a split model, and {paths[-1].name} is not beside "
+                f"it: fetch all its parts into one folder.",
+                path,
+            )
     return paths
 
 

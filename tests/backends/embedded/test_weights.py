@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import fetching, weights
+from ore.backends import fetching, gguf, weights
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.http import Deadline
 from ore.backends.weights import PinnedFile
@@ -168,6 +168,14 @@ def test_a_file_with_a_slash_behind_it_is_no_model_without_a_name(folder, name, 
     path = f"{put(folder, name)}{behind}"
     with pytest.raises(ModelNotFoundError, match="has no model"):
         weights.find(path)
+
+
+def test_of_a_split_model_no_more_is_looked_for_than_the_first_missing_part(folder, monkeypatch):
+    first, looked = put(folder, "big-00001-of-10000.gguf"), []
+    monkeypatch.setattr(os.path, "isfile", lambda path: looked.append(path) or path == first)
+    with pytest.raises(FileAccessError, match="big-00002-of-10000.gguf is not beside it"):
+        gguf.parts_of(first)
+    assert len(looked) == 2
 
 
 def test_a_model_that_is_not_gguf_is_refused(folder):
