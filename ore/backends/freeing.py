@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from contextlib import ExitStack, suppress
 
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
 from ore.backends.shelf import BLOBS, Shelf
+from ore.errors import FileAccessError
 from ore.files.folder import Folder
 from ore.files.locks import try_lock
 
@@ -17,28 +19,38 @@ def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
     Raises:
         FileAccessError: A manifest can't be read, so nobody knows what it names.
     """
-    manifests = [shelf.manifest(name) for name in shelf.names() if name != but]
-    return {layer.digest for manifest in manifests for layer in manifest.all_layers()}
+    found: set[str] = set()
+    for name in shelf.every():
+        if name == but:
+            continue
+        try:
+            found.update(layer.digest for layer in shelf.manifest(name).all_layers())
+        except FileAccessError:
+            if os.path.lexists(shelf.manifest_path(name)):  # else it was just removed
+                raise
+    return found
 
 
-def free(shelf: Shelf, gone: Manifest, still_named: set[str]) -> int:
-    """Remove the blobs of a manifest that is gone, unless they are still named; return the bytes.
+def free(shelf: Shelf, gone: Manifest) -> int:
+    """Remove the blobs of a manifest that is gone, unless another names them; return the bytes.
 
-    What a pull is at work on stays.
+    What a pull is at work on stays. It holds the blobs' locks until its manifest is in its place,
+    so what is named is looked up once they are held here.
 
     Raises:
-        FileAccessError: The folder is not this user's alone.
+        FileAccessError: The folder is not this user's alone, or a manifest can't be read.
         OSError: A file can't be removed.
     """
     freed = 0
-    with suppress(FileNotFoundError), Folder(shelf.root / BLOBS) as blobs:
-        for layer in gone.all_layers():
-            file = shelf.blob_path(layer).name
-            if layer.digest in still_named or not blobs.has(file):
-                continue
-            lock = try_lock(blobs, f".{file}.lock")
-            if lock is not None:
+    with suppress(FileNotFoundError), Folder(shelf.root / BLOBS) as blobs, ExitStack() as held:
+        alone = []
+        for file in dict.fromkeys(shelf.blob_path(layer).name for layer in gone.all_layers()):
+            if blobs.has(file) and (lock := try_lock(blobs, f".{file}.lock")) is not None:
+                held.callback(lock.remove, blobs)
+                alone.append(file)
+        kept = {f"sha256-{digest.removeprefix('sha256:')}" for digest in named(shelf)}
+        for file in alone:
+            if file not in kept and blobs.has(file):
                 freed += blobs.stat(file).st_size
                 blobs.remove(file)
-                lock.remove(blobs)
     return freed

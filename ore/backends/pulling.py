@@ -16,7 +16,7 @@ from ore.backends import Progress
 from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
-from ore.backends.freeing import free, named
+from ore.backends.freeing import free
 from ore.backends.gguf import MAGIC
 from ore.backends.local_models import LocalModel, OnShelf, check_unmended, own_shelves
 from ore.backends.manifest import Layer, Manifest, parse_manifest
@@ -72,7 +72,8 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             large = {layer.digest for layer in manifest.of_kind("model")}
             small = [layer for layer in manifest.needed() if layer.digest not in large]
             for layer in small:
-                _fetch_small(registry, shelf, layer, blobs, progress)
+                with _alone(shelf, layer, blobs, progress):
+                    _fetch_small(registry, shelf, layer, blobs)
             if why := shelf.refusal(name, manifest):
                 raise CapabilityError(
                     f"{name} was not fetched, for the engine can't run it: {why}."
@@ -81,8 +82,10 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 held.enter_context(_alone(shelf, layer, blobs, progress))
                 on_shelf = OnShelf(shelf, name, manifest)
                 _fetch_weights(registry, on_shelf, layer, blobs, progress)
-            for layer in small:  # they are there, unless somebody made room meanwhile
-                _fetch_small(registry, shelf, layer, blobs, progress)
+            # They are there, unless somebody made room meanwhile; now nobody does.
+            for _, layer in sorted({layer.digest: layer for layer in small}.items()):
+                held.enter_context(_alone(shelf, layer, blobs, progress))
+                _fetch_small(registry, shelf, layer, blobs)
             _place(shelf, name, data)
 
 
@@ -106,7 +109,7 @@ def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
     replace_file(path, [data])
     if before is not None:
         with suppress(FileAccessError):
-            free(shelf, before, named(shelf))
+            free(shelf, before)
 
 
 def _patiently(ask: Callable[[], bytes]) -> bytes:
@@ -121,25 +124,22 @@ def _patiently(ask: Callable[[], bytes]) -> bytes:
             time.sleep(tries.wait_after(trouble))
 
 
-def _fetch_small(
-    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
-) -> None:
-    """Fetch a layer in one piece, unless it is there already."""
+def _fetch_small(registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder) -> None:
+    """Fetch a layer in one piece, unless it is there already; its lock is held."""
     name = shelf.blob_path(layer).name
     if layer.size > _SMALL_BYTES:
         raise failures.protocol_error(
             registry.name.host, f"its {one_line(layer.kind)} layer has {layer.size:,} bytes"
         )
-    with _alone(shelf, layer, blobs, progress):
-        with suppress(FileNotFoundError, UnfitFileError):
-            if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
-                return
-        data = _patiently(lambda: registry.small(layer))
-        if len(data) != layer.size:
-            raise failures.wrong_size_error(registry.name.host, len(data), layer.size)
-        if not _is(data, layer):
-            raise failures.wrong_bytes_error(registry.name.host, layer.digest)
-        blobs.replace(name, f".{name}.tmp", [data], 0o600)
+    with suppress(FileNotFoundError, UnfitFileError):
+        if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
+            return
+    data = _patiently(lambda: registry.small(layer))
+    if len(data) != layer.size:
+        raise failures.wrong_size_error(registry.name.host, len(data), layer.size)
+    if not _is(data, layer):
+        raise failures.wrong_bytes_error(registry.name.host, layer.digest)
+    blobs.replace(name, f".{name}.tmp", [data], 0o600)
 
 
 def _is(data: bytes, layer: Layer) -> bool:

@@ -45,20 +45,23 @@ class Shelf(NamedTuple):
     root: Path
     is_own: bool = False
 
-    def names(self) -> list[ModelName]:
-        """Return the names of the models that have a manifest, in order; what else is there is passed over.
+    def names(self, most: int | None = _MOST_NAMES) -> list[ModelName]:
+        """Return the names of ``most`` models that have a manifest, in order; None is of all.
+
+        What else is there is passed over.
 
         Raises:
             FileAccessError: The folder is there and can't be listed.
         """
-        found = islice(self._listed(), _MOST_NAMES)
+        found = islice(self.every(), most)
         return sorted(found, key=lambda name: (str(name).casefold(), name.parts))
 
     def is_empty(self) -> bool:
         """Return whether ``names`` would find none; raises what it raises."""
-        return next(self._listed(), None) is None
+        return next(self.every(), None) is None
 
-    def _listed(self) -> Iterator[ModelName]:
+    def every(self) -> Iterator[ModelName]:
+        """Yield the names of all models that have a manifest, in no order; raises what ``names`` does."""
         folder = self.root / MANIFESTS
         try:
             if folder.is_symlink():
@@ -85,7 +88,8 @@ class Shelf(NamedTuple):
             return None
         if os.path.isfile(self.manifest_path(wanted)):
             return wanted
-        return next((name for name in self.names() if name.is_same(wanted)), None)
+        same = (name for name in self.every() if name.is_same(wanted))
+        return min(same, key=lambda name: name.parts, default=None)
 
     def manifest_path(self, name: ModelName) -> Path:
         """Return where the manifest of a model is kept."""
@@ -308,5 +312,6 @@ def _paths(folder: Path | str, depth: int) -> Iterator[tuple[str, ...]]:
                 if entry.is_file(follow_symlinks=False):
                     yield (entry.name,)
             elif entry.is_dir(follow_symlinks=False):
-                for below in _paths(entry.path, depth - 1):
-                    yield (entry.name, *below)
+                with suppress(FileNotFoundError):  # just removed: what else is there is none the less
+                    for below in _paths(entry.path, depth - 1):
+                        yield (entry.name, *below)

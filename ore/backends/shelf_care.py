@@ -57,7 +57,7 @@ def check_models(told: Told) -> Iterator[Checked]:
             step = partial(told, f"checking {one_line(name)}")
             yield _checked(name, partial(weights.file_digest, path, anew=True, told=step), False)
     for shelf in local_models.own_shelves():
-        for each in shelf.names():
+        for each in shelf.names(most=None):
             step = partial(told, f"checking {each}")
             step(0, 0)
             yield _checked(str(each), partial(_check_layers, shelf, each, step), True)
@@ -149,11 +149,12 @@ def _remove_from(shelf: Shelf, name: ModelName) -> int:
     gone = None
     with suppress(FileAccessError):  # a manifest that is none names nothing
         gone = shelf.manifest(name)
-    still_named = named(shelf, but=name)
+    named(shelf, but=name)  # raises where it can't be told
     path = shelf.manifest_path(name)
     path.unlink()
-    for folder in path.parents:
-        if folder.name == MANIFESTS or any(folder.iterdir()):
-            break
-        folder.rmdir()
-    return 0 if gone is None else free(shelf, gone, still_named)
+    with suppress(OSError):  # another process puts a model there, or removes one
+        for folder in path.parents:
+            if folder.name == MANIFESTS or any(folder.iterdir()):
+                break
+            folder.rmdir()
+    return 0 if gone is None else free(shelf, gone)

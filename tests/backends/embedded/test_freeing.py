@@ -1,0 +1,89 @@
+"""Room on ORE's shelf is made while other processes pull and remove: no model there loses a blob."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ore.backends import freeing, shelf, shelf_care
+from ore.backends.model_names import parse_name
+from ore.backends.shelf import Shelf
+from ore.files import locks
+from tests.support.shelves import put_model
+
+GGUF = b"GGUF" + bytes(60)
+
+
+@pytest.fixture
+def root(home) -> Path:
+    root = home / ".ore" / "models"
+    root.mkdir(parents=True)
+    return root
+
+
+def blobs_of(root: Path) -> list[str]:
+    return [each for each in os.listdir(root / "blobs") if not each.startswith(".")]
+
+
+def test_a_model_that_is_removed_meanwhile_hides_no_other_from_a_list(root):
+    for name in "abcdef":
+        put_model(root, name, GGUF)
+    with os.scandir(root / "manifests/registry.ollama.ai/library") as entries:
+        order = [each.name for each in entries]
+    ways = shelf._paths(root / "manifests", 4)
+    found = [next(ways)]
+    shutil.rmtree(root / "manifests/registry.ollama.ai/library" / order[1])
+    assert [each[2] for each in (*found, *ways)] == [order[0], *order[2:]]
+
+
+def test_a_shared_blob_stays_however_many_models_there_are(root, monkeypatch):
+    monkeypatch.setattr(shelf, "_MOST_NAMES", 0)
+    for name in "abc":
+        put_model(root, name, GGUF)
+    blobs = blobs_of(root)
+    for name in "ab":
+        assert shelf_care.remove(name) == 0
+        assert blobs_of(root) == blobs
+    assert shelf_care.remove("c") > len(GGUF)
+    assert not blobs_of(root)
+
+
+def test_a_blob_stays_that_a_pull_has_named_meanwhile(root, monkeypatch):
+    put_model(root, "mine", GGUF)
+
+    def try_lock(*args):
+        put_model(root, "pulled", GGUF)  # the pull that held the lock has ended just now
+        return locks.try_lock(*args)
+
+    monkeypatch.setattr(freeing, "try_lock", try_lock)
+    assert shelf_care.remove("mine") == 0
+    assert len(blobs_of(root)) == 2 and not list(root.glob("blobs/.*"))
+
+
+def test_a_model_that_is_removed_meanwhile_keeps_no_other_from_being_removed(root, monkeypatch):
+    put_model(root, "mine", GGUF)
+    put_model(root, "other", GGUF + b"x")
+    read, other = Shelf.manifest, Shelf(root).manifest_path(parse_name("other"))
+
+    def manifest(self, name):
+        if name.model == "other":
+            other.unlink(missing_ok=True)
+        return read(self, name)
+
+    monkeypatch.setattr(Shelf, "manifest", manifest)
+    assert shelf_care.remove("mine") >= len(GGUF)
+
+
+def test_a_folder_that_another_process_takes_away_keeps_no_blob_there(root, monkeypatch):
+    put_model(root, "mine", GGUF)
+
+    def rmdir(self):
+        os.rmdir(self)
+        raise FileNotFoundError(2, "it was removed by another process", str(self))
+
+    monkeypatch.setattr(Path, "rmdir", rmdir)
+    assert shelf_care.remove("mine") > len(GGUF)
+    assert not blobs_of(root)
