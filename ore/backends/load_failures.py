@@ -70,6 +70,12 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
             why = found.groupdict().get("why") or _reason(log)
             said = sentence.format(why=one_line(shorten(why)), memory=f"{memory // 1_000_000:,}")
             return BackendError(f"{path} can't be loaded: {said}.")
+    if ended == signal.SIGKILL.name:
+        return BackendError(
+            f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
+            f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
+            f"another model."
+        )
     if ended:
         return BackendError(
             f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "

@@ -170,3 +170,11 @@ def test_an_engine_that_may_open_no_more_files_does_not_blame_the_model():
         "/m.gguf can't be loaded: the engine may open no more files: raise the limit (ulimit -n), or "
         "end the program that connects to it over and over."
     )
+
+
+def test_an_engine_that_was_killed_does_not_blame_the_model():
+    said = str(load_error(Path("m.gguf"), "", "SIGKILL", 1 << 30))
+    assert said == (
+        "m.gguf can't be loaded: the engine's process was killed (SIGKILL), as the system does where "
+        "memory is short. Try again with a smaller window (`options['num_ctx']`), or use another model."
+    )
