@@ -14,8 +14,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ore.errors import FileAccessError
-from ore.files import make_private, read_regular, replace_file, strictjson
+from ore.files import make_private, read_file, replace_file, strictjson
+from ore.files.trust import distrust
 
 NAME = ".digests.json"
 _LIMIT = 1 << 20
@@ -116,10 +116,15 @@ def _write(folder: Path, known: dict[str, dict[str, Any]]) -> None:
 
 
 def _known(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what is noted of the files that are still there; nothing, where that is damaged."""
+    """Return what is noted of the files that are still there; nothing, where that is damaged.
+
+    What others may have written is not believed: a pin would hold for whatever they put there.
+    """
     try:
-        data = read_regular(folder / NAME, _LIMIT, follow=False)
+        data, status = read_file(folder / NAME, _LIMIT, follow=False)
         entries = strictjson.parse(data, limit=_LIMIT).items()
-    except (FileAccessError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):
+        return {}
+    if distrust(status, folder / NAME):
         return {}
     return {name: e for name, e in entries if isinstance(e, dict) and os.path.exists(name)}

@@ -218,6 +218,21 @@ def test_a_hash_is_remembered_until_the_file_changes(folder):
     assert weights.file_digest(path) == hashlib.sha256(GGUF + b"more").hexdigest()
 
 
+@pytest.mark.parametrize("mode, owner", [(0o602, None), (0o600, 65534)])
+def test_hashes_that_others_may_have_written_are_not_believed(folder, mode, owner):
+    path, sidecar = put(folder, "mine.gguf"), folder / ".digests.json"
+    true = weights.file_digest(path)
+    sidecar.write_text(sidecar.read_text().replace(true, "f" * 64))
+    assert weights.file_digest(path) == "f" * 64
+    sidecar.chmod(mode)
+    if owner is not None:
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(sidecar, owner, -1)
+    assert weights.file_digest(path) == true
+    assert oct(sidecar.stat().st_mode)[-3:] == "600" and sidecar.stat().st_uid == os.geteuid()
+
+
 def test_hashes_of_files_that_are_gone_are_forgotten(folder, tmp_path):
     gone = put(tmp_path, "gone.gguf")
     weights.file_digest(gone)
