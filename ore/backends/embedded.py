@@ -6,7 +6,6 @@ Nothing is loaded before the first turn.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ class EmbeddedBackend(Backend):
     def __init__(self, model: str | None = None, deadline: float | None = None) -> None:
         self._model, self._seconds = model, deadline
         self._unread: set[str] = set()
-        self._told: Callable[[], dict[str, Any]] | None = None
+        self._made: EmbeddedReasoner | None = None
 
     def has_engine(self) -> bool:
         """Return whether the engine's package is there; does not import it."""
@@ -120,11 +119,17 @@ class EmbeddedBackend(Backend):
             raise late from exc
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return the engine's release and the SHA-256 of the model's file, if it can be read in time."""
+        """Return the engine's release and the SHA-256 of the model's file, if it can be read in time.
+
+        Of a file that has become another since the model was loaded there is none: it did not answer.
+        """
         digest = None
         if model_id not in self._unread:  # else each row would wait for it anew
             with suppress(OreError):
                 digest = self._digest(model_id)
+        made = self._made
+        if made is not None and made.model_id == model_id and made.is_replaced():
+            digest = None
         return {"server_version": engine_version(), "model_digest": digest}
 
     def reading(self, model_id: str, messages: list[Message], settings: Settings) -> Reading:
@@ -135,12 +140,12 @@ class EmbeddedBackend(Backend):
     def reasoner(self, model_id: str, settings: Settings) -> EmbeddedReasoner:
         """Return a reasoner for a model's name or a GGUF file's path; nothing is loaded yet."""
         made = _reasoner(model_id, settings)
-        self._phase, self._told = made.phase, made.in_force
+        self._phase, self._made = made.phase, made
         return made
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         """Return what the engine of the reasoner that was made last says; see ``Backend``."""
-        return {} if self._told is None else self._told()
+        return {} if self._made is None else self._made.in_force()
 
 
 def _reasoner(model_id: str, settings: Settings) -> EmbeddedReasoner:

@@ -97,11 +97,16 @@ class Engine:
             ) from exc
         self.load_duration: int = time.monotonic_ns() - started
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it is at work for a turn."""
+        return self._asking > 0
+
     def answers(self, deadline: Deadline) -> bool:
         """Return whether the model is there to be asked; else another engine has to load it."""
         if not self._is_open or not self._process.is_alive:
             return False
-        if self._asking:  # it is at work for another turn, which must not be ended
+        if self.is_asked:  # for another turn, which must not be ended
             return True
         with suppress(OSError, HTTPException, ValueError):
             return bool(self.ask("/health", deadline.wait(_STOP_SECONDS)))

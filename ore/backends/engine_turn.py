@@ -6,11 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import local_models
+from ore.backends import local_models, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
@@ -37,6 +37,7 @@ from ore.backends.settings import Settings
 from ore.errors import (
     BackendError,
     ContextTruncatedError,
+    OreError,
 )
 from ore.reasoner import Scorer, StreamingReasoner
 from ore.types import Message, Response
@@ -76,6 +77,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         self.model_id = model_id
         self.settings = settings
         self._engine: Engine | None = None
+        self._marks: list[tuple[int, ...]] | None = None
         self._loading = threading.Lock()
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
@@ -214,6 +216,16 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     def _longest(self) -> int:
         return PINNED_ANSWER_TOKENS if self._model.is_pinned else -1
 
+    def is_replaced(self) -> bool:
+        """Return whether the model's name is now that of other files than those that were loaded."""
+        if self._marks is None:
+            return False
+        with suppress(OSError, OreError):  # of files that are gone nothing false can be said
+            model = self._model
+            path = model.path if model.on_shelf is None else local_models.find(self.model_id).path
+            return weights.marks_of(path) != self._marks
+        return False
+
     def phase(self) -> str:
         """Return what the reasoner is doing, in a few words."""
         return self._doing
@@ -227,8 +239,10 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
     def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
         with self._loading:  # several turns may be under way
-            if self._engine is not None and self._engine.answers(deadline):
-                return self._engine, 0
+            engine = self._engine
+            if engine is not None and engine.answers(deadline):
+                if engine.is_asked or not self.is_replaced():
+                    return engine, 0
             self.close()
             self._model = model = local_models.find(self.model_id)
             self._modelfile = _modelfile(model)
@@ -243,6 +257,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             slots = settings.at_once or 1
             check_fits(model, window or WINDOW, slots)
             self._doing = f"loading {model.name}"
+            with suppress(OSError):  # loading it says why
+                self._marks = weights.marks_of(model.path)
             self._engine = Engine(
                 model.path,
                 window=window,

@@ -170,6 +170,12 @@ def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
         return False
 
 
+def marks_of(path: Path) -> list[tuple[int, ...]]:
+    """Return what tells a model's files from others in their place; raises ``OSError`` without them."""
+    found = map(os.stat, parts_of(path))
+    return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
+
 def file_digest(
     path: Path, *, anew: bool = False, deadline: Deadline | None = None, told: Told | None = None
 ) -> str:

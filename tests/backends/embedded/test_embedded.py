@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -362,3 +363,36 @@ def test_processes_side_by_side_answer_alike_and_end_cleanly(model_dir, tmp_path
     ]
     ended = [(*run.communicate(timeout=120), run.returncode) for run in runs]
     assert len(set(ended)) == 1 and ended[0][1:] == ("", 0) and "Paris" in ended[0][0]
+
+
+@pytest.mark.embedded
+def test_a_model_that_became_another_file_is_loaded_anew_and_never_named_for_the_old_one(tmp_path):
+    path, other = tmp_path / "m.gguf", tiny_model(general__name="another")
+    path.write_bytes(tiny_model())
+    backend = EmbeddedBackend()
+    with closing(backend.reasoner(str(path), Settings(options={"num_predict": 1}))) as reasoner:
+
+        def answered_by() -> tuple[int, str | None]:
+            loaded = reasoner.reason(HI).metadata["load_duration"] > 0
+            return loaded, backend.provenance(str(path))["model_digest"]
+
+        assert answered_by() == (True, sha256(tiny_model()).hexdigest())
+        path.with_name("new").write_bytes(other)
+        path.with_name("new").rename(path)
+        assert backend.provenance(str(path))["model_digest"] is None  # it answered nothing yet
+        assert answered_by() == (True, sha256(other).hexdigest())
+        assert answered_by() == (False, sha256(other).hexdigest())
+        path.unlink()
+        assert answered_by() == (False, None)
+
+
+@pytest.mark.embedded
+def test_a_model_of_a_shelf_that_was_fetched_anew_is_loaded_anew(home):
+    shelf = home / ".ore" / "models"
+    put_model(shelf, "mine", tiny_model())
+    backend = EmbeddedBackend()
+    with closing(backend.reasoner("mine", Settings(options={"num_predict": 1}))) as reasoner:
+        for model in (tiny_model(), tiny_model(general__name="another")):
+            put_model(shelf, "mine", model)
+            assert reasoner.reason(HI).metadata["load_duration"] > 0
+            assert backend.provenance("mine")["model_digest"] == sha256(model).hexdigest()
