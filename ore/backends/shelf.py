@@ -312,6 +312,6 @@ def _paths(folder: Path | str, depth: int) -> Iterator[tuple[str, ...]]:
                 if entry.is_file(follow_symlinks=False):
                     yield (entry.name,)
             elif entry.is_dir(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # just removed: what else is there is none the less
+                with suppress(FileNotFoundError):  # just removed; the others are there
                     for below in _paths(entry.path, depth - 1):
                         yield (entry.name, *below)
