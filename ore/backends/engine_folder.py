@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -31,16 +32,30 @@ def private_folder() -> str:
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
         _remove_stale(os.path.dirname(folder))
     except OSError as exc:
-        raise BackendError(
-            f"The embedded engine needs a folder for its socket, and none can be made "
-            f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
-        ) from exc
+        raise _no_room_error(exc) from exc
     return folder
 
 
+def _no_room_error(exc: OSError) -> BackendError:
+    return BackendError(
+        f"The embedded engine needs a folder for its socket and its log, and none can be made "
+        f"({exc.strerror or exc}): free some room, or name another folder with TMPDIR."
+    )
+
+
 def open_log(folder: str) -> BinaryIO:
-    """Make the log, locked for as long as a process has it open: the folder is in use."""
-    log = open(os.path.join(folder, LOG), "xb")
+    """Make the log, locked for as long as a process has it open: the folder is in use.
+
+    Raises:
+        BackendError: There is no room for it.
+        OSError: It can't be made for another reason.
+    """
+    try:
+        log = open(os.path.join(folder, LOG), "xb")
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise _no_room_error(exc) from exc
     with suppress(OSError):  # a file system without locks
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return log

@@ -29,6 +29,11 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),
     (
+        r"couldn't bind HTTP server socket",
+        "the engine can make no socket in its temporary folder: free some room there, or name another "
+        "folder with TMPDIR",
+    ),
+    (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
         "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "
         "window (`options['num_ctx']`), or another model",

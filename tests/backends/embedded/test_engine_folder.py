@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 
 import pytest
 
+from ore.backends import engine_folder
 from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
+from ore.errors import BackendError
 
 
 @pytest.fixture
@@ -81,3 +84,12 @@ def test_a_link_is_not_followed(parent, tmp_path_factory):
     private_folder()
     assert set(os.listdir(real)) == {LOG, SOCKET}
     assert os.path.lexists(parent / "ore-log" / LOG)
+
+
+def test_a_log_that_has_no_room_is_the_folder_s_fault_not_the_engine_s(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(engine_folder, "open", full, raising=False)
+    with pytest.raises(BackendError, match="No space left on device.*TMPDIR"):
+        engine_folder.open_log(str(tmp_path))

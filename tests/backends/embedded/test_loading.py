@@ -178,3 +178,11 @@ def test_an_engine_that_was_killed_does_not_blame_the_model():
         "m.gguf can't be loaded: the engine's process was killed (SIGKILL), as the system does where "
         "memory is short. Try again with a smaller window (`options['num_ctx']`), or use another model."
     )
+
+
+def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
+    log = "0.02.1 E srv start: couldn't bind HTTP server socket, hostname: engine.sock, port: 0"
+    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
+        "/m.gguf can't be loaded: the engine can make no socket in its temporary folder: free some "
+        "room there, or name another folder with TMPDIR."
+    )
