@@ -396,3 +396,12 @@ def test_a_model_of_a_shelf_that_was_fetched_anew_is_loaded_anew(home):
             put_model(shelf, "mine", model)
             assert reasoner.reason(HI).metadata["load_duration"] > 0
             assert backend.provenance("mine")["model_digest"] == sha256(model).hexdigest()
+
+
+@pytest.mark.embedded
+def test_a_model_may_be_named_by_an_open_descriptor(tmp_path):
+    (tmp_path / "m.gguf").write_bytes(tiny_model())
+    with open(tmp_path / "m.gguf", "rb") as file:
+        path = f"/dev/fd/{file.fileno()}"
+        with closing(EmbeddedReasoner(path, Settings(options={"num_predict": 1}))) as reasoner:
+            assert reasoner.reason(HI).metadata["eval_count"] == 1
