@@ -9,6 +9,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from socket import inet_aton
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -83,6 +84,26 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def leads_here(host: str) -> bool:
+    """Tell whether a host is this machine however it is written: ``127.1``, ``0.0.0.0``, ``localhost.``.
+
+    What a name server says of a name is not asked.
+    """
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
+    try:
+        address = ipaddress.IPv4Address(inet_aton(name))  # as the system reads numbers
+    except (OSError, ValueError):
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
 
 
 def sendable(key: str, variable: str, url: str) -> str | None:

@@ -17,7 +17,7 @@ import httpx
 
 import ore
 from ore.backends import registry_failures as failures
-from ore.backends.address import Host, is_loopback, normalised
+from ore.backends.address import Host, is_loopback, leads_here, normalised
 from ore.backends.failures import client_error
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -195,7 +195,7 @@ class Registry:
             why = "it is no address of the web"
         elif to.userinfo:
             why = "the address holds a password"
-        elif is_loopback(str(to)) and not is_loopback(str(at)):
+        elif leads_here(to.host) and not is_loopback(str(at)):
             why = "from another machine to this one"
         elif to.scheme == "http" and not (self._insecure or is_loopback(str(to))):
             why = "over http, which `insecure=True` allows"

@@ -179,16 +179,27 @@ def test_redirects_in_a_circle_end(registry):
     assert len(registry.asked) == 10
 
 
-def test_another_machine_does_not_send_on_to_this_one():
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "localhost", "[::1]", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "0"),
+        *("[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "localhost.", "a.localhost"),
+        *("LOCALHOST", "127.0.0.1.", "017700000001"),
+    ],
+)
+def test_another_machine_does_not_send_on_to_this_one(host):
     """Whoever asks a host on the network must not be made to ask what listens here alone."""
     asked = Registry(ModelName("models.example", "team", "tiny", "q4"), insecure=True)
     answer = asked._client.build_request("GET", "http://models.example/v2/x")
     import httpx
 
-    for to in ("http://127.0.0.1:11434/api/delete", "https://localhost/x", "http://[::1]/x"):
-        response = httpx.Response(307, headers={"location": to}, request=answer)
+    for to in (f"http://{host}:11434/api/delete", f"https://{host}/x"):
+        headers = {"location": to.encode()}
+        response = httpx.Response(307, headers=headers, request=answer)
         with pytest.raises(BackendError, match="from another machine to this one"):
             asked._next(response)
+    elsewhere = httpx.Response(307, headers={"location": "http://128.0.0.1/x"}, request=answer)
+    assert asked._next(elsewhere).host == "128.0.0.1"
     asked.close()
 
 
