@@ -189,6 +189,11 @@ class EngineProcess:
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
                 raise BackendError(f"The embedded engine can't be started: {NO_THREADS}.") from exc
+            if exc.errno in (errno.EMFILE, errno.ENFILE):
+                raise BackendError(
+                    "The embedded engine can't be started: this process may open no more files; raise "
+                    "the limit (ulimit -n), or close some."
+                ) from exc
             raise BackendError(
                 f"The embedded engine can't be started ({exc.strerror or exc}): check that "
                 f"{sys.executable} runs, or use Ollama."

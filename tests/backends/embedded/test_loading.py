@@ -186,3 +186,19 @@ def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
         "/m.gguf can't be loaded: the engine can make no socket in its temporary folder: free some "
         "room there, or name another folder with TMPDIR."
     )
+
+
+@pytest.mark.embedded
+def test_an_engine_that_gets_no_files_says_which_limit_to_raise(tmp_path):
+    path = write_model(tmp_path / "m.gguf")
+    begin = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", begin + START.format(path=str(path))],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout + done.stderr == (
+        "BackendError: The embedded engine can't be started: this process may open no more files; "
+        "raise the limit (ulimit -n), or close some."
+    )
