@@ -81,11 +81,11 @@ class SessionFiles:
             raise FileAccessError(
                 f"{self._root} can't be read: {reason(exc)}.", self._root
             ) from exc
-        names = set()
+        names, there = set(), set(files)
         for file in files:
             if file.startswith(".") or not file.endswith(".json"):
                 continue
-            if file.endswith(META) and file.removesuffix(META) + ".json" in files:
+            if file.endswith(META) and file.removesuffix(META) + ".json" in there:
                 continue
             try:
                 names.add(check_name(file.removesuffix(".json")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 
@@ -91,6 +92,15 @@ def test_lists_leave_bad_files_out_and_report_each_in_one_sentence(store, report
     reported.clear()
     assert store.latest() in ("good", "cut")
     assert len(reported) == 2, "the latest is looked for among the names alone"
+
+
+def test_a_folder_of_very_many_files_takes_time_by_their_number_only(store, reported):
+    store.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in range(20_000):
+        (store.root / f"s{number}.meta.json").touch()
+    begun = time.process_time()
+    assert store.latest() is None and len(reported) == 20_000
+    assert time.process_time() - begun < 3
 
 
 def test_names_are_listed_sorted(store):
