@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ore.errors import PersonaError, UsageError
 from ore.reasoner import Reasoner, require_pieces, require_response
 from ore.reasoner.closing import Closing
+from ore.reasoner.stop import unless_stopped
 from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
 from ore.types.sent import Sent, note_sent
@@ -253,9 +254,8 @@ class ORE(Closing):
             response: What ``execute``, or a stream of the engine, has returned: the very object.
             persona: The name of the persona that the system prompt is, if it is one.
             session: The name that the session is saved under, by which a replay finds its messages.
-            parent: The run that this one was made from: its artifact, or its file. None is the one that
-                ``after`` was. The model has read its answer, its turn stands in the session, or its
-                prompt was asked again.
+            parent: The run that this one was made from, as an artifact or a file; None is ``after``. The
+                model has read its answer, its turn is in the session, or its prompt was asked again.
             routing: What the router chose, or None.
             grants: The permissions that tools were granted, by their names.
             continuation: Why more is to follow, or None.
@@ -308,7 +308,7 @@ class ORE(Closing):
     def _finish(returned: object, sent: Sent, session: Session | None) -> Response:
         response = require_response(returned)
         if session is not None:
-            session.messages.extend([sent.messages[-1], _answer(response, session)])
+            unless_stopped(session.messages.extend, [sent.messages[-1], _answer(response, session)])
         note_sent(response, sent)
         return response
 

@@ -118,6 +118,51 @@ def test_a_stream_of_any_reasoner_ends_where_it_comes_back():
     assert (read, reasoner.is_closed, stream.is_closed) == (["one "], True, True)
 
 
+class Deaf(Slow):
+    """Answers once it is told to go on, whatever has become of its turn."""
+
+    def reason(self, messages):
+        self.waits.set()
+        assert self.goes_on.wait(30)
+        return Response("late", "deaf")
+
+    def stream_reason(self, messages):
+        yield "la"
+        return self.reason(messages)
+
+
+@pytest.mark.invariant
+def test_a_closed_stream_keeps_nothing_even_if_its_reasoner_answers_later():
+    reasoner, session = Deaf(), Session()
+    stream, read = ORE(reasoner, "").stream("Hello", session), []
+    thread = threading.Thread(target=lambda: read.extend(stream))
+    thread.start()
+    assert reasoner.waits.wait(5)
+    stream.close()
+    reasoner.goes_on.set()
+    thread.join(5)
+    assert (read, session.messages, stream.is_closed) == (["la"], [], True)
+
+
+@pytest.mark.invariant
+def test_a_cancelled_turn_keeps_nothing_even_if_its_reasoner_answers_later():
+    reasoner, session = Deaf(), Session()
+
+    async def cancel():
+        task = asyncio.create_task(ORE(reasoner, "").aexecute("Hello", session))
+        while not reasoner.waits.is_set():
+            await asyncio.sleep(0.01)
+        (turn,) = (each for each in threading.enumerate() if each.name == "ore-turn")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        reasoner.goes_on.set()
+        turn.join(5)
+
+    asyncio.run(cancel())
+    assert session.messages == []
+
+
 def test_leaving_the_block_of_a_stream_stops_the_model():
     with FakeOllama(delay=0.05, reply=WORDS) as server:
         with ORE(AyaReasoner("llama3.2", server.url), "") as engine:

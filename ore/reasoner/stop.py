@@ -6,10 +6,15 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ore.errors import OreError
 
 if TYPE_CHECKING:  # who has a socket has imported it
     from socket import socket
+
+T = TypeVar("T")
 
 _BOTH_WAYS = 2  # socket.SHUT_RDWR
 
@@ -29,6 +34,13 @@ class Stop:
             if self._hang_up is not None:
                 self._hang_up()
 
+    def unless_asked(self, act: Callable[[], None]) -> bool:
+        """Call ``act``, which is short, unless the end was asked for; return whether it was called."""
+        with self._lock:
+            if not self.is_asked:
+                act()
+            return not self.is_asked
+
     @contextmanager
     def waking(self, hang_up: Callable[[], None]) -> Iterator[None]:
         """While it is entered, ``ask`` calls ``hang_up``; at once where it was called already."""
@@ -45,6 +57,19 @@ class Stop:
 
 STOP: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 """What stops the turn that this thread takes; None where nobody can but the thread itself."""
+
+
+def unless_stopped(keep: Callable[[T], None], what: T) -> None:
+    """Call ``keep``, which is short, with ``what``, unless this thread's turn is to stop.
+
+    Raises:
+        OreError: It is to stop; ``keep`` was not called.
+    """
+    stop = STOP.get()
+    if stop is None:
+        keep(what)
+    elif not stop.unless_asked(partial(keep, what)):
+        raise OreError("The turn was stopped: nothing was kept of it. Ask again.")
 
 
 def woken_by(hang_up: Callable[[], None]) -> AbstractContextManager[None]:
