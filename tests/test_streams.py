@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import inspect
 import threading
 from contextlib import contextmanager
@@ -316,6 +317,32 @@ def test_a_coroutine_that_nobody_goes_on_with_stops_the_model():
 
     with FakeOllama(scenario="stall") as server:
         asyncio.run(begin(server))
+
+
+class Failing(Deaf):
+    """Fails once it is told to go on."""
+
+    def reason(self, messages):
+        raise BackendError(super().reason(messages).content)
+
+
+def test_nobody_is_told_of_the_error_of_a_coroutine_that_nobody_goes_on_with():
+    reasoner, heard, told = Failing(), [], []
+
+    async def begin():
+        asyncio.get_running_loop().set_exception_handler(lambda _, known: told.append(known))
+        turn = ORE(reasoner, "").aexecute("Hello", Session())
+        heard.append(turn.send(None))
+        (thread,) = (each for each in threading.enumerate() if each.name == "ore-turn")
+        turn.close()
+        reasoner.goes_on.set()
+        await asyncio.to_thread(thread.join, 5)
+        await asyncio.sleep(0)
+
+    asyncio.run(begin())
+    heard.clear()
+    gc.collect()
+    assert told == []
 
 
 async def anext_of(stream):

@@ -46,6 +46,8 @@ async def awaited(take: Callable[[], T]) -> T:
         return await done
     except (asyncio.CancelledError, GeneratorExit):  # or nobody goes on with the coroutine
         stop.ask()
+        with suppress(RuntimeError):  # the loop is closed
+            done.cancel()  # so that nobody is told that nobody asked for its error
         raise
 
 
