@@ -76,6 +76,42 @@ def test_main_returns_and_never_ends_the_process(argv, capsys):
     assert out and err == ""
 
 
+def test_a_text_that_a_program_lays_on_stdin_is_read(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("piped ä"))
+    backend = ScriptedBackend(["Paris."])
+    assert main(["asked", "--no-system"], open_backend=lambda *_: backend) == 0
+    assert capsys.readouterr().out == "Paris.\n"
+    assert backend.engine.calls[0][-1].content == "asked\n\npiped ä"
+
+
+class OnlyWrites:
+    """As little as ``print`` needs of a file."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_an_object_that_only_takes_text_is_a_stdout(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", OnlyWrites())
+    assert main(["--version"]) == 0
+    assert sys.stdout.text == f"ore {package.__version__}\n"
+
+
+def test_a_stdout_that_a_program_has_closed_is_an_error_in_a_sentence(monkeypatch, capsys):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert main(["--version"]) == 1
+    monkeypatch.undo()
+    assert "The answer can't be written: I/O operation" in capsys.readouterr().err
+
+
 def test_the_version_is_that_of_the_package(ore):
     assert ore("--version").out == f"ore {package.__version__}\n"
 

@@ -62,7 +62,11 @@ class Console(Asking):
         if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
             sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        console = cls(getattr(sys.stdin, "buffer", None), stdout, stderr, os.environ)
+        stdin = getattr(sys.stdin, "buffer", None)
+        # What a program has put there for the time of this call.
+        if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
+            stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
+        console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
         return console
 

@@ -210,10 +210,12 @@ def _write_now(stream: io.TextIOBase, raw: io.RawIOBase | None, text: str, flush
         if exc.errno == errno.EPIPE:
             raise ReaderGoneError("Nobody reads the answer any more.") from exc
         raise OutputError(f"The answer can't be written: {exc.strerror or exc}.") from exc
+    except ValueError as exc:  # what a program has put there is closed, or of another encoding
+        raise OutputError(f"The answer can't be written: {exc}.") from exc
 
 
 def _is_terminal(stream: io.IOBase | None) -> bool:
-    with suppress(OSError, ValueError):  # closed
+    with suppress(AttributeError, OSError, ValueError):  # an object that only takes text; closed
         return stream is not None and stream.isatty()
     return False
 
