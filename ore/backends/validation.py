@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import jsonschema
@@ -19,6 +19,10 @@ from ore.files.bounded import Bounded
 
 LONGEST = 3.0
 """Seconds: how long judging a value may take."""
+LONGEST_CHECK = 5.0
+"""Seconds: how long it may take to tell whether a schema is one."""
+_SMALL = 1 << 12
+"""Up to here, in characters, that takes no child."""
 _MOST_STEPS = 10**8
 """Up to here, characters of the value times those of the schema, judging takes no child."""
 _SLOW = ("pattern", "propertyNames", "uniqueItems", "$ref", "$dynamicRef", "$recursiveRef")
@@ -27,12 +31,35 @@ _SLOW = ("pattern", "propertyNames", "uniqueItems", "$ref", "$dynamicRef", "$rec
 def check_schema(schema: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` where a schema is none, or can't be applied to anything."""
     try:
-        _validator_class(schema).check_schema(schema)
-    except jsonschema.exceptions.SchemaError as exc:
-        raise NotASchemaError(f"at {exc.json_path}, {shorten(exc.message)}") from exc
-    _check_references(schema)
+        if len(json.dumps(schema)) <= _SMALL:
+            found: str = problem(schema)
+        else:
+            with closing(Bounded(f"{__name__}:problem", LONGEST_CHECK)) as child:
+                found = child(schema)
+    except TimeoutError as exc:
+        raise ValueError(
+            f"checking it takes longer than {LONGEST_CHECK:g} seconds; give a shorter one"
+        ) from exc
+    except OSError as exc:
+        raise ValueError(f"it can't be checked: {shorten(str(exc))}") from exc
+    if found:
+        raise NotASchemaError(found)
     with Judge(schema) as judge:
         judge.violation(None)
+
+
+def problem(schema: Mapping[str, Any]) -> str:
+    """Return where a schema is none, and why, or ``""``.
+
+    Raises:
+        ValueError: It refers to what is not in it; a few words that say so.
+    """
+    try:
+        _validator_class(schema).check_schema(schema)
+    except jsonschema.exceptions.SchemaError as exc:
+        return f"at {exc.json_path}, {shorten(exc.message)}"
+    _check_references(schema)
+    return ""
 
 
 class NotASchemaError(ValueError):
@@ -86,7 +113,11 @@ def _check_references(schema: Mapping[str, Any]) -> None:
     """Look up every reference of a schema, and of what it leads to, as applying it would."""
     draft = specification_with(_validator_class(schema).META_SCHEMA["$schema"])
     root = draft.create_resource(schema)
-    places = [(root, REGISTRY.resolver_with_root(root))]
+    try:  # looked through once, or each reference would look through it anew
+        registry = REGISTRY.with_resource(root.id() or "", root).crawl()
+    except Exception as exc:  # whatever is met where no meta-schema has judged
+        raise ValueError("a part of it is not a schema") from exc
+    places = [(root, registry.resolver(root.id() or ""))]
     seen: set[int] = set()
     while places:
         place, resolver = places.pop()

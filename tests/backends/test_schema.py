@@ -338,3 +338,19 @@ def test_all_answers_are_judged_by_one_process_which_ends_with_the_reasoner():
     assert child is not None and child.poll() is None
     reasoner.close()
     assert child.poll() is not None
+
+
+def test_telling_whether_a_schema_is_one_ends_in_time(monkeypatch):
+    monkeypatch.setattr(validation, "LONGEST_CHECK", 0.3, raising=False)
+    draft_4 = "http://json-schema.org/draft-04/schema#"  # of an enum's values no two are equal
+    values = [value for number in range(4000) for value in (number, str(number))]
+    with pytest.raises(UsageError, match="checking it takes longer than 0.3 seconds"):
+        read_schema(json.dumps({"$schema": draft_4, "enum": values}))
+
+
+def test_a_long_schema_that_is_none_is_told_where():
+    names = {f"name{number}": {"type": "string"} for number in range(300)}
+    with pytest.raises(
+        UsageError, match=r"is not a JSON Schema: at \$\.properties\.name9\.type, 5"
+    ):
+        read_schema(json.dumps({"properties": names | {"name9": {"type": 5}}}))
