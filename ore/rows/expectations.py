@@ -136,7 +136,11 @@ def _json(value: Any) -> Any:
 
 
 def _schema(value: Any) -> dict[str, Any]:
-    text = json.dumps(value) if isinstance(value, dict) else _text("schema", value)
+    try:
+        is_object = isinstance(value, dict)
+        text = json.dumps(value, allow_nan=False) if is_object else _text("schema", value)
+    except (TypeError, ValueError) as exc:  # of YAML, it may hold a date
+        raise UsageError(f"has a schema that is not JSON: {exc}") from exc
     try:
         return read_schema(text)
     except UsageError as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 import json
 from contextlib import closing
@@ -109,6 +110,8 @@ WRONG = [
     ({"matches": "a" * 20_000}, "more than 10,000 characters"),
     ({"matches": "(?:" * 2000 + "a" + ")" * 2000}, "regular expression that can't be used"),
     ({"json": {1, 2}}, "json that is not JSON"),
+    ({"schema": {"const": datetime.date(2020, 1, 1)}}, "a schema that is not JSON"),
+    ({"schema": {"const": float("nan")}}, "a schema that is not JSON"),
     ({"json": 2**60}, "json that is not JSON"),
 ]
 
