@@ -78,7 +78,7 @@ class Alike:
             return
         leaves = dict(_leaves(document))
         kinds = {path: _kind(value) for path, value in leaves.items()}
-        kinds.update((path, leaves[path]) for path in _fixed(provenance))
+        kinds.update((path, leaves[path]) for path in _fixed(provenance) if path in leaves)
         varying = {_SEAL, *_IDS}
         for each in self._known:
             if each.kinds == kinds:

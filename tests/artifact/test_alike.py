@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ore.artifact import MAX_ARTIFACT_BYTES
 from ore.artifact.alike import Alike, _canonical_number
-from ore.artifact.canonical import canonical
+from ore.artifact.canonical import canonical, text_digest
 from ore.artifact.seal import SELF, seal
 from ore.artifact.verify import HOLDS, check
 from ore.core import ORE
@@ -219,6 +219,17 @@ def test_a_system_prompt_of_another_artifact_is_left_to_the_parser():
         alike.seal_of(laid_out(with_system("Be long.", "5c0b9d80e9b5f5c2c1f2c6dc1e5f1e0f"))) is None
     )
     assert alike.seal_of(laid_out(with_system("Be brief.", "0" * 32))) is None
+
+
+@pytest.mark.parametrize("more", [{}, {"sha256": None}, {"sha256": ["x"]}, {"sha256": {}}])
+def test_a_system_message_without_a_hash_is_one_that_fits_no_prompt(more):
+    document = artifact()
+    document["provenance"]["system_prompt"] = "Be brief."
+    sha256 = text_digest("Be brief.")
+    sources = [{"source": "system", "sha256": sha256}, {"source": "system", **more}]
+    document["provenance"]["sources"] = sources
+    data = laid_out(seal(document))
+    assert taught(json.loads(data)).seal_of(data)
 
 
 def test_what_varies_more_is_learnt_and_what_is_never_alike_is_soon_not():
