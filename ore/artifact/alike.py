@@ -107,11 +107,9 @@ class _Layout:
         self._floats = [at for at, path in enumerate(places) if isinstance(leaves[path], float)]
         usual = (_USUAL.get(type(leaves[path]), rb"[^\n]*") for path in places)
         self._are_usual = re.compile(rb"\n".join(usual)).fullmatch
-        word = "place"
-        while word in str(document):
-            word += "-"
-        marked = _replaced(document, {path: f"{word}{at}" for at, path in enumerate(places)})
-        split = re.compile(f'"{word}([0-9]+)"'.encode()).split
+        word = hashlib.sha256(_laid_out(document)).hexdigest()  # no text can hold its own hash
+        marked = _replaced(document, {path: f"{word}-{at}" for at, path in enumerate(places)})
+        split = re.compile(f'"{word}-([0-9]+)"'.encode()).split
         parts = split(_laid_out(marked))
         assert [int(at) for at in parts[1::2]] == [*range(len(places))]
         self._around = parts[::2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 import uuid
 from contextlib import suppress
 
@@ -230,6 +231,13 @@ def test_a_system_message_without_a_hash_is_one_that_fits_no_prompt(more):
     document["provenance"]["sources"] = sources
     data = laid_out(seal(document))
     assert taught(json.loads(data)).seal_of(data)
+
+
+def test_words_like_those_that_mark_a_place_take_no_time():
+    data = laid_out(artifact("place" + "-" * 60_000))
+    begun = time.process_time()
+    assert taught(json.loads(data)).seal_of(data)
+    assert time.process_time() - begun < 1
 
 
 def test_what_varies_more_is_learnt_and_what_is_never_alike_is_soon_not():
