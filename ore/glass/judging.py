@@ -138,8 +138,10 @@ def judge_checked(checked: Checked, opening: Reopening) -> Judgement | None:
     Raises:
         OreError: What ``judge`` raises.
     """
-    artifact = read_again(checked) if checked.execution_id is not None else None
-    return None if artifact is None else judge(artifact, opening)
+    if checked.execution_id is None:
+        return None
+    artifact = read_again(checked)
+    return cannot_say("it was changed meanwhile") if artifact is None else judge(artifact, opening)
 
 
 def followed(

@@ -139,6 +139,9 @@ def test_what_was_checked_is_judged_and_what_is_no_artifact_is_not(opening, plac
     checked = ore.verify([tmp_path]).checked
     found = [judge_checked(each, opening) for each in checked]
     assert [None if each is None else each.verdict for each in found] == ["accept", None]
+    (tmp_path / "a.json").unlink()
+    gone = judge_checked(checked[0], opening)
+    assert (gone.verdict, gone.reason) == ("cannot say", "it was changed meanwhile")
 
 
 def test_an_answer_is_explained_by_its_sources(opening, place):
