@@ -243,6 +243,13 @@ def test_what_is_no_file_is_not_signed(folder, keys):
     os.mkfifo(folder / "pipe")
     with pytest.raises(ArtifactError, match="pipe is not a regular file"):
         Signer(str(keys / "ada")).check_place(folder / "pipe")
+    record(folder / "a.json", "hi")
+    pipe, write = os.pipe()
+    os.write(write, (folder / "a.json").read_bytes())
+    os.close(write)
+    [checked] = ore.sign([f"/dev/fd/{pipe}"], keys / "ada").checked
+    os.close(pipe)
+    assert "is not a regular file" in checked.signature.problem
 
 
 @pytest.mark.parametrize(
