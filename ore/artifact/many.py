@@ -21,6 +21,7 @@ from ore.artifact.verify import (
     content_of,
     held,
     in_chain,
+    let_go,
     look_into,
     short,
     unread,
@@ -246,8 +247,8 @@ def _look_into(
     checked = look_into(data, path, signers)
     if alike is not None and checked.state == HOLDS and not checked.notes:
         alike.learn(data)
-    checked.artifact = None
     is_plain = checked.is_sealed and not checked.problems and not checked.notes
     if is_plain and checked.parent is None and checked.signature is None:
         return str(checked.sha256), str(checked.execution_id), checked.content
+    let_go(checked)
     return checked

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -292,6 +293,12 @@ def _check_parent(
         child.problems = [*child.problems, problem]
     else:
         child.notes = [*child.notes, note]
+
+
+def let_go(checked: Checked) -> None:
+    """Keep no more of an artifact that can be read again; what came through a pipe can't."""
+    if checked.path != "-" and os.path.isfile(checked.path):
+        checked.artifact = None
 
 
 def read_again(checked: Checked) -> ExecutionArtifact | None:

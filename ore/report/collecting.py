@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ore.artifact.many import files_of, looked_at
 from ore.artifact.signers import Signers
-from ore.artifact.verify import Checked, in_chain, look_at
+from ore.artifact.verify import Checked, in_chain, let_go, look_at
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
 from ore.report.run_facts import RunFacts, facts_of, shown, why_of
@@ -93,8 +93,7 @@ def _look(
 ) -> tuple[Checked, RunFacts]:
     checked = look_at(path, stdin, signers)
     facts = facts_of(checked)
-    if path != "-":  # which can't be read again
-        checked.artifact = None
+    let_go(checked)
     return checked, facts
 
 

@@ -14,7 +14,7 @@ from ore.artifact.canonical import text_digest
 from ore.artifact.many import files_of, looked_at
 from ore.artifact.signers import Signers
 from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources, is_of_session, kept_system_prompt
-from ore.artifact.verify import HOLDS, Checked, in_chain, look_at, totals
+from ore.artifact.verify import HOLDS, Checked, in_chain, let_go, look_at, totals
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
 from ore.report.form_values import (
@@ -125,7 +125,8 @@ def gather(
 
 def _look(path: str, signers: Signers | None) -> tuple[Checked, _Run | None]:
     checked = look_at(path, None, signers)
-    artifact, checked.artifact = checked.artifact, None
+    artifact = checked.artifact
+    let_go(checked)
     return checked, None if artifact is None else _run_of(artifact)
 
 

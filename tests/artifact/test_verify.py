@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 
 import pytest
 
 from ore.artifact.seal import seal, without_self
 from ore.artifact.verify import verify
+from ore.glass.comparing import check_all
+from ore.report.collecting import collect
+from ore.report.form_facts import gather
 from tests.support.artifacts import GOOD
 from tests.support.runs import record, rewrite, rows, sha256
 
@@ -269,3 +273,19 @@ def test_of_an_absurdly_long_id_its_hash_is_kept_and_the_chain_is_still_checked(
     assert (second["holds"], second["notes"]) == (True, ["child of a.json"])
     [second] = verify(["b.json"])
     assert len(str(second.parent)) < 400 and sha256("x" * 5000) in second.notes[0]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [check_all, lambda paths: collect(paths).runs, lambda paths: gather(paths).checked],
+    ids=["verify", "report", "form"],
+)
+def test_a_child_that_comes_through_a_pipe_is_checked_beside_the_folder_of_its_parent(chain, look):
+    (chain / "runs").mkdir()
+    (chain / "a.json").rename(chain / "runs/a.json")
+    pipe, write = os.pipe()
+    os.write(write, (chain / "b.json").read_bytes())
+    os.close(write)
+    found = look(["runs", f"/dev/fd/{pipe}"])
+    os.close(pipe)
+    assert [each.state for each in found] == ["holds", "holds"]
