@@ -89,7 +89,7 @@ def as_markdown(run: dict[str, Any]) -> str:
     why = "; ".join(run["problems"] or run["notes"])
     model, answered = run["model_id"], run["answered_by"]
     lines = [f"# Run {_code(run['execution_id'])}", ""]
-    lines += [f"- Verdict: **{run['verdict']}**" + (f" ({one_line(why)})" if why else "")]
+    lines += [f"- Verdict: **{run['verdict']}**" + (f" ({_code(why)})" if why else "")]
     lines += [f"- Time: {_time(run['timestamp'])}"]
     lines += [f"- Model: {_code(model)}{_digest(run['model_digest'])}"]
     lines += [f"- Answered by: {_code(answered)}"] if answered != model else []

@@ -296,7 +296,7 @@ def _check_parent(
 
 
 def let_go(checked: Checked) -> None:
-    """Keep no more of an artifact that can be read again; what came through a pipe can't."""
+    """Let go of the artifact of what was ``checked``, where it can be read again: not from a pipe."""
     if checked.path != "-" and os.path.isfile(checked.path):
         checked.artifact = None
 

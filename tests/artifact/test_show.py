@@ -79,9 +79,9 @@ def test_a_system_prompt_whose_text_is_not_there_is_named_by_its_hash(ore, folde
     [
         (
             lambda d: d["output"].update(content="No."),
-            "**broken** (output.content does not fit its",
+            "**broken** (`output.content does not fit its",
         ),
-        (lambda d: d.pop("provenance"), "**nothing to check** (it has no seal"),
+        (lambda d: d.pop("provenance"), "**nothing to check** (`it has no seal"),
         (lambda d: d["provenance"].update(system_prompt="Lie."), "**broken** ("),
     ],
 )
@@ -125,10 +125,12 @@ def test_nothing_of_an_artifact_is_obeyed_or_leaves_its_fence(ore, folder, run):
     def change(document):
         document["output"]["content"] = "\x1b[2J```\n````"
         document["provenance"]["options"] = {"a`b\n# heading": "\x1b[2J"}
+        document["<img src=x> [here](http://a.example)"] = 1
 
     rewrite(folder / "run.json", change)
     page = ore("--show", "run.json", terminal="out").out
     assert "\x1b" not in page and "\n# heading" not in page
+    assert "(`<img src=x> [here](http://a.example) was added; " in page
     assert page.endswith("`````\n^[[2J```\n````\n`````\n")
 
 
