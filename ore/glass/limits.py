@@ -90,7 +90,7 @@ class Circles:
     """Finds out, piece by piece, that a line of an answer comes again and again."""
 
     def __init__(self) -> None:
-        self._begun = ""
+        self._begun: list[str] = []  # the pieces of a line, which may be many
         self._lines: deque[str] = deque(maxlen=RECENT)
         self._are_found = False
 
@@ -100,10 +100,13 @@ class Circles:
         It must be among the last ``RECENT`` lines each time, and have a letter or a digit: a list
         or a program repeats its short lines too.
         """
-        if self._are_found or "\n" not in text:
-            self._begun += text
+        if self._are_found:
             return False
-        *lines, self._begun = (self._begun + text).split("\n")
+        self._begun.append(text)
+        if "\n" not in text:
+            return False
+        *lines, begun = "".join(self._begun).split("\n")
+        self._begun = [begun]
         for line in map(str.strip, lines):
             if any(map(str.isalnum, line)):
                 self._lines.append(line)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import ore
 from ore import Response, Settings
+from ore.glass.limits import Circles
 
 LIMITED = {"done_reason": "length", "eval_count": 5}
 
@@ -62,3 +65,9 @@ def test_what_else_is_to_be_known_is_a_sentence(text, context, in_session, sente
     said = list(ore.notices_of(response, in_session=in_session))
     assert len(said) == len(sentences)
     assert all(part in each for part, each in zip(sentences, said, strict=True))
+
+
+def test_a_line_of_very_many_pieces_takes_time_for_each_once():
+    circles, begun = Circles(), time.process_time()
+    assert not any(circles.closed_by("abcd") for _ in range(300_000))
+    assert not circles.closed_by("\n") and time.process_time() - begun < 1
