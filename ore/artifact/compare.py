@@ -54,7 +54,7 @@ def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Differen
     found = []
     for name in NAMES:
         first, second = _both(name, old, new)
-        if first is not None and second is not None and first != second:
+        if first is not None and second is not None and not _are_same(first, second):
             found.append(Difference(name, _text(first), _text(second)))
     return found
 
@@ -102,6 +102,19 @@ def _steps(first: Sequence[str], second: Sequence[str]) -> int:
     most = len(second) // 100 + 1 if len(second) >= 200 else len(second)
     times = {line: number for line, number in Counter(second).items() if number <= most}
     return sum(times.get(line, 0) for line in first) * min(len(first), len(second))
+
+
+def _are_same(first: Any, second: Any) -> bool:
+    return bool(first == second) and _are_of_one_kind(first, second)
+
+
+def _are_of_one_kind(first: Any, second: Any) -> bool:
+    """Return whether two equal values are so in JSON as well, where ``true`` is not 1."""
+    if isinstance(first, dict):
+        return all(_are_of_one_kind(value, second[key]) for key, value in first.items())
+    if isinstance(first, list):
+        return all(map(_are_of_one_kind, first, second))
+    return isinstance(first, bool) == isinstance(second, bool)
 
 
 def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:

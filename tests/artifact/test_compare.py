@@ -108,6 +108,15 @@ def test_images_are_compared(ore, folder):
     assert ore("--diff", "b.json", "c.json", "--json").json["differences"][0]["name"] == "images"
 
 
+def test_true_is_not_1(ore, folder):
+    for name, value in (("b.json", True), ("c.json", 1), ("d.json", 1.0)):
+        record(folder / name, "hi")
+        options = {"stop": [{"think": value}]}
+        rewrite(folder / name, lambda d, options=options: d["provenance"].update(options=options))
+    assert ore("--diff", "b.json", "c.json", "--json").json["differences"][0]["name"] == "options"
+    assert ore("--diff", "c.json", "d.json", "--json").json["differences"] == []
+
+
 def test_as_json(ore, folder):
     record(folder / "b.json", "hi", replies=["One."])
     document = ore("--diff", "a.json", "b.json", "--json").json
