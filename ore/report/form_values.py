@@ -69,6 +69,6 @@ def joined_value(*values: Any) -> Value:
 def day(timestamp: float) -> str:
     """Return the day of a Unix time, in UTC."""
     try:
-        return datetime.fromtimestamp(timestamp, timezone.utc).strftime("%Y-%m-%d")
+        return datetime.fromtimestamp(timestamp, timezone.utc).date().isoformat()
     except (OverflowError, OSError, ValueError):  # somebody's number, and no time of ours
         return NOT_KNOWN

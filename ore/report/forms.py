@@ -157,8 +157,10 @@ def _runs(count: float) -> str:
 
 
 def _dates(facts: Facts) -> str:
-    days = sorted({day(at) for at in facts.at})
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]} ({len(days):,} days)"
+    found = {day(at) for at in facts.at}
+    days = sorted(found - {NOT_KNOWN}) or [NOT_KNOWN]
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]} ({len(days):,} days)"
+    return span if found <= {*days} else f"{span}, and others that are not known"
 
 
 def _prompts(facts: Facts) -> str:

@@ -55,7 +55,8 @@ def _totals(runs: Sequence[RunFacts]) -> list[Total]:
     tokens = sum(run.answer_tokens or 0 for run in read)
     prompts = sum(run.prompt_tokens or 0 for run in read)
     times = [run.seconds for run in read if run.seconds is not None]
-    dates = sorted(run.timestamp for run in read if run.timestamp is not None)
+    known = [run.timestamp for run in read if run.timestamp is not None]
+    dates = sorted(at for at in known if when(at))
     judged = [run.holds for run in read if run.holds is not None]
     states = Counter(run.state for run in runs)
     others = ", ".join(f"{count:,} {state}" for state, count in states.items() if state != HOLDS)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ore.artifact.seal import seal
 from ore.report.collecting import collect
+from ore.report.form_facts import gather
+from ore.report.forms import filled
 from ore.report.overview import overview_of
 from ore.report.page_data import COLUMNS, document
 from ore.report.plots import HEIGHT, Plot, plots_of
@@ -30,6 +33,17 @@ def test_models_disagree_where_their_answers_to_one_question_differ(tmp_path, an
     runs = collected(tmp_path, one, other, run(3, answer="Alone.")).runs
     assert ("disagree" in found_in(runs)) is disagree
     assert overview_of(runs).disagreeing == ({0: 1, 1: 1} if disagree else {})
+
+
+def test_times_of_no_calendar_are_left_out_of_the_span_of_a_report(tmp_path):
+    times = (1e300, -30641760000.0, 1764550000.0, -1e11)
+    folder = write(
+        tmp_path / "runs", *(seal({**run(n), "timestamp": t}) for n, t in enumerate(times))
+    )
+    total, *_ = overview_of(collect([str(folder)]).runs).totals
+    assert total.more == "999-01-01 00:00:00 UTC to 2025-12-01 00:46:40 UTC"
+    said = "4 runs, 0999-01-01 to 2025-12-01 (2 days), and others that are not known"
+    assert said in filled("methods", gather([str(folder)]))
 
 
 def test_two_runs_of_one_id_do_not_verify(tmp_path):
