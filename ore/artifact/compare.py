@@ -17,7 +17,7 @@ from ore.types import ExecutionArtifact
 MOST_LINES = 5000
 """The longest text that is compared line by line: the comparison's time grows with its square."""
 
-MOST_STEPS = 300_000_000
+MOST_STEPS = 100_000_000
 """What comparing two artifacts line by line may cost, at most a few seconds: see ``_steps``."""
 
 MOST_LAID_OUT = 1 << 18
