@@ -71,15 +71,15 @@ class OpenAIBackend(Backend):
 
     def models(self) -> list[str]:
         """Return the names of the models that the server lists, in its order."""
-        return [entry.id for entry in self._entries()]
+        return [entry["id"] for entry in self._entries()]
 
     def described(self, *, whole: bool = False) -> list[Model]:
         return [
-            Model(entry.id, meta_of(entry).get("size"), None, None, window_of(entry))
+            Model(entry["id"], meta_of(entry).get("size"), None, None, window_of(entry))
             for entry in self._entries()
         ]
 
-    def _entries(self) -> list[Any]:
+    def _entries(self) -> list[dict[str, Any]]:
         seconds = min(self._seconds or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
         return listed(self.address, self._key, Deadline(seconds))
 
@@ -138,7 +138,7 @@ class OpenAIBackend(Backend):
         request, window = request_of(model_id, messages, settings), window_of(entry)
         call = Call(self.address, self._key, deadline=deadline.within(LOOK_UP_SECONDS))
         with closing(call):
-            reading = read(call, getattr(entry, "owned_by", None), window, request, messages)
+            reading = read(call, entry.get("owned_by"), window, request, messages)
         return reading and replace(reading, groups=groups)
 
     def reasoner(self, model_id: str, settings: Settings) -> OpenAIReasoner:
@@ -285,7 +285,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             window_of(entry),
             read,
             metadata["eval_count"],
-            refuses=lambda: getattr(entry, "owned_by", None) in _REFUSING,
+            refuses=lambda: entry.get("owned_by") in _REFUSING,
         )
         also = {"thinking": answer.thinking, "images": images}
         metadata.update({name: value for name, value in also.items() if value})
@@ -296,17 +296,17 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _entry(self, deadline: Deadline, answered: str | None = None) -> Any:
-        """Return what the server's list says of the model, or None; its only one is the one."""
+    def _entry(self, deadline: Deadline, answered: str | None = None) -> dict[str, Any]:
+        """Return what the server's list says of the model, or nothing; its only one is the one."""
         try:
             found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
         except OreError:
-            return None
+            return {}
         return entry_of(found, (self.model_id, answered))
 
     def _check_vision(self, deadline: Deadline) -> None:
         """Raise ``CapabilityError`` where the server says that the model sees no images."""
-        about = getattr(self._entry(deadline), "architecture", None)  # llama.cpp's, OpenRouter's
+        about = self._entry(deadline).get("architecture")  # llama.cpp's, OpenRouter's
         takes = about.get("input_modalities") if isinstance(about, dict) else None
         if isinstance(takes, list) and "image" not in takes:
             raise failures.ability_error(self.host, self.model_id, "vision")
@@ -315,6 +315,6 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         """Return the names of the models there are; none where the server does not say in time."""
         try:
             found = listed(self.host, self._key, deadline, _WINDOW_SECONDS)
-            return [entry.id for entry in found]
+            return [entry["id"] for entry in found]
         except OreError:
             return []

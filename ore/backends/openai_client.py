@@ -79,20 +79,18 @@ class Call:
     def chat(self, request: dict[str, Any]) -> Iterator[Any]:
         """Send ``request`` to ``/chat/completions`` and yield each part of the answer.
 
-        A part is a ``ChatCompletionChunk``, unless the server sent something else.
+        A part is the JSON of one event, an object unless the server sent something else. The
+        package's own classes are not made of it: for many values that takes minutes.
         """
         self._model = request["model"]
-        with self._errors():
-            self._stream = self._client.chat.completions.create(stream=True, **request)
-            for part in self._stream:
-                self._unread = 0
-                yield part
+        yield from self._events("/chat/completions", {**request, "stream": True})
 
-    def models(self) -> list[Any]:
+    def models(self) -> list[dict[str, Any]]:
         """Return what ``/models`` says of each model: objects with an ``id``."""
         with self._errors():
-            found = list(self._client.models.list().data)
-            if not all(isinstance(entry.id, str) for entry in found):
+            answered: Any = self._client.get("/models", cast_to=object)
+            found: list[dict[str, Any]] = list(answered.get("data"))
+            if not all(isinstance(entry.get("id"), str) for entry in found):
                 raise ValueError("a model has no name")
         return found
 
@@ -122,15 +120,21 @@ class Call:
     def events(self, path: str, request: dict[str, Any], longest: int) -> Iterator[dict[str, Any]]:
         """Yield the events, of ``longest`` bytes each, of a request beside the protocol's own."""
         self._model, self._longest = request["model"], longest
+        for event in self._events(self._beside(path), request):
+            with self._errors():
+                if not isinstance(event, dict):
+                    raise ValueError("an event is not an object")
+            yield event
+
+    def _events(self, path: str, request: dict[str, Any]) -> Iterator[Any]:
+        """Yield the JSON of the events that a request is answered with."""
         kind = self._openai.Stream[object]
         with self._errors():
             self._stream = self._client.post(
-                self._beside(path), body=request, cast_to=object, stream=True, stream_cls=kind
+                path, body=request, cast_to=object, stream=True, stream_cls=kind
             )
             for event in self._stream:
                 self._unread = 0
-                if not isinstance(event, dict):
-                    raise ValueError("an event is not an object")
                 yield event
 
     def _beside(self, path: str) -> str:
@@ -270,8 +274,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         # A signal waits: what a handler raises in the middle of this import can be lost.
         with deferred_signals():
             import httpx2
-            import openai.resources.chat.completions  # else imported when they are first used
-            import openai.resources.models
+            import openai
     except ImportError as exc:
         raise ExtraNotInstalledError(
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}",

@@ -16,7 +16,7 @@ LOOK_UP_SECONDS = 10.0
 
 def listed(
     host: Host, key: str | None, deadline: Deadline, seconds: float | None = None
-) -> list[Any]:
+) -> list[dict[str, Any]]:
     """Return what the server says of each of its models, before the deadline.
 
     Args:
@@ -29,20 +29,20 @@ def listed(
         return call.models()
 
 
-def entry_of(models: list[Any], names: tuple[str | None, ...]) -> Any:
-    """Return what a list says of the model with one of the names; of its only one, else None."""
-    only = models[0] if len(models) == 1 else None
-    return next((entry for entry in models if entry.id in names), only)
+def entry_of(models: list[dict[str, Any]], names: tuple[str | None, ...]) -> dict[str, Any]:
+    """Return what a list says of the model with one of the names; of its only one, else nothing."""
+    only = models[0] if len(models) == 1 else {}
+    return next((entry for entry in models if entry["id"] in names), only)
 
 
-def window_of(entry: Any) -> int | None:
+def window_of(entry: dict[str, Any]) -> int | None:
     """Return the context window in tokens, where the server's list of models says it."""
-    length = meta_of(entry).get("n_ctx") or known_count(getattr(entry, "max_model_len", None))
+    length = meta_of(entry).get("n_ctx") or known_count(entry.get("max_model_len"))
     return length or None
 
 
-def meta_of(entry: Any) -> dict[str, int]:
+def meta_of(entry: dict[str, Any]) -> dict[str, int]:
     """Return the numbers that llama.cpp's server says of a model: its size, its window."""
-    about = getattr(entry, "meta", None)
+    about = entry.get("meta")
     found = about.items() if isinstance(about, dict) else ()
     return {name: n for name, value in found if (n := known_count(value)) is not None}

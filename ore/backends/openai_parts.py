@@ -20,29 +20,27 @@ class Parts:
 
     def note(self, part: Any) -> tuple[str, str]:
         """Take note of a part; return the thinking and the text that it brings."""
-        self._usage = part.usage or self._usage
-        self._timings = getattr(part, "timings", None) or self._timings
-        self._fingerprint = part.system_fingerprint or self._fingerprint
-        self._model = part.model or self._model
+        self._usage = part.get("usage") or self._usage
+        self._timings = part.get("timings") or self._timings
+        self._fingerprint = part.get("system_fingerprint") or self._fingerprint
+        self._model = part.get("model") or self._model
         thinking = text = ""
-        for choice in (part.choices or ())[:1]:
-            self.reason = choice.finish_reason or self.reason
-            self.logprobs.note(getattr(choice.logprobs, "content", None))
-            if choice.delta is None:
-                continue
-            extra = choice.delta.model_extra or {}
-            thinking += extra.get("reasoning_content") or extra.get("reasoning") or ""
-            text += choice.delta.content or choice.delta.refusal or ""
+        for choice in (part.get("choices") or ())[:1]:
+            self.reason = choice.get("finish_reason") or self.reason
+            self.logprobs.note(_of(choice.get("logprobs"), "content"))
+            delta = choice.get("delta") or {}
+            thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""
+            text += delta.get("content") or delta.get("refusal") or ""
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:
         """Return counts (tokens) and durations (nanoseconds); None where the server said nothing."""
-        details = getattr(self._usage, "prompt_tokens_details", None)
-        cached = known_count(getattr(details, "cached_tokens", None))
+        details = _of(self._usage, "prompt_tokens_details")
+        cached = known_count(_of(details, "cached_tokens"))
         timings = self._timings if isinstance(self._timings, dict) else {}
         return {
-            "eval_count": known_count(getattr(self._usage, "completion_tokens", None)),
-            "prompt_eval_count": known_count(getattr(self._usage, "prompt_tokens", None)),
+            "eval_count": known_count(_of(self._usage, "completion_tokens")),
+            "prompt_eval_count": known_count(_of(self._usage, "prompt_tokens")),
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
@@ -51,6 +49,11 @@ class Parts:
             **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
             **({"response_model": name} if (name := _word(self._model)) else {}),
         }
+
+
+def _of(value: Any, name: str) -> Any:
+    """Return a field of an object, None of anything else."""
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _word(value: Any) -> str:

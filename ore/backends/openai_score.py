@@ -88,7 +88,7 @@ def asking(
     """
     deadline = Deadline.of_turn(settings.deadline)
     entry = entry_of(listed(host, key, deadline.within(LOOK_UP_SECONDS)), (model_id,))
-    owner, window = getattr(entry, "owned_by", None), window_of(entry)
+    owner, window = entry.get("owned_by"), window_of(entry)
     if owner != VLLM and (owner != LLAMA or window is None):
         raise CapabilityError(
             f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from time import monotonic
 
 import pytest
 
@@ -16,7 +16,11 @@ from ore.backends.openai import OpenAIReasoner
 from ore.backends.openai_parts import Parts
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from tests.backends.openai.test_openai import ASKED, reasoner
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_ollama.scenarios import Whole
+from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data
+
+SOON = 8.0
+"""Seconds: what takes a tenth of that on an idle machine."""
 
 
 def test_text_held_back_as_a_possible_thinking_mark_is_part_of_the_answer():
@@ -72,7 +76,7 @@ def test_a_part_that_lacks_what_is_looked_up_is_not_understood():
         def __getitem__(self, key):  # as a dict of Python 3.12 does when it is cut like a list
             raise KeyError(key)
 
-    part = SimpleNamespace(usage=None, system_fingerprint=None, choices=Keyed())
+    part = {"choices": Keyed()}
     asked = OpenAIReasoner("small", Host("http://127.0.0.1:9/v1"))
     with pytest.raises(BackendError, match="not of the right shape"):
         asked._take(part, Answer(None), Parts())
@@ -106,3 +110,22 @@ def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
 )
 def test_the_words_of_an_error_are_found_where_they_are(body, words):
     assert refusals.openai_words(body) == words
+
+
+@pytest.mark.parametrize("value", ["{}", '{"delta": {"tool_calls": [{}]}}'])
+def test_one_part_with_many_values_takes_no_long_time(value):
+    many = ", ".join([value] * (900_000 // len(value + ", ")))
+    with FakeOpenAI() as fake:
+        fake.play = [data('{"choices": [%s]}' % many), *fake.events(), DONE]
+        began = monotonic()
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+    assert monotonic() - began < SOON
+
+
+def test_a_list_of_many_models_takes_no_long_time():
+    rows = '{"id": "x"}, ' * 400_000
+    with FakeOpenAI() as fake:
+        fake.listing = [Whole(200, JSON, f'{{"data": [{rows}{{"id": "small"}}]}}'.encode())]
+        began = monotonic()
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+    assert monotonic() - began < SOON
