@@ -31,6 +31,9 @@ REFUSAL_LIMIT = 64 << 10
 HEAD_LIMIT = 256 << 10
 """The most bytes before the body of an answer, with what a server says before its head (HTTP's 1xx)."""
 
+_SENT_AT_ONCE = 16 << 10
+"""The bytes of a request between two looks at the deadline: a server may read them slowly."""
+
 MOST_SHOWN = 400
 """How many characters of a server's own words go into a message."""
 
@@ -108,15 +111,21 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
         deadline = current() or stream.deadline
         return timeout if deadline is None else deadline.wait(timeout)
 
-    def bounded_read(size: int, timeout: float | None = None) -> Any:
+    def woken(act: Callable[..., Any], what: Any, timeout: float | None) -> Any:
         if STOP.get() is None:
-            return _counted(read(size, wait(timeout)))
+            return act(what, wait(timeout))
         with woken_by(lambda: shut(stream.get_extra_info("socket"))):
-            return _counted(read(size, wait(timeout)))
+            return act(what, wait(timeout))
+
+    def bounded_read(max_bytes: int, timeout: float | None = None) -> Any:
+        return _counted(woken(read, max_bytes, timeout))
+
+    def bounded_write(buffer: bytes, timeout: float | None = None) -> None:
+        for begin in range(0, len(buffer), _SENT_AT_ONCE):
+            woken(write, buffer[begin : begin + _SENT_AT_ONCE], timeout)
 
     stream.deadline = None
-    stream.read = bounded_read
-    stream.write = lambda data, timeout=None: write(data, wait(timeout))
+    stream.read, stream.write = bounded_read, bounded_write
 
 
 def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str, Any]], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from ore.backends.http import (
     trace_of,
     whole_body,
 )
+from ore.reasoner.stop import STOP, Stop
 
 
 def test_a_body_is_bounded():
@@ -63,6 +65,9 @@ class Stream:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
 
+    def get_extra_info(self, info):
+        return self.connection
+
     def read(self, size, timeout=None):
         self.connection.settimeout(timeout)
         return self.connection.recv(size)
@@ -70,6 +75,58 @@ class Stream:
     def write(self, data, timeout=None):
         self.connection.settimeout(timeout)
         self.connection.sendall(data)
+
+
+class PieceByPiece(Stream):
+    """Waits anew for each piece that the other side takes, as the HTTP libraries do."""
+
+    def write(self, data, timeout=None):
+        while data:
+            self.connection.settimeout(timeout)
+            data = data[self.connection.send(data) :]
+
+
+def read_slowly(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is closed
+        while connection.recv(16_384):
+            time.sleep(0.01)
+
+
+def test_a_request_that_is_read_slowly_is_sent_no_longer_than_its_deadline():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        threading.Thread(target=read_slowly, args=(theirs,), daemon=True).start()
+        stream, deadline = PieceByPiece(ours), Deadline(0.5)
+        bound(stream, lambda: deadline)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            stream.write(bytes(16 << 20), None)
+        assert time.monotonic() - began < 3.0
+
+
+def test_a_request_that_nobody_reads_is_given_up_when_the_turn_is_stopped():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours, theirs = socket.create_connection(server.getsockname()), server.accept()[0]
+    stop, stream = Stop(), Stream(ours)
+    with ours, theirs:
+        bound(stream, lambda: None)
+        before = STOP.set(stop)
+        try:
+            threading.Timer(0.2, stop.ask).start()
+            with pytest.raises(OSError):
+                stream.write(bytes(16 << 20))
+        finally:
+            STOP.reset(before)
+
+
+def test_a_bound_connection_is_called_as_any_other_is():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stream = Stream(ours)
+        bound(stream, lambda: None)
+        stream.write(buffer=b"here", timeout=1.0)  # the libraries name them so, for a SOCKS proxy
+        theirs.sendall(b"there")
+        assert (theirs.recv(9), stream.read(max_bytes=9)) == (b"here", b"there")
 
 
 def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request():
