@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from socket import SOCK_STREAM, getaddrinfo
+from socket import SOCK_STREAM, gaierror, getaddrinfo
 from typing import TYPE_CHECKING, Any
 
 from ore.files.in_time import OutOfTime, in_time
@@ -17,6 +18,9 @@ from ore.reasoner.stop import STOP, shut, woken_by
 
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
     import ssl
+
+_NO_END = 366 * 24 * 3600.0
+"""Seconds: how long a name is looked up where there is no deadline. Meanwhile signals are heard."""
 
 CONNECT_SECONDS = 5.0
 """How long a connection may take to come about."""
@@ -100,8 +104,9 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
     """Let a connection's reads and writes last no longer than a deadline, and wake up when told to.
 
     It is that of the request that the thread is about, else, while an answer is read in parts,
-    ``stream.deadline``; what an earlier answer has left there counts for no request. ``stream`` is
-    a ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
+    ``stream.deadline``; what an earlier answer has left there counts for no request.
+    ``stream.has_heard`` tells whether it was read since it was last written to. ``stream`` is a
+    ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
     """
     if stream is None or "read" in vars(stream):
         return
@@ -118,9 +123,11 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
             return act(what, wait(timeout))
 
     def bounded_read(max_bytes: int, timeout: float | None = None) -> Any:
+        stream.has_heard = True
         return _counted(woken(read, max_bytes, timeout))
 
     def bounded_write(buffer: bytes, timeout: float | None = None) -> None:
+        stream.has_heard = False
         for begin in range(0, len(buffer), _SENT_AT_ONCE):
             woken(write, buffer[begin : begin + _SENT_AT_ONCE], timeout)
 
@@ -169,20 +176,33 @@ def _share(call: dict[str, Any], deadline: Deadline) -> None:
 
 
 def _addresses(host: str, port: int, seconds: float | None) -> int:
-    """Return how many addresses a name has; a look-up can't be ended, so it may be left behind."""
+    """Return how many addresses a name has; a look-up can't be ended, so it may be left behind.
+
+    Raises:
+        TimeoutError: It took longer than ``seconds``; None waits.
+        ConnectionError: There is no such name.
+    """
 
     def look_up() -> int:
         try:
             return len(getaddrinfo(host, port, type=SOCK_STREAM))
+        except gaierror as exc:
+            raise ConnectionError(exc.strerror) from exc
         except (OSError, UnicodeError):  # connecting says what is wrong with it
             return 0
 
-    if host == "localhost" or not host.strip("0123456789abcdefABCDEF:."):
-        seconds = None
     try:
-        return in_time(seconds, look_up)
+        return in_time(None if _is_here(host) else seconds or _NO_END, look_up)
     except OutOfTime as exc:
         raise TimeoutError("the name of the server was not found in time") from exc
+
+
+def _is_here(host: str) -> bool:
+    """Whether nobody else is asked for the address of a host: it is one, or this machine's name."""
+    try:
+        return host == "localhost" or bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
 
 
 class Lines:

@@ -36,7 +36,6 @@ from ore.backends.http import (
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
-from ore.reasoner.stop import STOP
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
     import httpx
@@ -92,8 +91,7 @@ class Hooks(threading.local):
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
         sent.extensions["timeout"] = {"connect": connect, "pool": connect, **silence}
-        if request.deadline.seconds or STOP.get() is not None:
-            sent.extensions["trace"] = trace_of(self._deadline)
+        sent.extensions["trace"] = trace_of(self._deadline)
         if request.strict:
             document = {**json.loads(sent.read()), "truncate": False}
             data = json.dumps(document, ensure_ascii=False).encode("utf-8")
@@ -112,6 +110,8 @@ class Hooks(threading.local):
         stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous
         connection = response.extensions.get("network_stream")
         bound(connection, self._deadline)
+        if not getattr(connection, "has_heard", True):
+            raise ValueError("it came with the last answer, before it was asked for")
         if request.in_parts and request.status < 300:
             request.lines = Lines(stream)
             if connection is not None:

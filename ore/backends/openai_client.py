@@ -258,7 +258,7 @@ class Call:
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)
         if isinstance(cause, httpx.TimeoutException):
             return failures.silence_error(host, self._timeout)
-        if isinstance(cause, httpx.ConnectError):
+        if isinstance(cause, (httpx.ConnectError, ConnectionError)) and not self._status:
             return failures.unreachable_error(host, in_words(cause), OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
             return failures.broken_off_error(host, in_words(cause))

@@ -196,6 +196,35 @@ def test_a_name_that_is_not_found_in_time_is_not_waited_for(monkeypatch):
     over.set()
 
 
+def test_a_name_of_hexadecimal_letters_is_a_name(monkeypatch):
+    over = threading.Event()
+    with pytest.raises(TimeoutError, match="not found in time"):
+        connecting(monkeypatch, lambda *a, **k: [over.wait(9)], Deadline(0.05), host="cafe.de")
+    over.set()
+
+
+@pytest.mark.parametrize(
+    "host, is_here", [("host.test", False), ("::1", True), ("localhost", True)]
+)
+def test_a_signal_is_heard_while_a_name_is_looked_up(monkeypatch, host, is_here):
+    threads = []
+
+    def look_up(*_, **__):
+        threads.append(threading.current_thread())
+        return [()]
+
+    connecting(monkeypatch, look_up, None, host=host)
+    assert (threads == [threading.current_thread()]) is is_here
+
+
+def test_a_name_that_nobody_knows_is_looked_up_once(monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with pytest.raises(ConnectionError, match="^Name or service not known$"):
+        connecting(monkeypatch, unknown, None)
+
+
 def test_a_name_that_there_is_not_is_left_to_the_connection(monkeypatch):
     def unknown(*_, **__):
         raise OSError("Name or service not known")

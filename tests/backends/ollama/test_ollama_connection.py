@@ -10,7 +10,7 @@ import pytest
 from ore.backends.address import Host
 from ore.backends.choice import open_backend
 from ore.backends.ollama_client import OllamaClient
-from ore.errors import BackendTimeoutError
+from ore.errors import BackendError, BackendTimeoutError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.backends.ollama.test_ollama_client import REQUEST
@@ -91,3 +91,18 @@ def test_an_idle_connection_is_not_used_again_when_a_server_may_have_closed_it()
         client.names()
         time.sleep(1.2)
         assert client.names() and len(connections(server)) == 2
+
+
+def test_an_answer_that_came_with_the_last_one_answers_no_question():
+    twice = http(b'{"version": "1.0.0"}') + http(b'{"version": "2.0.0"}')
+    with one_answer(twice, ends=False) as (host, _), closing(OllamaClient(host)) as client:
+        assert client.version() == "1.0.0"
+        with pytest.raises(BackendError, match="before it was asked for"):
+            client.version()
+
+
+def test_what_comes_before_an_answer_is_bounded_without_a_deadline_too():
+    flood = b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000
+    with one_answer(flood) as (host, _), closing(OllamaClient(host)) as client:
+        with pytest.raises(BackendError, match="a head larger than 256 KiB"):
+            list(client.chat_parts(REQUEST))
