@@ -25,6 +25,7 @@ _SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _AT = "@\uff20\ufe6b"  # in any of its widths
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
+_LEAST_KEY = 8  # characters
 _PORT = re.compile(r"[0-9]{0,5}")
 _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
@@ -123,6 +124,15 @@ def sendable(key: str, variable: str, url: str) -> str | None:
             f"again, or unset it."
         )
     return key
+
+
+def without_key(said: bytes, header: str | None) -> bytes:
+    """Return what a server said without the key that it was sent in a header: some repeat it.
+
+    A short one is no secret, but what a server on this machine is given for one.
+    """
+    key = (header or "").rpartition(" ")[2].encode()
+    return said.replace(key, b"[the key]") if len(key) >= _LEAST_KEY else said
 
 
 def unquoted(text: str) -> str:

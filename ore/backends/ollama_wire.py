@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals
-from ore.backends.address import Host, is_loopback, ollama_authorization
+from ore.backends.address import Host, is_loopback, ollama_authorization, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -122,6 +122,7 @@ class Hooks(threading.local):
             return
         with closing(stream):
             request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
+        request.body = without_key(request.body, response.request.headers.get("authorization"))
         if request.is_turn:
             request.body = request.body.decode("utf-8", "replace").encode("utf-8")
         response.stream = _httpx().ByteStream(request.body)

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals
-from ore.backends.address import Host, is_loopback
+from ore.backends.address import Host, is_loopback, without_key
 from ore.backends.failures import OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -210,6 +210,7 @@ class Call:
             return
         with closing(stream):
             self._body = (whole_body if self._status < 300 else first_bytes)(stream)
+        self._body = without_key(self._body, self._key)
         mended = self._body.decode("utf-8", "replace").encode("utf-8")
         response.stream = self._httpx.ByteStream(mended)
 
@@ -264,6 +265,7 @@ class Call:
             return failures.broken_off_error(host, in_words(cause))
         if isinstance(error, openai.APIError) and self._status:
             text = refusals.openai_words(error.body) or str(error)
+            text = without_key(text.encode("utf-8", "replace"), self._key).decode()
             return refusals.reported_error(host, self._model, text, OPENAI, strict=self._strict)
         return failures.protocol_error(host, in_words(error), OPENAI)
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 import pytest
 
 from ore.backends import fetching
-from ore.backends.address import Host, normalise_ollama, resolve_ollama, resolve_openai
+from ore.backends.address import (
+    Host,
+    normalise_ollama,
+    resolve_ollama,
+    resolve_openai,
+    without_key,
+)
+from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIReasoner
 from ore.backends.weights import PINNED
-from ore.errors import OreError, UsageError
+from ore.errors import BackendError, OreError, UsageError
 from ore.types import Message
+from tests.backends.ollama.test_ollama_questions import http, one_answer
+from tests.support.fake_openai import FakeOpenAI, data, refusal
 from tests.support.process import run
 
 SECRET = "hunter2"
@@ -197,3 +207,30 @@ def test_the_command_line_shows_none_either(text):
     done = run("-v", "--host", text, "Hello?", stdin=None)
     assert (done.code, done.out) == (2, "")
     assert SECRET not in done.err
+
+
+ECHO = "sk-hunter2-hunter2"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
+def test_a_key_that_a_server_repeats_is_not_shown(status, monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
+    words = json.dumps({"error": f"no such key: Bearer {ECHO}"}).encode()
+    with one_answer(http(words, f"{status} No")) as (host, seen):
+        with pytest.raises(BackendError, match=r"no such key: Bearer \[the key\]") as caught:
+            AyaReasoner("m", host).reason([Message("user", "Hello")])
+    assert ECHO.encode() in seen[0] and ECHO not in str(caught.value)
+
+
+@pytest.mark.parametrize("play", [[refusal(400, ECHO)], [data('{"error": "no %s"}' % ECHO)]])
+def test_a_key_that_a_server_of_the_openai_protocol_repeats_is_not_shown(play):
+    with FakeOpenAI(key=ECHO) as fake:
+        fake.play = play
+        with pytest.raises(BackendError) as caught:
+            OpenAIReasoner("small", Host(fake.url), ECHO).reason([Message("user", "Hello")])
+    assert ECHO not in str(caught.value)
+
+
+def test_a_short_key_of_a_server_on_this_machine_is_a_word_like_any_other():
+    assert without_key(b"none of them", "Bearer none") == b"none of them"
+    assert without_key(b"no key", None) == b"no key"
