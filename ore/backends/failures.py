@@ -5,6 +5,7 @@ What a server's own words mean is in ``ore.backends.refusals``. No key is part o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ class Protocol:
     check: str
 
 
+_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
+
 OLLAMA = Protocol(
     "Ollama server", "Start one with `ollama serve`", "as Ollama does", "check the address"
 )
@@ -41,7 +44,9 @@ OPENAI = Protocol(
 
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:
-    """Nothing listens at ``host``, or it can't be reached."""
+    """Nothing listens at ``host``, or it can't be reached, or trusted; ``why`` is the system's reason."""
+    if untrusted := _UNTRUSTED.search(why):
+        return _untrusted_error(host, untrusted[1])
     if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
         why = "what answers there does not speak https, so try http"
     return ServerUnreachableError(
@@ -51,7 +56,7 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
     )
 
 
-def untrusted_error(host: Host, why: str) -> ServerUnreachableError:
+def _untrusted_error(host: Host, why: str) -> ServerUnreachableError:
     """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
     return ServerUnreachableError(
         f"The certificate of {host} can't be trusted ({shorten(why)}): name the authority that "

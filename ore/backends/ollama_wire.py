@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
 _KEEP_SECONDS = 1.0
 """How long an idle connection is kept: less than servers and proxies wait before they close it."""
-_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _CUT = re.compile("closed connection|disconnected|chunk")
 
 
@@ -61,6 +60,7 @@ class Request:
         is_done: Whether the server has said that the answer is done.
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
+        key: The header with the key that was sent.
     """
 
     model: str = ""
@@ -73,6 +73,7 @@ class Request:
     is_done: bool = False
     status: int = 0
     location: str = ""
+    key: str = ""
     body: bytes = b""
     lines: Lines | None = None
     connection: Any = None
@@ -103,6 +104,7 @@ class Hooks(threading.local):
         request = self.request or Request()
         request.status = response.status_code
         request.location = response.headers.get("location", "")
+        request.key = response.request.headers.get("authorization", "")
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise ValueError(f"the answer is encoded as {encoding}")
@@ -122,7 +124,7 @@ class Hooks(threading.local):
             return
         with closing(stream):
             request.body = whole_body(stream) if request.status < 300 else first_bytes(stream)
-        request.body = without_key(request.body, response.request.headers.get("authorization"))
+        request.body = without_key(request.body, request.key)
         if request.is_turn:
             request.body = request.body.decode("utf-8", "replace").encode("utf-8")
         response.stream = _httpx().ByteStream(request.body)
@@ -288,16 +290,13 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     if not request.status and isinstance(
         error, (ConnectionError, httpx.ConnectError, httpx.ProxyError)
     ):
-        untrusted = _UNTRUSTED.search(why)
-        if untrusted:
-            return failures.untrusted_error(host, untrusted[1])
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
         return failures.broken_off_error(host, why)
     if request.lines is not None and not request.lines.whole:
         return failures.broken_off_error(host, "in the middle of a line")
     text = _error_in(request.lines.last if request.lines is not None else request.body)
-    if text:
+    if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)
 

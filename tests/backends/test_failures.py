@@ -28,7 +28,12 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
     "error, kind, sentence",
     [
         (
-            failures.untrusted_error(HOST, "self-signed certificate"),
+            failures.unreachable_error(
+                HOST,
+                "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate "
+                "(_ssl.c:1006)",
+                failures.OPENAI,
+            ),
             ServerUnreachableError,
             f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
             f"authority that signed it with SSL_CERT_FILE, or another server with `host=`.",

@@ -222,7 +222,9 @@ def test_a_key_that_a_server_repeats_is_not_shown(status, monkeypatch):
     assert ECHO.encode() in seen[0] and ECHO not in str(caught.value)
 
 
-@pytest.mark.parametrize("play", [[refusal(400, ECHO)], [data('{"error": "no %s"}' % ECHO)]])
+@pytest.mark.parametrize(
+    "play", [[refusal(400, ECHO)], [data('{"error": {"message": "no %s"}}' % ECHO)]]
+)
 def test_a_key_that_a_server_of_the_openai_protocol_repeats_is_not_shown(play):
     with FakeOpenAI(key=ECHO) as fake:
         fake.play = play

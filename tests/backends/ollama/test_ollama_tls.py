@@ -143,3 +143,13 @@ def test_a_server_that_speaks_http_is_not_called_dead():
     with FakeOllama() as server, pytest.raises(ServerUnreachableError) as caught:
         fetch_models(server.url.replace("http:", "https:"))
     assert "what answers there does not speak https, so try http. " in str(caught.value)
+
+
+def test_a_certificate_that_is_not_trusted_is_said_over_the_openai_protocol_too(server):
+    pytest.importorskip("openai")
+    from ore.backends.openai import OpenAIReasoner
+
+    with pytest.raises(
+        ServerUnreachableError, match=r"can't be trusted \(self.signed certificate\)"
+    ):
+        OpenAIReasoner("m", f"{server.url}/v1").reason(HELLO)
