@@ -8,9 +8,9 @@ from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, failures, is_preferred, window
+from ore.backends import Backend, Model, failures, is_preferred, ollama_models, window
 from ore.backends.address import Host, as_host
-from ore.backends.answer import COUNTS, Answer, OnThinking, count, encoded, hashes
+from ore.backends.answer import Answer, OnThinking, encoded, hashes
 from ore.backends.go_template import arriving
 from ore.backends.http import TooLarge, shorten
 from ore.backends.logprobs import Logprobs
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # imported by the first turn: a program that takes none has n
 
 _PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
-_ALSO = ("total_duration", "load_duration", "done_reason")
 
 
 class OllamaBackend(Backend):
@@ -131,7 +130,7 @@ class AyaReasoner(StreamingReasoner):
     Making one touches no network. It may serve several threads at once and keeps nothing of a
     turn; ``phase`` tells of the one that changed last. A response's metadata has, besides the four
     counts, what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
-    ``done_reason``, the model's ``thinking``, ``context`` (see ``ore.backends.window``), what was
+    ``done_reason``, ``response_model`` where another model answered, the model's ``thinking``, ``context`` (see ``ore.backends.window``), what was
     set of ``options``, ``think``, ``format``, ``keep_alive``, and the ``images``' SHA-256.
 
     Args:
@@ -293,9 +292,9 @@ class AyaReasoner(StreamingReasoner):
         groups: list[list[int]] | None,
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
-        metadata: dict[str, Any] = {name: count(getattr(last, name)) for name in COUNTS}
-        also = {name: getattr(last, name) for name in _ALSO} | {"joined": groups}
-        also |= {"thinking": answer.thinking or None, "images": hashes(messages) or None}
+        metadata = ollama_models.told_at_the_end(last, self.model_id)
+        also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking or None}
+        also["images"] = hashes(messages) or None
         metadata.update({name: value for name, value in also.items() if value is not None})
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(

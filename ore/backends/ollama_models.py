@@ -9,10 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 from ore.backends import Model, choose_default
+from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
 from ore.backends.http import shorten
 from ore.backends.joining import joined
+from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero
@@ -69,7 +71,7 @@ def trained_window(shown: Entry) -> int | None:
     facts = shown.get("model_info")
     if not isinstance(facts, dict):
         return None
-    return above_zero(facts.get(f"{facts.get('general.architecture')}.context_length"))
+    return known_count(facts.get(f"{facts.get('general.architecture')}.context_length")) or None
 
 
 def prompt_facts(
@@ -114,6 +116,23 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
             "The model has no chat template, as one that was not taught to chat has none: it is "
             "sent the text of the prompt alone."
         )
+
+
+def told_at_the_end(last: Any, asked: str) -> dict[str, Any]:
+    """Return what the last part of an answer says: counts, durations, and why it is the last.
+
+    Args:
+        asked: The model that was asked; with another one's name ``response_model`` is returned.
+    """
+    is_other = last.model and find_model([{"name": last.model}], asked) is None
+    also = {
+        "total_duration": known_count(last.total_duration),
+        "load_duration": known_count(last.load_duration),
+        "done_reason": last.done_reason,
+        "response_model": shorten(last.model) if is_other else None,
+    }
+    counts = {name: count(getattr(last, name)) for name in COUNTS}
+    return counts | {name: value for name, value in also.items() if value is not None}
 
 
 def weights_of(shown: Entry) -> str | None:

@@ -17,6 +17,7 @@ _TOKENS_PER_MESSAGE = 4
 _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first
 _TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
 _HALF_MARGIN = 8
+_MOST_TOKENS = 1 << 53  # of a window: a larger number is none
 _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
 
 _REPEATED = re.compile(rb"([\x00-\x7f]|[\xc2-\xf4][\x80-\xbf]+)\1{3,}")
@@ -188,7 +189,8 @@ def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] 
 
 def window_of(entry: dict[str, Any] | None) -> int | None:
     """Return the context window, in tokens, of a model that ``/api/ps`` lists, or None."""
-    return above_zero((entry or {}).get("context_length"))
+    found = above_zero((entry or {}).get("context_length"))
+    return found if found is not None and found < _MOST_TOKENS else None
 
 
 def _full_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 
@@ -106,3 +107,34 @@ def test_what_comes_before_an_answer_is_bounded_without_a_deadline_too():
     with one_answer(flood) as (host, _), closing(OllamaClient(host)) as client:
         with pytest.raises(BackendError, match="a head larger than 256 KiB"):
             list(client.chat_parts(REQUEST))
+
+
+def of_model(name: str, **more: object) -> bytes:
+    message = {"role": "assistant", "content": "Paris."}
+    return http(json.dumps({"model": name, "message": message, "done": True, **more}).encode())
+
+
+@pytest.mark.parametrize(
+    "asked, answered, said",
+    [("m", "m", None), ("m", "M:latest", None), ("m", "other:7b", "other:7b")],
+)
+def test_a_model_that_was_not_asked_for_is_named(asked, answered, said):
+    with one_answer(of_model(answered)) as (host, _):
+        response = AyaReasoner(asked, host).reason([Message("user", "Where?")])
+    assert response.metadata.get("response_model") == said
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 53, 10**300])
+def test_a_duration_that_is_none_is_left_out(number):
+    with one_answer(of_model("m", load_duration=number, total_duration=7)) as (host, _):
+        metadata = AyaReasoner("m", host).reason([Message("user", "Where?")]).metadata
+    assert "load_duration" not in metadata and metadata["total_duration"] == 7
+
+
+@pytest.mark.parametrize("number", [1 << 53, 10**300])
+def test_a_number_that_no_window_has_is_none(number):
+    entry = {"name": "m", "context_length": number}
+    with one_answer(http(json.dumps({"models": [entry]}).encode())) as (host, _):
+        client = OllamaClient(host)
+        assert client.window("m", num_ctx=None, size=1, seconds=9.0) is None
+        client.close()
