@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine_request, openai_request
+from ore.backends.http import TooLarge
 from ore.backends.logprobs import Logprobs
 from ore.backends.settings import Settings
 from ore.types import Message
@@ -196,3 +197,11 @@ def test_what_ollama_says_of_each_token_is_kept():
     assert response.content == "Paris"
     assert response.metadata["logprob"] == {"sum": -0.75, "mean": -0.375, "tokens": 2}
     assert response.metadata["logprobs"] == told
+
+
+def test_no_more_is_kept_of_the_tokens_than_an_answer_can_have():
+    told, many = Logprobs(), [{"token": "a", "logprob": -1.0}] * 100_000
+    with pytest.raises(TooLarge, match="log-probabilities"):
+        for _ in range(20):
+            told.note(many)
+    assert len(told.as_metadata()["logprobs"]) > 1_000_000

@@ -124,14 +124,14 @@ def test_a_model_that_was_not_asked_for_is_named(asked, answered, said):
     assert response.metadata.get("response_model") == said
 
 
-@pytest.mark.parametrize("number", [-1, 1 << 53, 10**300])
+@pytest.mark.parametrize("number", [-1, 1 << 53, 10**300], ids=["below 0", "2**53", "huge"])
 def test_a_duration_that_is_none_is_left_out(number):
     with one_answer(of_model("m", load_duration=number, total_duration=7)) as (host, _):
         metadata = AyaReasoner("m", host).reason([Message("user", "Where?")]).metadata
     assert "load_duration" not in metadata and metadata["total_duration"] == 7
 
 
-@pytest.mark.parametrize("number", [1 << 53, 10**300])
+@pytest.mark.parametrize("number", [1 << 53, 10**300], ids=["2**53", "huge"])
 def test_a_number_that_no_window_has_is_none(number):
     entry = {"name": "m", "context_length": number}
     with one_answer(http(json.dumps({"models": [entry]}).encode())) as (host, _):
