@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from ore.backends.address import Host
+from ore.backends.answer import known_count
 from ore.backends.failures import OLLAMA, OPENAI, Protocol, no_model_error, protocol_error
 from ore.backends.http import shorten
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
@@ -182,8 +183,9 @@ def _innermost(text: Any) -> tuple[str, str]:
         parsed = _loads(value.encode("utf-8", "replace")) if isinstance(value, str) else value
         if not isinstance(parsed, dict):
             break
-        if isinstance(parsed.get("n_prompt_tokens"), int) and isinstance(parsed.get("n_ctx"), int):
-            sizes = f": {parsed['n_prompt_tokens']} tokens for a window of {parsed['n_ctx']}"
+        size, window = (known_count(parsed.get(name)) for name in ("n_prompt_tokens", "n_ctx"))
+        if size is not None and window is not None:
+            sizes = f": {size} tokens for a window of {window}"
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes

@@ -238,3 +238,12 @@ def test_any_refusal_is_a_backend_error_of_one_bounded_line(status, sent):
     error = refusals.ollama_status_error(HOST, "m", status, sent)
     assert isinstance(error, BackendError)
     assert "\n" not in str(error) and len(str(error)) < 2_000
+
+
+@pytest.mark.parametrize(
+    "number", [-1, True, 1 << 53, 10**4000], ids=["below 0", "true", "2**53", "huge"]
+)
+def test_sizes_that_are_none_are_not_said(number):
+    told = body({**EXCEEDED["error"], "n_prompt_tokens": number})
+    error = refusals.ollama_status_error(HOST, "m", 400, told)
+    assert str(error) == TOO_LONG.replace(": 18 tokens for a window of 8", "")
