@@ -19,7 +19,7 @@ from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
-from ore.cli.terminal.streams import make_blocking, redirect_to_null
+from ore.cli.terminal.streams import PatientInput, make_blocking, redirect_to_null
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.neutral import neutralise
@@ -66,6 +66,8 @@ class Console(Asking):
         # What a program has put there for the time of this call.
         if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
             stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
+        elif isinstance(stdin, io.BufferedReader):
+            stdin = io.BufferedReader(PatientInput(stdin.raw))
         console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
         return console

@@ -11,12 +11,14 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText, laid_out
 from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
+from ore.files.signals import is_ready
 
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
@@ -196,7 +198,32 @@ def make_blocking(*streams: object) -> None:
             os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
 
 
+class PatientInput(io.RawIOBase):
+    """Reads a file that other processes share, and waits even where one of them made it non-blocking.
+
+    Else what is not there yet would be taken for the end of the input.
+    """
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def isatty(self) -> bool:
+        return self._raw.isatty()
+
+    def readinto(self, buffer: Any) -> int | None:
+        while (count := self._raw.readinto(buffer)) is None:  # type: ignore[attr-defined]
+            is_ready(self.fileno(), None)
+        return int(count)
+
+
 def _write_now(stream: io.TextIOBase, raw: io.RawIOBase | None, text: str, flush: bool) -> None:
+    make_blocking(stream)  # who shares it may have changed it meanwhile
     try:
         if raw is not None:  # a text stream over it drops what a full disk did not take
             data = text.encode("utf-8", "backslashreplace")

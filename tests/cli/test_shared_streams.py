@@ -1,0 +1,42 @@
+"""Standard streams that other processes share: one that they make non-blocking."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import termios
+import time
+
+import pytest
+
+from tests.support.fake_ollama import FakeOllama
+from tests.support.process import environment, running, until
+
+
+def last_sent(server: FakeOllama) -> str:
+    return server.chats[-1].json["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("args", [[], ["-c"], ["--rows", "-", "--rows-format", "text", "{{line}}"]])
+def test_a_stdin_that_becomes_non_blocking_is_read_to_its_end(args):
+    reading, writing = os.pipe()
+    with FakeOllama(reply="Paris.") as server:
+        with running(*args, stdin=reading, env=environment(OLLAMA_HOST=server.url)) as process:
+            os.write(writing, b"one ")
+            until(lambda: _is_empty(reading))
+            os.set_blocking(reading, False)
+            for part in (b"two ", b"three\n"):
+                os.write(writing, part)
+                time.sleep(0.3)  # the pipe is empty meanwhile, and not at its end
+            os.close(writing)
+            os.close(reading)
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+        assert last_sent(server).strip() == "one two three"
+
+
+def _is_empty(pipe: int) -> bool:
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0] == 0
