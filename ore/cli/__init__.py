@@ -78,9 +78,13 @@ def main(
     except OreError as exc:
         return _report(console, exc)
     except KeyboardInterrupt as exc:
+        console.give_up_stalled()
         if console.stderr_is_terminal:
             console.stopped(str(exc) or "Stopped.")
         return INTERRUPTED
+    except Terminated:
+        console.give_up_stalled()
+        raise
     except SHORT_OF_MEMORY as exc:
         if not is_shortage(exc):
             raise

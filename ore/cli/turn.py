@@ -22,6 +22,7 @@ from ore.errors import (
     OreError,
     OutputError,
     ReaderGoneError,
+    Terminated,
 )
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
@@ -137,7 +138,11 @@ def _ask(run: Run, context: Context) -> Response:
             return response
         except (OutputError, ReaderGoneError):
             raise
-        except BaseException:
+        except BaseException as exc:
+            goes_on = run.options.is_repl and console.stdin_is_terminal
+            is_end = isinstance(exc, KeyboardInterrupt) and not goes_on
+            if is_end or isinstance(exc, Terminated):
+                console.give_up_stalled()
             console.break_answer()
             raise
 

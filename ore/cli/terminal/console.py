@@ -19,7 +19,12 @@ from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
-from ore.cli.terminal.streams import PatientInput, make_blocking, redirect_to_null
+from ore.cli.terminal.streams import (
+    PatientInput,
+    is_stalled,
+    make_blocking,
+    redirect_to_null,
+)
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.neutral import neutralise
@@ -131,7 +136,7 @@ class Console(Asking):
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: show what was held, and begin a new line."""
-        if self._line_is_open:
+        if self._line_is_open and self.stdout is not None:
             self.end_answer()
 
     # Documents and lists
@@ -181,6 +186,14 @@ class Console(Asking):
         if self.stdout is not None and self.stdout is sys.stdout:
             redirect_to_null(self.stdout)
         self.stdout: io.TextIOBase | None = None
+
+    def give_up_stalled(self) -> None:
+        """Write no more to a stream that nobody reads: who was told to end would wait for ever."""
+        if is_stalled(self.stdout):
+            self.abandon_stdout()
+        if self.stderr is not None and is_stalled(self.stderr):
+            redirect_to_null(self.stderr)
+            self.stderr: io.TextIOBase | None = None
 
     # Everything else
 

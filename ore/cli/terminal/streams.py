@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,8 @@ from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 from ore.files.signals import is_ready
 
+GRACE = 0.5
+"""Seconds that a stream is waited for after the process was told to end."""
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
 ANSWER = "1;36"
@@ -90,6 +93,8 @@ class Streams:
             self._waiting = None
 
     def _draw(self, text: str, end: str) -> None:
+        if self.stderr is not None and is_stalled(self.stderr, 0.0):
+            return  # the thread that counts would hold up the others
         text = one_line(text)
         room = self._columns(self.stderr) - 1 - len(end)
         if 0 < room < len(text):
@@ -182,6 +187,13 @@ class Streams:
             self.stderr = None  # nobody can be told that nobody can be told
 
 
+def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
+    """Whether nobody takes what is written: a terminal that was stopped, a pager that waits."""
+    with suppress(OSError, ValueError):  # not a file
+        return stream is not None and not is_ready(stream.fileno(), seconds, select.POLLOUT)
+    return False
+
+
 def redirect_to_null(stream: io.TextIOBase) -> None:
     """Discard what was not written yet, so that the interpreter's last flush can't fail."""
     with suppress(OSError, ValueError):  # not a file, so nothing is flushed to one
@@ -217,7 +229,7 @@ class PatientInput(io.RawIOBase):
         return self._raw.isatty()
 
     def readinto(self, buffer: Any) -> int | None:
-        while (count := self._raw.readinto(buffer)) is None:  # type: ignore[attr-defined]
+        while (count := self._raw.readinto(buffer)) is None:
             is_ready(self.fileno(), None)
         return int(count)
 
