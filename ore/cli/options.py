@@ -295,8 +295,9 @@ def with_default_system(options: Options, environ: Mapping[str, str]) -> Options
         return options.replace(no_system=True)
     if kind == "persona" and name:
         return options.replace(persona=name)
-    if value.startswith(("@/", "@~")):
-        return options.replace(system="@" + os.path.expanduser(value[1:]))
+    path = os.path.expanduser(value[1:])  # leaves a ~ alone where it knows of no home
+    if value.startswith("@") and os.path.isabs(path):
+        return options.replace(system="@" + path)
     raise UsageError(
         f"{DEFAULT_SYSTEM} is {value!r}: set it to none, persona:NAME, or @FILE with the full path "
         f"of a file, as in @~/prompt.txt."

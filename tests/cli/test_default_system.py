@@ -145,3 +145,16 @@ def test_the_list_of_personas_marks_the_default(ore, files, monkeypatch, value, 
     monkeypatch.setenv("ORE_SYSTEM", value)
     rows = ore("--list-personas", "--json").json
     assert [row["name"] for row in rows if row["default"]] == ([default] if default else [])
+
+
+@pytest.mark.parametrize("value, home", [("@~nobody.txt", "/"), ("@~/p", "rel")])
+def test_a_path_that_is_relative_after_all_is_refused(ore, tmp_path, monkeypatch, value, home):
+    for near in (tmp_path / "~nobody.txt", tmp_path / "rel/p"):
+        near.parent.mkdir(exist_ok=True)
+        near.write_text("Whose?")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ORE_SYSTEM", value)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "home"))
+    result = ore("hi")
+    assert result.code == 2 and "full path" in result.err and not result.calls
