@@ -26,7 +26,8 @@ def start() -> None:
         hold_standard_streams()
         from ore.cli import run
 
-        if {"--version", "--help", "-h"} & set(sys.argv[1:]):
+        flags = sys.argv[1 : (sys.argv + ["--"]).index("--")]  # what follows it is a prompt
+        if {"--version", "--help", "-h"} & set(flags):
             run()
         else:
             run(env_files=load_env_files())

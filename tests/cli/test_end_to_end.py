@@ -253,6 +253,12 @@ class TestEnvFiles:
         assert run("Hi").out == "Paris.\n"
         assert server.chats[0].json["model"] == "mistral"
 
+    @pytest.mark.parametrize("prompt", ["--version", "--help", "-h"])
+    def test_the_file_is_used_where_a_prompt_looks_like_a_flag(self, server, env_file, prompt):
+        env_file.write_text(f"OLLAMA_HOST={server.url}\nORE_MODEL=mistral\n")
+        assert run("--", prompt).out == "Paris.\n"
+        assert server.chats[0].json["messages"][-1]["content"] == prompt
+
     def test_a_real_variable_wins(self, server, env_file):
         env_file.write_text("OLLAMA_HOST=http://127.0.0.1:9\n")
         listed = run("--list-models", env=environment(OLLAMA_HOST=server.url))
