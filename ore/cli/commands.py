@@ -14,6 +14,8 @@ from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run
 from ore.cli.terminal.editor import write_in_editor
+from ore.cli.terminal.labels import LABELS, has_label
+from ore.cli.terminal.text import LONGEST_CELL
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import one_line
@@ -79,8 +81,15 @@ def complete(talk: Talk, line: str) -> list[str]:
         models = talk.run.backend.models()
     except OreError:
         return []
-    plain = [model for model in models if model.isprintable() and " " not in model]
+    plain = [model for model in models if _is_plain(model)]
     return [model for model in plain if model.startswith(word)]
+
+
+def _is_plain(model: str) -> bool:
+    """Whether a name can stand at the edge of a terminal, where readline lists what fits."""
+    if len(model) > LONGEST_CELL or not model.isprintable() or " " in model:
+        return False
+    return not has_label(model, LABELS)
 
 
 def _help(talk: Talk, argument: str) -> None:

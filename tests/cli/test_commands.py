@@ -212,6 +212,11 @@ def test_completion_leaves_out_names_that_are_not_words():
     assert complete(talk(models=("a b", "a\x1b[31m", "abc")), "/model a") == ["abc"]
 
 
+def test_completion_offers_no_name_that_passes_for_a_line_of_ores():
+    models = ("You:", "[AYA]:", "ore:", "x" * 80 + "You:", "y" * 1_000, "yi:6b")
+    assert complete(talk(models=models), "/model ") == ["yi:6b"]
+
+
 def test_completion_offers_no_model_while_the_server_is_down():
     down = talk()
 
