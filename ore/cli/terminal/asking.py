@@ -23,6 +23,8 @@ MORE_LABEL = "...  "
 
 LONGEST_LINE = 16 << 20
 """Bytes: the longest line that a REPL reads."""
+_TERMINAL_LINE = 4096
+"""Bytes of a line, its end too, that Linux's terminals pass on; they drop the rest of it."""
 _PART = 1 << 16
 """Bytes of a line that is skipped: how many are read at once."""
 
@@ -107,6 +109,11 @@ class Asking(Streams):
             line = b""  # the terminal is lost: that is the end of the input
         if not line and self.stdin_is_terminal:
             self.end_line()
+        if self.stdin_is_terminal and len(line) == _TERMINAL_LINE:
+            raise UsageError(
+                f"The line has {_TERMINAL_LINE - 1:,} bytes, the most that a terminal passes on: more of "
+                f"it would be gone, so nothing was sent. Put a long text into a file, for -f PATH."
+            )
         return line
 
     def _bounded_line(self, stdin: io.BufferedIOBase) -> bytes:

@@ -245,3 +245,11 @@ def test_a_server_s_word_for_a_step_passes_for_none_of_ore_s(label):
     Console(None, None, drawn, XTERM).progress(label, 1, 2)
     assert err.getvalue() == f" {label}\n"
     assert drawn.getvalue().startswith(f" {label}")
+
+
+def test_a_line_that_fills_what_a_terminal_passes_on_is_not_sent_for_its_rest_would_be_gone():
+    full = console(stdin=TypedInput(b"x" * 4_095 + b"\nnext\n"))
+    with pytest.raises(UsageError, match="4,095 bytes.*nothing was sent.*-f PATH"):
+        full.ask()
+    assert full.ask() == b"next\n"
+    assert len(console(stdin=TypedInput(b"x" * 4_094 + b"\n")).ask()) == 4_095
