@@ -27,7 +27,6 @@ from ore.cli.terminal.streams import (
 )
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
-from ore.files.neutral import neutralise
 from ore.files.signals import on_continue
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Console(Asking):
                 self._painted(label) + laid_out(text, width, label, self.labels)
                 for label, text in parts
             ]
-            paragraphs = [neutralise(head), *said]
+            paragraphs = [laid_out(head, width, "", self.labels), *said]
         self._write("\n\n".join(paragraphs) + "\n", flush=True)
 
     def abandon_stdout(self) -> None:

@@ -253,3 +253,10 @@ def test_a_line_that_fills_what_a_terminal_passes_on_is_not_sent_for_its_rest_wo
         full.ask()
     assert full.ask() == b"next\n"
     assert len(console(stdin=TypedInput(b"x" * 4_094 + b"\n")).ask()) == 4_095
+
+
+@pytest.mark.parametrize("name", ["You", "ore"])
+def test_the_head_of_a_transcript_does_not_pass_for_a_line_of_ores(name):
+    target = console(out=Terminal())
+    target.transcript(f"{name}: 1 turn", [("You: ", "Hi")])
+    assert target.stdout.getvalue().startswith(f" {name}: 1 turn\n\n")
