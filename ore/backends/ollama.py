@@ -299,7 +299,7 @@ class AyaReasoner(StreamingReasoner):
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(
             window.estimate(texts, sum(len(message.images) for message in messages)),
-            size or self._window(texts),
+            size or self._window(texts, metadata["prompt_eval_count"]),
             metadata["prompt_eval_count"],
             metadata["eval_count"],
             drops=any(message.role != "system" for message in messages[:-1]),
@@ -310,9 +310,9 @@ class AyaReasoner(StreamingReasoner):
             failures.check_context(self.host, metadata["context"], answer.text)
         return Response(answer.text, self.model_id, metadata=metadata)
 
-    def _window(self, texts: list[bytes]) -> int | None:
+    def _window(self, texts: list[bytes], read: int | None = None) -> int | None:
         seconds = min(self._patience, _WINDOW_SECONDS[self.strict_context])
-        size = sum(map(len, texts))
+        size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 
     def _refuses(self) -> bool:

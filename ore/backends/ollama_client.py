@@ -32,8 +32,8 @@ QUESTION_SECONDS = 10.0
 
 _PROBE_SECONDS = 2.0
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
-_LEAST_TRAINED = 2048  # tokens: the smallest window that chat models are made for
-_LARGE = 4096  # bytes: a prompt that may fill half of it
+_LEAST_TRAINED = 256  # tokens: the smallest window that models are made for
+_LARGE = 256  # tokens: what a cut leaves of a prompt is more, with half of a window of 512
 _MOST_LOADED = 4  # how many models are looked at for the weights of another
 
 
@@ -164,8 +164,8 @@ class OllamaClient:
 
         It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. The server takes
         both as they are given, but never uses more than the model was trained with: that is asked
-        of ``/api/show``, where the request set it or the prompt is large (``size``, in bytes).
-        What is not known after ``seconds`` is left out.
+        of ``/api/show``, where the request set it or the prompt is large (``size``, in tokens: what
+        was counted, or its bytes). What is not known after ``seconds`` is left out.
         """
         size = max(size, _LARGE + 1) if self.asks_once else size
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))

@@ -90,10 +90,11 @@ def prompt_facts(
     if shown is None:
         return {"window": window, "why": "The server does not say what it knows of the model."}
     template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
-    found = _NUM_CTX.search(parameters or "")
+    found, trained = _NUM_CTX.search(parameters or ""), trained_window(shown)
+    window = window or (int(found[1]) if found else None)
     has_neighbours = joined(messages)[1] is not None
     return {
-        "window": window or (int(found[1]) if found else None),
+        "window": min(window, trained or window) if window else None,
         "template": template,
         "parameters": parameters,
         "groups": arriving(shown, messages)[1] if joins and has_neighbours else None,

@@ -304,6 +304,7 @@ def test_a_turn_that_was_joined_says_so_and_its_artifact_too(ore, writing, tmp_p
 
 
 SHOWN = {"template": "{{ .Prompt }}", "parameters": "stop  x\nnum_ctx    2048\n"}
+SMALL = {"model_info": {"general.architecture": "gpt2", "gpt2.context_length": 512}}
 
 
 @pytest.mark.parametrize(
@@ -312,6 +313,9 @@ SHOWN = {"template": "{{ .Prompt }}", "parameters": "stop  x\nnum_ctx    2048\n"
         (SHOWN, {}, [], 2048),
         (SHOWN, {"llama3.2:latest": 4096}, [], 4096),
         (SHOWN, {}, ["-o", "num_ctx=1024"], 1024),
+        (SHOWN | SMALL, {}, [], 512),
+        (SHOWN | SMALL, {"llama3.2:latest": 4096}, [], 512),
+        (SHOWN | SMALL, {}, ["-o", "num_ctx=1024"], 512),
         ({"template": 5, "parameters": ["num_ctx 3"]}, {}, [], None),
         ({"parameters": "num_ctx 99999999999999999999"}, {}, [], None),
     ],

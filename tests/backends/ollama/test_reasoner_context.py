@@ -95,6 +95,24 @@ def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, str
         assert answer(reasoner, HELLO, streams).metadata["context"]["window"] == 8192
 
 
+DENSE = "7f3a9c" * 400  # 600 tokens of the stand-in's
+
+
+@both_ways
+@pytest.mark.parametrize("overflow", ["old", "rendered"])
+@pytest.mark.parametrize("num_ctx", [None, 1024])
+def test_a_small_prompt_that_a_small_model_cut_is_told(num_ctx, overflow, streams):
+    with FakeOllama(overflow=overflow) as server:
+        server.ollama.context_length = 512
+        server.ollama.note_use = lambda request, model, size: server.ollama.loaded.update(
+            {model: num_ctx or 4096}
+        )  # /api/ps of 0.13.5 says what was asked for
+        options = {"num_ctx": num_ctx} if num_ctx else None
+        reasoner = AyaReasoner("llama3.2", server.url, options=options)
+        context = answer(reasoner, [Message("user", DENSE)], streams).metadata["context"]
+    assert (context["status"], context["window"]) == ("truncated", 512)
+
+
 WORDS = [Message("user", "word " * 25_888)]
 FEW = body("Yes.", done=True, done_reason="stop", prompt_eval_count=14, eval_count=2)
 
