@@ -223,15 +223,13 @@ class AyaReasoner(StreamingReasoner):
         A server that then does not give its version either is not loading: it does not answer.
         """
         try:
-            running = self._client.ps(_PHASE_SECONDS)
+            loaded = self._client.loaded(self.model_id, _PHASE_SECONDS)
         except BackendTimeoutError:
             is_there = if_known(self._client.version, _PHASE_SECONDS) is not None
             return f"loading {self.model_id}" if is_there else "no reply from the server"
         except OreError:
             return "waiting"
-        if window.find_model(running, self.model_id) is None:
-            return f"loading {self.model_id}"
-        return self._doing
+        return f"loading {self.model_id}" if loaded is None else self._doing
 
     def close(self) -> None:
         """Close the connection. A later turn opens it again."""

@@ -173,7 +173,7 @@ class OllamaClient:
     def _window(self, model: str, num_ctx: int | None, size: int, seconds: float) -> int | None:
         show = self._shows(seconds)
         try:
-            found = num_ctx or self._loaded_window(model, show, seconds)
+            found = num_ctx or window_of(self.loaded(model, seconds))
             if found is None or found <= _LEAST_TRAINED or not (num_ctx or size > _LARGE):
                 return found
             trained = trained_window(show(model))
@@ -181,11 +181,9 @@ class OllamaClient:
             return None
         return min(found, trained or found)
 
-    def _loaded_window(
-        self, model: str, show: Callable[[str], dict[str, Any]], seconds: float
-    ) -> int | None:
-        """Return the window of a loaded model, also where it is loaded under another name."""
-        running = self.ps(seconds)
+    def loaded(self, model: str, seconds: float) -> dict[str, Any] | None:
+        """Return what ``/api/ps`` says of a loaded model, also where it has another name there."""
+        running, show = self.ps(seconds), self._shows(seconds)
         entry = find_model(running, model)
         if entry is None and running:
             digest = (find_model(self.tags(seconds), model) or {}).get("digest")
@@ -196,7 +194,7 @@ class OllamaClient:
                 entry = next(
                     (each for name, each in names if weights_of(show(name)) == weights), None
                 )
-        return window_of(entry)
+        return entry
 
     def pull(self, name: str, progress: Progress, insecure: bool = False) -> None:
         """Make the server fetch a model, and return when it is there.

@@ -274,6 +274,14 @@ def test_the_phase_follows_a_streamed_turn():
     assert reasoner.phase() == "waiting"  # also where nothing answers
 
 
+def test_a_model_that_is_loaded_under_another_name_is_not_said_to_be_loading():
+    with FakeOllama(models=("first:latest",), copies={"second:latest": "first:latest"}) as server:
+        reasoner = AyaReasoner("second", server.url)
+        with closing(reasoner.stream_reason(HELLO)) as chunks:
+            next(chunks)
+            assert reasoner.phase() == "answering"
+
+
 @both_ways
 @pytest.mark.slow
 def test_the_phase_while_the_server_is_silent_says_no_more_than_is_known(streams):
