@@ -9,73 +9,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from ore.backends.ollama_models import numbers_of
+from ore.backends.preferred import is_preferred
+from ore.backends.window import estimate
+from tests.by_hand.openai_servers import picture
+from tests.support.real_server import PATIENCE, WINDOW, Server
+from tests.support.terminal import OURS, OnTerminal
 from tests.support.token_counts import SAMPLES
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 600.0  # seconds for one command, on a busy machine
-WINDOW = 512
 DENSE = ("English", "Chinese", "Russian", "minified", "hexadecimal", "Base64", "CSV", "log")
-NOT_PASSED_ON = ("ORE_", "OLLAMA_", "OPENAI_")
-
-
-class Server:
-    """A real server, and ORE as a process of its own in an empty home.
-
-    Args:
-        host: The server's address.
-        model: The model to ask.
-        home: An empty folder.
-    """
-
-    def __init__(self, host: str, model: str, home: Path) -> None:
-        self.host, self.model, self.home = host, model, home
-
-    def ask(self, path: str, document: Any = None, method: str | None = None) -> Any:
-        """Ask the server itself, without ORE; return its JSON."""
-        data = None if document is None else json.dumps(document).encode()
-        request = urllib.request.Request(self.host + path, data, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
-            body = reply.read()
-        return json.loads(body) if body else None
-
-    def ore(self, *args: str, code: int = 0, stdin: str = "", **env: str) -> tuple[str, str]:
-        """Run ORE, which has to end with ``code``; return both of its streams."""
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(NOT_PASSED_ON)}
-        done = subprocess.run(
-            [sys.executable, "-m", "ore", *args],
-            input=stdin.encode(),
-            capture_output=True,
-            cwd=self.home,
-            env={
-                **environ,
-                "HOME": str(self.home),
-                "PYTHONPATH": str(ROOT),
-                "ORE_TRACEBACK": "1",
-                **env,
-            },
-            timeout=PATIENCE,
-        )
-        out, err = done.stdout.decode(), done.stderr.decode()
-        assert done.returncode == code and "Traceback" not in err, (args, done.returncode, out, err)
-        return out, err
-
-    def turn(self, prompt: str, *flags: str, model: str = "", window: int | None = WINDOW) -> dict:
-        """Take a turn of a few tokens; return what became of its prompt."""
-        limits = ("-o", "num_predict=8", "-o", "temperature=0")
-        limits += () if window is None else ("-o", f"num_ctx={window}")
-        asked = ("--host", self.host, "--model", model or self.model, "--no-system", "--json")
-        out, _ = self.ore(*asked, *limits, *flags, stdin=prompt)
-        return json.loads(out)["metadata"]["context"]
+REFUSES_FROM = (0, 12, 6)  # the version that knows ``truncate``
+COPY = "ore-by-hand-copy:latest"
 
 
 def the_window_is_known(server: Server) -> None:
@@ -84,18 +36,30 @@ def the_window_is_known(server: Server) -> None:
 
 
 def a_second_name_has_the_window_of_the_first(server: Server) -> None:
-    copy = "ore-by-hand-copy:latest"
     first = server.turn("Hello?", window=None)
-    server.ask("/api/copy", {"source": server.model, "destination": copy})
+    server.ask("/api/copy", {"source": server.model, "destination": COPY})
     try:
-        assert server.turn("Hello?", model=copy, window=None) == first
+        assert server.turn("Hello?", model=COPY, window=None) == first
+        assert server.turn("Hello?", "--strict-context", model=COPY, window=None) == first
     finally:
-        server.ask("/api/delete", {"model": copy}, "DELETE")
+        server.ask("/api/delete", {"model": COPY}, "DELETE")
 
 
 def a_model_that_is_not_kept_has_its_window(server: Server) -> None:
     context = server.turn("Name ten colours.", "--keep-alive", "0", window=None)
     assert context["window"], context
+
+
+def a_cut_is_told_where_the_model_is_not_kept_or_has_another_name(server: Server) -> None:
+    words = "tide " * 25_888
+    context = server.turn(words, "--keep-alive", "0", window=None)
+    assert context["status"] == "truncated", context
+    server.ask("/api/copy", {"source": server.model, "destination": COPY})
+    try:
+        context = server.turn(words, model=COPY, window=None)
+        assert context["status"] == "truncated", context
+    finally:
+        server.ask("/api/delete", {"model": COPY}, "DELETE")
 
 
 def a_window_is_never_more_than_the_model_was_trained_with(server: Server) -> None:
@@ -127,6 +91,17 @@ def a_strict_turn_passes_or_is_exit_3_and_never_in_between(server: Server) -> No
             server.ore(*flags, *limits, stdin=prompt, code=3)
 
 
+def a_strict_turn_of_a_conversation_that_fitted_is_known_to_have(server: Server) -> None:
+    text = (SAMPLES["English"][0] + "\n") * 4  # twice that fits, and could be too much for others
+    assert estimate([text.encode()] * 2).likely > WINDOW
+    flags = ("--host", server.host, "--model", server.model, "--no-system", "--json", text)
+    limits = ("-o", f"num_ctx={WINDOW}", "-o", "num_predict=8", "--session", "strict")
+    server.ore(*flags, *limits)
+    refuses = numbers_of(server.ask("/api/version")["version"]) >= REFUSES_FROM
+    out, _ = server.ore(*flags, *limits, "--strict-context", code=0 if refuses else 3)
+    assert not refuses or json.loads(out)["metadata"]["context"]["status"] == "complete", out
+
+
 def a_timeout_is_about_silence(server: Server) -> None:
     server.turn("Hello?")  # loading is silent, too
     flags = ("--host", server.host, "--model", server.model, "--no-system", "-q")
@@ -154,6 +129,18 @@ def a_cold_run_is_replayed_as_the_same(server: Server) -> None:
     time.sleep(1)
     out, _ = server.ore("--replay", "run.json", "--host", server.host, "-q")
     assert out.split("\t")[1] == "same", out
+    time.sleep(1)
+    loaded = [each["name"] for each in server.ask("/api/ps")["models"]]
+    assert server.model not in loaded, loaded  # --keep-alive 0 was sent again
+
+
+def a_replay_never_calls_a_server_different_that_gives_two_answers(server: Server) -> None:
+    flags = ("--host", server.host, "--model", server.model, "-q", "-o", f"num_ctx={WINDOW}")
+    limits = ("-o", "temperature=1.5", "-o", "num_predict=60", "Tell me about the moon.")
+    server.ore(*flags, *limits, "--artifact-out", "warm.json")
+    out, _ = server.ore("--replay", "warm.json", "--host", server.host, "-q", code=3)
+    verdict = out.splitlines()[-1].split("\t")[1]
+    assert verdict == "not repeatable", out
 
 
 def its_models_are_listed_with_what_is_known(server: Server) -> None:
@@ -162,6 +149,78 @@ def its_models_are_listed_with_what_is_known(server: Server) -> None:
     name = server.model if ":" in server.model else f"{server.model}:latest"
     assert all(listed[name][key] for key in ("size", "parameters", "quantization", "window")), out
     assert "completion" in listed[name]["capabilities"], out
+
+
+def where_no_model_is_named_it_is_said_which_answers(server: Server) -> None:
+    listed = json.loads(server.ore("--list-models", "--host", server.host, "--json")[0])
+    (default,) = [each for each in listed if each["default"]]
+    assert "completion" in default["capabilities"], default
+    _, err = server.ore("--host", server.host, "--dry-run", "Hello?")
+    said = f"No preferred model is there, so {default['name']} answers" in err
+    assert said != is_preferred(default["name"]), (default, err)
+    out, _ = server.ore("--list-models", "--host", server.host)
+    for line, each in zip(out.splitlines(), listed, strict=True):
+        assert ("embeddings only" in line) == ("completion" not in each["capabilities"]), line
+
+
+def a_limit_that_cut_an_answer_off_is_named(server: Server) -> None:
+    flags = ("--host", server.host, "--model", server.model, "--no-system", "-o", "seed=3")
+    limits = ("-o", f"num_ctx={WINDOW}", "-o", "num_predict=8")
+    _, err = server.ore(*flags, *limits, "Tell a long story about the sea.")
+    assert "cut off by a limit: -o num_predict=8." in err, err
+
+
+def what_can_not_be_is_refused_before_the_server_is_asked(server: Server) -> None:
+    host = ("--host", server.host)
+    _, err = server.ore(*host, "--model", "a/b/c/d", "Hello?", code=2)
+    assert "'a/b/c/d' can't be a model's name" in err, err
+    _, err = server.ore(*host, "--model", server.model, "-o", "seed=1e19", "Hello?", code=2)
+    assert "seed" in err, err
+    _, err = server.ore(*host, "--model", server.model, "-o", f"seed={2**64}", "Hello?", code=2)
+    assert "seed" in err, err
+    _, err = server.ore(*host, "--model", "ore-by-hand-none", "Hello?", code=1)
+    assert "There is no model 'ore-by-hand-none'" in err and server.model in err, err
+
+
+def a_repl_has_a_blank_line_and_keeps_what_was_typed_ahead(server: Server) -> None:
+    server.turn("Hello?")
+    flags = ("--host", server.host, "--model", server.model, "-i", "--no-system")
+    limits = ("-o", f"num_ctx={WINDOW}", "-o", "num_predict=200", "-o", "seed=3")
+    command = [sys.executable, "-m", "ore", *flags, *limits]
+    with OnTerminal(command=command, env={"HOME": str(server.home)}) as terminal:
+        terminal.wait_for("You:")
+        terminal.type("Tell a long story about the sea.\r")
+        seen = terminal.wait_for("[ANSWER]:", PATIENCE)
+        assert b"reading the prompt" not in seen, seen
+        terminal.type("typed ahead")
+        terminal.interrupt("\x03")
+        seen = terminal.wait_for("typed ahead", PATIENCE)
+        shown = OURS.sub(b"", seen).decode().replace("\r", "")
+        assert re.search(r"dropped\.?[^\n]*\n\nYou: typed ahead$", shown), shown
+        terminal.type("\x15/bye\r")
+        assert terminal.end()[0] == 0
+
+
+def its_openai_side_says_what_it_knows(server: Server) -> None:
+    flags = ("--backend", "openai", "--host", f"{server.host}/v1", "--no-system", "--json")
+    limits = ("-o", "num_predict=4")
+    out, _ = server.ore(*flags, "--model", server.model, *limits, "Hello?")
+    metadata = json.loads(out)["metadata"]
+    assert metadata["response_model"] == server.model, out
+    assert metadata["prompt_eval_count"] and metadata["eval_count"], out
+    _, err = server.ore(*flags, "--model", "ore-by-hand-none", "Hello?", code=1)
+    assert "There is no model 'ore-by-hand-none'" in err, err
+    (server.home / "dot.png").write_bytes(picture())
+    able = server.ask("/api/show", {"model": server.model})["capabilities"]
+    if "vision" not in able:
+        asked = (*flags, "--model", server.model, *limits, "--image", "dot.png", "What is it?")
+        try:
+            out, err = server.ore(*asked)
+        except AssertionError:
+            server.ore(*asked, code=1)  # refused
+        else:
+            assert "too few for an image" in err, err
+            assert json.loads(out)["metadata"]["images_read"] is False, out
 
 
 def its_openai_side_never_passes_where_nobody_knows(server: Server) -> None:
@@ -178,12 +237,20 @@ CHECKS: tuple[Callable[[Server], None], ...] = (
     the_window_is_known,
     a_second_name_has_the_window_of_the_first,
     a_model_that_is_not_kept_has_its_window,
+    a_cut_is_told_where_the_model_is_not_kept_or_has_another_name,
     a_window_is_never_more_than_the_model_was_trained_with,
     a_prompt_that_was_cut_is_told,
     a_strict_turn_passes_or_is_exit_3_and_never_in_between,
+    a_strict_turn_of_a_conversation_that_fitted_is_known_to_have,
     a_timeout_is_about_silence,
     a_cold_run_is_replayed_as_the_same,
+    a_replay_never_calls_a_server_different_that_gives_two_answers,
     its_models_are_listed_with_what_is_known,
+    where_no_model_is_named_it_is_said_which_answers,
+    a_limit_that_cut_an_answer_off_is_named,
+    what_can_not_be_is_refused_before_the_server_is_asked,
+    a_repl_has_a_blank_line_and_keeps_what_was_typed_ahead,
+    its_openai_side_says_what_it_knows,
     its_openai_side_never_passes_where_nobody_knows,
 )
 
