@@ -254,3 +254,20 @@ def test_an_image_that_the_server_hardly_counted_is_said(tmp_path):
         flags = ("--no-system", "--image", str(picture), "--host", fake.url)
         result = asked("What is it?", *flags, "--model", "small")
     assert "the model may not have seen it" in result.err and result.code == 0
+
+
+@pytest.mark.parametrize("model", ["/models/small.gguf", "small.gguf", "./here.gguf", "./here"])
+def test_a_model_s_name_is_never_a_file_there(model, tmp_path, monkeypatch):
+    """As llama.cpp's server names the model that it has; a file of that name may be here as well."""
+    for name in ("here", "here.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    monkeypatch.chdir(tmp_path)
+    with FakeOpenAI(models=(model,)) as fake:
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.url)
+        for named in ((), ("--model", model), ("--model", model, "--host", fake.url)):
+            done = asked("hi", *named, "--artifact-out", "run.json")
+            assert (done.code, done.out) == (0, "Paris.\n"), done.err
+        for named in ((), ("--host", fake.url)):
+            again = asked("--replay", "run.json", *named)
+            assert (again.code, again.out) == (0, "run.json\tsame\tmessages rebuilt\n"), again.err
+        assert {chat.json["model"] for chat in fake.chats} == {model} and len(fake.chats) == 5
