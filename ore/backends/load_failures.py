@@ -56,7 +56,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "the file is cut off or damaged ({why}): fetch it again",
     ),
     (
-        r"illegal split|split\.|tensors? count mismatch",
+        r"(?:illegal|invalid) split|GGUF split|tensors expected but \d+ found",
         "its parts do not fit together ({why}): fetch them again",
     ),
 )

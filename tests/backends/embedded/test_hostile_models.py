@@ -191,6 +191,7 @@ def patched(at: int, data: bytes) -> bytes:
             "its chat template can't be used (",
         ),
         (tiny_model(tokenizer__chat_template="{{ raise_exception('No.') }}"), "be used (No)"),
+        (tiny_model(tokenizer__chat_template="{{ raise_exception('a\nError: b') }}"), "used (b)"),
         (tiny_model(general__architecture="martian"), "does not know its architecture, 'martian'"),
         (
             tiny_model(tokenizer__ggml__model="martian"),
@@ -210,7 +211,7 @@ def patched(at: int, data: bytes) -> bytes:
         (tiny_model(llama__block_count=2000), "crashed over it (SIGABRT)"),
     ],
     ids=(
-        "template,raises,architecture,tokenizer,tokens,cut,head,zeros,version,tensors,dims,type,"
+        "template,raises,lines,architecture,tokenizer,tokens,cut,head,zeros,version,tensors,dims,type,"
         "offset,layers,more layers,absurd layers"
     ).split(","),
 )
@@ -243,6 +244,34 @@ def test_a_part_of_a_split_model_is_told_before_it_is_loaded(tmp_path, part, sai
     path = write_model(tmp_path / f"m-0000{part}-of-00002.gguf")
     with pytest.raises(FileAccessError, match=said):
         ask(path)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda parts: shutil.copy(parts[2], parts[1]), "invalid split file idx: 2"),
+        (lambda parts: shutil.copy(parts[1], parts[0]), "illegal split file idx: 1"),
+        (lambda parts: write_model(parts[1]), "missing key split.no in GGUF split"),
+        (lambda parts: parts[1].write_bytes(b""), "failed to read magic"),
+        (lambda parts: recount(parts[0]), "99 tensors expected but 11 found"),
+    ],
+    ids=["twice", "not the first", "a whole one", "empty", "more tensors"],
+)
+def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
+    parts = write_split_model(tmp_path, "m", 3)
+    change(parts)
+    with pytest.raises(BackendError) as raised:
+        ask(parts[0])
+    begins = f"{parts[0]} can't be loaded: its parts do not fit together ("
+    assert str(raised.value).startswith(begins) and said in str(raised.value)
+    assert str(raised.value).endswith("): fetch them again.")
+
+
+def recount(path: Path) -> None:
+    """Have a part say that all parts have 99 tensors."""
+    data, key = path.read_bytes(), b"split.tensors.count"
+    at = data.index(key) + len(key) + 4  # behind the kind of number
+    path.write_bytes(data[:at] + b"\x63" + data[at + 1 :])
 
 
 @pytest.mark.invariant
