@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from ore.errors import NO_MEMORY
-from tests.support.process import MAIN, environment
+from tests.support.process import MAIN, ROOT, environment
 
 SHORTAGES = [
     MemoryError(),
@@ -51,3 +51,27 @@ def test_a_process_without_memory_shows_no_traceback(mebibytes, flags):
     # A package in another language may end the process by itself.
     assert done.returncode == 1 or done.returncode < 0, done
     assert "Traceback" not in done.stderr or done.returncode < 0
+
+
+NOTHING_LEFT = """
+import sys
+class Shortage:
+    def find_spec(self, name, *_):
+        if name == "ore.cli":
+            raise {error}
+sys.meta_path.insert(0, Shortage())
+from ore.__main__ import start
+start()
+"""
+
+
+@pytest.mark.parametrize("error", SHORTAGES, ids=repr)
+def test_a_process_without_memory_to_begin_with_is_one_sentence(error):
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING_LEFT.format(error=repr(error)), "Hi"],
+        env=environment(PYTHONPATH=str(ROOT)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"ore: {NO_MEMORY}\n")
