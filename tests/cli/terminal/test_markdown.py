@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -154,6 +155,41 @@ def test_a_person_is_told_that_a_part_is_not_laid_out(ore, monkeypatch):
     result = ore("Hi", "--render", replies=[[NEVER_ENDING]], terminal="out err")
     assert result.code == 0 and "~~~autoit" in result.out
     assert "takes too long to lay out, and is shown as it was written." in result.err
+
+
+BLOCKS = "one\n\ntwo\n\nthree\n\nfour\n\nfive\n"
+
+
+def laid_out(source: str, seconds: float = 0.0, error: Exception | None = None) -> tuple[str, int]:
+    """What is shown where laying a block out takes so long, or fails; and how often that was tried."""
+    tried = []
+
+    def show(block: str, *_: object) -> str:
+        tried.append(block)
+        time.sleep(seconds)
+        if error is not None:
+            raise error
+        return f"\n<{block.strip()}>\n"
+
+    blocks = Markdown(40, False, show=show)
+    return blocks.feed(source) + blocks.end(), len(tried)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("it takes too long"), ValueError("no"), OSError()])
+def test_after_a_block_that_can_not_be_laid_out_the_rest_is_not_tried(error):
+    assert laid_out(BLOCKS, error=error) == ("\none\n\ntwo\n\nthree\n\nfour\n\nfive\n", 1)
+
+
+def test_all_blocks_together_have_a_time_to_be_laid_out(monkeypatch):
+    monkeypatch.setattr(markdown, "MOST_SECONDS", 0.05)
+    text, tried = laid_out(BLOCKS, seconds=0.04)
+    assert text == "\n<one>\n\n<two>\n\nthree\n\nfour\n\nfive\n" and tried == 2
+
+
+def test_the_longest_blocks_are_not_laid_out(monkeypatch):
+    monkeypatch.setattr(markdown, "MOST_CHARACTERS", 5)
+    text, tried = laid_out(BLOCKS)
+    assert (tried, text.count("<")) == (4, 4) and "\nthree\n" in text  # with its blank line
 
 
 def test_one_blank_line_is_between_a_rendered_answer_and_the_next_prompt(ore):
