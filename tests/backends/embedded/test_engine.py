@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,7 @@ from ore.errors import (
 )
 from ore.types import Message
 from tests.conftest import MODEL_DIR
-from tests.support.process import PATIENCE, ROOT, environment
+from tests.support.process import PATIENCE, ROOT, environment, until
 
 pytestmark = pytest.mark.embedded
 SHORT = {"messages": [{"role": "user", "content": "Say hi."}], "temperature": 0, "max_tokens": 6}
@@ -136,9 +138,14 @@ def test_the_engine_listens_on_no_port_and_in_a_folder_of_its_user_alone(engine)
 def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    with tempfile.TemporaryFile() as mine:
-        os.set_inheritable(mine.fileno(), True)
-        engine = Engine(path)
+    core = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
+    try:
+        with tempfile.TemporaryFile() as mine:
+            os.set_inheritable(mine.fileno(), True)
+            engine = Engine(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, core)
     with closing(engine):
         process = Path(f"/proc/{pid_of(engine)}")
         environ = dict(
@@ -150,6 +157,7 @@ def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
         limits = (process / "limits").read_text().splitlines()
         soft = {line[:26].strip(): line[26:].split()[0] for line in limits}
         assert soft["Max core file size"] == "0"
+        assert int(soft["Max file size"]) == engine_child.LOG_BYTES
         assert (process / "oom_score_adj").read_text() == "1000\n"
         assert int(soft["Max data size"]) < 2 << 30
 
@@ -221,6 +229,28 @@ def test_closing_the_events_stops_the_model(engine, request_):
     started = time.process_time()
     list(events(engine, SHORT))
     assert time.process_time() - started < 10  # a whole run takes several times as long
+
+
+def states_of(pid: int) -> set[str]:
+    """What the threads of a process do, as the system says it in a letter."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}
+
+
+@pytest.mark.invariant
+def test_an_engine_that_does_not_let_go_is_ended_with_the_stream(path, monkeypatch):
+    monkeypatch.setattr("ore.backends.engine._STOP_SECONDS", 0.3)
+    with closing(EmbeddedReasoner(str(path), Settings(options={"num_predict": 900}))) as reasoner:
+        answer = reasoner.stream_reason([Message("user", "Tell a very long story.")])
+        next(answer)
+        stuck = pid_of(reasoner._engine)
+        os.kill(stuck, signal.SIGSTOP)  # what native code that loops looks like
+        until(lambda: states_of(stuck) == {"T"})  # each of its threads stops by itself
+        started = time.monotonic()
+        answer.close()
+        assert time.monotonic() - started < 5 and not Path(f"/proc/{stuck}").exists()
+        assert reasoner.reason([Message("user", "Say hi.")]).content
+        assert pid_of(reasoner._engine) != stuck
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
