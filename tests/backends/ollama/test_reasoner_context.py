@@ -113,6 +113,23 @@ def test_a_small_prompt_that_a_small_model_cut_is_told(num_ctx, overflow, stream
     assert (context["status"], context["window"]) == ("truncated", 512)
 
 
+@both_ways
+def test_a_window_that_the_server_claims_is_never_more_than_the_model_s(streams):
+    """What ``/api/ps`` gives is what was asked for: see ``NewLlamaServer`` of Ollama."""
+    with FakeOllama(overflow="old") as server:
+        server.ollama.context_length = 4096
+        listed = server.ollama.ps_lines
+
+        def claimed():
+            for line in listed():
+                yield {"models": [each | {"context_length": 131_072} for each in line["models"]]}
+
+        server.ollama.ps_lines = claimed
+        reasoner = AyaReasoner("llama3.2", server.url)
+        context = answer(reasoner, [Message("user", "word " * 5_000)], streams).metadata["context"]
+    assert (context["status"], context["window"]) == ("truncated", 4096)
+
+
 WORDS = [Message("user", "word " * 25_888)]
 FEW = body("Yes.", done=True, done_reason="stop", prompt_eval_count=14, eval_count=2)
 
