@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ore.backends import engine_child
+from ore.backends import engine, engine_child, engine_load, hardware
 from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.load_failures import load_error
 from tests.support.gguf import write_model
@@ -202,3 +202,23 @@ def test_an_engine_that_gets_no_files_says_which_limit_to_raise(tmp_path):
         "BackendError: The embedded engine can't be started: this process may open no more files; "
         "raise the limit (ulimit -n), or close some."
     )
+
+
+@pytest.mark.parametrize(
+    "found, limit, said",
+    [
+        (engine_load._CIRCLES_SECONDS, 5, "loading stops after five seconds of computing in which"),
+        (engine_load._LOAD_SECONDS, 60, "In any case it stops after a minute, plus a second"),
+        (engine_load._LOAD_BYTES_A_SECOND, 20 << 20, "plus a second for each 20 MiB"),
+        (engine_load._SPARE_BYTES, 1 << 30, "what the file and the window need, plus 1 GiB"),
+        (engine._TEMPLATE_SECONDS, 8, "Making the text of a prompt stops after eight seconds"),
+        (engine._STOP_SECONDS, 3, "If you stop an answer, it ends within three seconds"),
+        (engine_child.CONNECTIONS, 16, "The engine takes 16 connections at a time"),
+        (engine_load._BATCH_TOKENS, 64, "the model stops within 64 tokens"),
+        (engine.WINDOW, 4096, "4,096 tokens, or `-o num_ctx=N`"),
+        (hardware.SMALL_MODEL_BYTES, 128 << 20, "a model below 128 MiB"),
+    ],
+)
+def test_the_limits_are_those_of_the_page(found, limit, said):
+    page = (ROOT / "docs/embedded.md").read_text(encoding="utf-8")
+    assert found == limit and said in " ".join(page.split())
