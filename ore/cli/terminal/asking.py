@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ore.cli.terminal.streams import Streams
 from ore.errors import UsageError
-from ore.files import reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +101,7 @@ class Asking(Streams):
         try:
             line = self._bounded_line(stdin)
         except OSError as exc:
-            problem = f"stdin can't be read: {reason(exc)}."
+            problem = f"stdin can't be read: {exc.strerror or exc}."
             if not self.stdin_is_terminal:
                 raise UsageError(problem) from exc
             self._tell(problem, label="ore: ")
