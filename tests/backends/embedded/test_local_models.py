@@ -206,13 +206,13 @@ def test_what_is_remembered_of_many_models_is_read_and_written_once(folder, olla
         whole = getattr(remembered, name)
         return lambda *args, **more: (done.append(name), whole(*args, **more))[1]
 
-    for name in ("replace_file", "read_regular"):
+    for name in ("replace_file", "read_file"):
         monkeypatch.setattr(remembered, name, counted(name))
     monkeypatch.setattr(remembered, "_EVERY", 60.0)
     assert local_models.default() is None
-    assert done == ["read_regular", "replace_file"]
+    assert done == ["read_file", "replace_file"]
     assert local_models.default() is None  # of which nothing is new
-    assert done == ["read_regular", "replace_file", "read_regular"]
+    assert done == ["read_file", "replace_file", "read_file"]
     assert len(json.loads((folder / ".digests.json").read_text())) == 50
     local_models.described(whole=True)
     assert len(done) == 5
