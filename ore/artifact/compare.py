@@ -6,10 +6,10 @@ Ids, times and counts differ from run to run and are left out.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import unified_diff
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 from typing import Any
 
 from ore.types import ExecutionArtifact
@@ -17,11 +17,15 @@ from ore.types import ExecutionArtifact
 MOST_LINES = 5000
 """The longest text that is compared line by line: the comparison's time grows with its square."""
 
-MOST_STEPS = 100_000_000
-"""What comparing two artifacts line by line may cost, at most a few seconds: see ``_steps``."""
+MOST_STEPS = 20_000_000
+"""What comparing two artifacts line by line may cost, at most a few seconds: see ``_Matcher``.
+
+A value may take half of what the ones before it have left."""
 
 MOST_LAID_OUT = 1 << 18
 """The most characters of a value's JSON that are laid out by lines, which takes long."""
+
+_TOO_LONG = "(too long to compare line by line)\n"
 
 ANSWER = "answer"
 
@@ -83,25 +87,70 @@ def unified(found: Iterable[Difference], old: str, new: str) -> str:
     parts, left = [], MOST_STEPS
     for each in found:
         parts.append(f"--- {old} {each.name}\n+++ {new} {each.name}\n")
-        first, second = each.old.split("\n"), each.new.split("\n")
-        steps = _steps(first, second)
-        if max(len(first), len(second)) > MOST_LINES or steps > left:
-            parts.append("(too long to compare line by line)\n")
+        if max(each.old.count("\n"), each.new.count("\n")) >= MOST_LINES:
+            parts.append(_TOO_LONG)
             continue
-        left -= steps
-        lines = list(unified_diff(first, second, lineterm=""))[2:]
-        parts += [f"{line}\n" for line in lines]
+        known: dict[str, str] = {}  # one object for each line, for two are compared by their text
+        first, second = (
+            [known.setdefault(line, line) for line in text.split("\n")]
+            for text in (each.old, each.new)
+        )
+        matcher = _Matcher(first, second, left // 2)
+        try:
+            parts += [f"{line}\n" for line in _hunks(matcher, first, second)]
+        except _TakesLongError:
+            parts.append(_TOO_LONG)
+        left -= matcher.taken
     return "".join(parts)
 
 
-def _steps(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the most steps that comparing two texts takes: every match, for every line found.
+class _TakesLongError(Exception):
+    """Two texts take more steps to compare than are left."""
 
-    As ``difflib`` does, it leaves the lines aside that make up over a hundredth of a long text.
+
+class _Matcher(SequenceMatcher[str]):
+    """Compares two texts line by line in at most ``most`` steps, and counts what it has ``taken``.
+
+    For each match, ``difflib`` goes once more through the lines between two others, and through all
+    lines of the other text that are the same as one of them: a step each.
     """
-    most = len(second) // 100 + 1 if len(second) >= 200 else len(second)
-    times = {line: number for line, number in Counter(second).items() if number <= most}
-    return sum(times.get(line, 0) for line in first) * min(len(first), len(second))
+
+    b2j: dict[str, list[int]]
+
+    def __init__(self, first: list[str], second: list[str], most: int) -> None:
+        super().__init__(None, first, second)
+        self.taken = 0
+        self._most = most
+        self._up_to = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in first)]
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        steps = self._up_to[-1 if ahi is None else ahi] - self._up_to[alo]
+        if self.taken + steps > self._most:
+            self.taken = self._most
+            raise _TakesLongError
+        self.taken += steps
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _hunks(matcher: _Matcher, first: list[str], second: list[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff without its head."""
+    for group in matcher.get_grouped_opcodes():
+        (_, old, _, new, _), (_, _, old_end, _, new_end) = group[0], group[-1]
+        yield f"@@ -{_span(old, old_end)} +{_span(new, new_end)} @@"
+        for tag, begin, end, new_begin, new_end in group:
+            if tag == "equal":
+                yield from (f" {line}" for line in first[begin:end])
+                continue
+            yield from (f"-{line}" for line in first[begin:end])
+            yield from (f"+{line}" for line in second[new_begin:new_end])
+
+
+def _span(begin: int, end: int) -> str:
+    """Return where lines stand, as a unified diff says it: the first is 1, one that has none before it."""
+    count = end - begin
+    return f"{begin + 1}" if count == 1 else f"{begin + (count > 0)},{count}"
 
 
 def _are_same(first: Any, second: Any) -> bool:
