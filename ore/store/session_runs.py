@@ -28,8 +28,14 @@ def read_runs(path: Path) -> dict[str, str]:
 
 
 def add_runs(path: Path, runs: dict[str, str]) -> None:
-    """Append a line for each run; raises ``OSError``. The folder must be there."""
+    """Append a line for each run; raises ``OSError``. The folder must be there.
+
+    A last line that is not whole, as a full disk leaves one, is ended first.
+    """
     text = "".join(f"{execution_id} {sha256}\n" for execution_id, sha256 in runs.items())
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | OPEN_FLAGS
-    with open(os.open(path, flags, 0o600), "wb") as file:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | OPEN_FLAGS
+    with open(os.open(path, flags, 0o600), "r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            text = text if file.read() == b"\n" else f"\n{text}"
         file.write(text.encode("utf-8", "backslashreplace"))

@@ -244,3 +244,28 @@ def test_a_folder_that_is_deleted_meanwhile_is_an_empty_one(store):
     store.save(Session(), "talk")
     shutil.rmtree(store.root)
     assert store.list() == [] and store.details_of_all() == [] and store.latest() is None
+
+
+# Which turns are recorded
+
+
+@pytest.mark.parametrize(
+    "torn", ["ddd", f"ddd {'d' * 64}", f"ddd {'d' * 63}", "ddd ", "\n"], ids=range(5)
+)
+def test_a_line_that_is_torn_takes_no_other_run_with_it(store, torn):
+    store.save(Session(), "talk")
+    store.add_runs("talk", {"ccc": "c" * 64})
+    with open(store.root / "talk.runs", "a", encoding="utf-8") as file:
+        file.write(torn)
+    store.add_runs("talk", {"eee": "e" * 64})
+    whole = {"ddd": "d" * 64} if torn.endswith("d" * 64) else {}
+    assert store.runs("talk") == {"ccc": "c" * 64, **whole, "eee": "e" * 64}
+    store.add_runs("talk", {"fff": "f" * 64})
+    assert list(store.runs("talk"))[-2:] == ["eee", "fff"]
+
+
+def test_lines_of_runs_follow_each_other_without_an_empty_one(store):
+    store.save(Session(), "talk")
+    for name in "ab":
+        store.add_runs("talk", {name: name * 64})
+    assert (store.root / "talk.runs").read_text() == f"a {'a' * 64}\nb {'b' * 64}\n"
