@@ -71,9 +71,13 @@ def check_kind(path: Path) -> None:
         raise FileAccessError(f"{path} is not a GGUF model: name a file in that format.", path)
 
 
-def split_name(path: Path) -> tuple[str, int, int] | None:
-    """Return the name, the number and the count of a part of a split model; None for a whole one."""
-    found = _PART.fullmatch(path.name)
+def split_name(file: str) -> tuple[str, int, int] | None:
+    """Return the name, the number and the count of a part of a split model; None for a whole one.
+
+    Args:
+        file: The file's name, without its folder.
+    """
+    found = _PART.fullmatch(file)
     if not found:
         return None
     number, count = int(found["number"]), int(found["count"])
@@ -86,7 +90,7 @@ def parts_of(path: Path) -> list[Path]:
     Raises:
         FileAccessError: It is another part than the first, or a part is not there.
     """
-    part = split_name(path)
+    part = split_name(path.name)
     if part is None or part[2] == 1:
         return [path]
     name, number, count = part
@@ -131,7 +135,7 @@ def read_template(path: Path) -> tuple[str | None, int | None]:
     """
     found = read_tables(path)
     template = found.keys.get("tokenizer.chat_template")
-    count = sum(map(math.prod, found.tensors.values())) if split_name(path) is None else 0
+    count = sum(map(math.prod, found.tensors.values())) if split_name(path.name) is None else 0
     is_known = bool(count) and found.is_whole
     return template if isinstance(template, str) else None, count if is_known else None
 

@@ -59,9 +59,13 @@ def own_shelves() -> list[Shelf]:
     return shelves(weights.models_folder(), os.environ)
 
 
-def names() -> list[str]:
-    """Return the names of the models that are there, the pinned one first."""
-    found = list(weights.installed())
+def names(files: Mapping[str, Path] | None = None) -> list[str]:
+    """Return the names of the models that are there, the pinned one first.
+
+    Args:
+        files: What ``weights.installed`` returns, where that is known.
+    """
+    found = list(weights.installed() if files is None else files)
     known = {name.casefold() for name in found}
     for name, _ in _on_shelves():
         if str(name).casefold() not in known:
@@ -164,7 +168,8 @@ def same_as(name: str, digest: str | None) -> str | None:
 
     Where several are the same, the one of that name goes before.
     """
-    there, files = names(), weights.installed()
+    files = weights.installed()
+    there = names(files)
     ordered = sorted(there, key=lambda each: each != name)
     for each in ordered if digest is not None else ():
         with suppress(OreError):  # a file that can't be read is not the one
@@ -241,7 +246,8 @@ def default(there: Sequence[str] | None = None) -> str | None:
     Args:
         there: What ``names`` returns, where that is known.
     """
-    there, files = names() if there is None else there, weights.installed()
+    files = weights.installed()
+    there = names(files) if there is None else there
     pinned = [name for name in there if name in weights.PINNED]
     with remembered.of_many(weights.models_folder()):
         for name in (*_preferred(there), *pinned, *there):

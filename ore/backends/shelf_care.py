@@ -107,8 +107,7 @@ def removable(name: str) -> str:
     own, *others = local_models.own_shelves()
     if (found := own.find(name)) is not None:
         return str(found)
-    if name in weights.installed():
-        path = weights.installed()[name]
+    if (path := weights.installed().get(name)) is not None:
         raise BackendError(f"{name} is a file of yours, {path}: remove it yourself.")
     for shelf in others:
         if (found := shelf.find(name)) is not None:

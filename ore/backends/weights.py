@@ -78,35 +78,41 @@ def installed() -> dict[str, Path]:
     """
     folder = models_folder()
     pinned = {name: path for name in PINNED if is_trusted(path := pinned_path(name), PINNED[name])}
+    taken = {path.name for path in pinned.values()}
     try:
-        files = sorted(path for path in folder.iterdir() if _is_model(path))
+        with os.scandir(folder) as entries:
+            files = sorted(found for entry in entries if (found := _model_in(entry)) is not None)
     except FileNotFoundError:
         return {}
     except OSError as exc:
         raise FileAccessError(f"{folder} can't be listed: {reason(exc)}.", folder) from exc
     own: dict[str, Path] = {}
-    for path in sorted(files, key=lambda path: (split_name(path) is not None, path)):
-        name = _name_of(path)
-        if path not in pinned.values() and name not in PINNED:
-            own.setdefault(name, path)  # one in one file goes before a split one of that name
+    for _, file, name in files:  # one in one file goes before a split one of that name
+        if file not in taken and name not in PINNED and name not in own:
+            own[name] = folder / file
     return {**pinned, **dict(sorted(own.items()))}
 
 
-def _is_model(path: Path) -> bool:
-    """Whether a file is a model; the parts of a split one are, all together, its first."""
-    part = split_name(path)
-    if part is not None and part[1] != 1:
+def _model_in(entry: os.DirEntry[str]) -> tuple[bool, str, str] | None:
+    """Return whether a model is a split one, its file and its name; None of what is no model.
+
+    The parts of a split one are, all together, its first.
+    """
+    name, suffix = os.path.splitext(entry.name)
+    if suffix.lower() == _SUFFIX:
+        part = split_name(entry.name)
+        if part is not None and part[1] != 1 or not _is_file(entry):
+            return None
+        return (False, entry.name, name) if part is None else (True, entry.name, part[0])
+    is_model = not name.startswith(".") and begins_with(entry.path, MAGIC)
+    return (False, entry.name, entry.name) if is_model else None
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads round in circles
         return False
-    if path.suffix.lower() == _SUFFIX:
-        return os.path.isfile(path)
-    return not path.name.startswith(".") and begins_with(path, MAGIC)
-
-
-def _name_of(path: Path) -> str:
-    part = split_name(path)
-    if part is not None:
-        return part[0]
-    return path.stem if path.suffix.lower() == _SUFFIX else path.name
 
 
 def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
@@ -120,6 +126,8 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
         ModelNotFoundError: There is no such model; the message says how to get it.
         FileAccessError: The file is there and can't be read, or is not a GGUF file.
     """
+    if there is None and model_id in PINNED and is_trusted(pinned_path(model_id), PINNED[model_id]):
+        there = {model_id: pinned_path(model_id)}  # whatever else is there
     models = installed() if there is None else there
     path = models.get(model_id)
     if path is None:

@@ -218,6 +218,16 @@ def test_what_is_remembered_of_many_models_is_read_and_written_once(folder, olla
     assert len(done) == 5
 
 
+def test_the_folder_is_listed_once_for_the_usual_model_and_for_one_of_a_digest(folder, monkeypatch):
+    """It may hold a hundred thousand files, which take long."""
+    write_model(folder / "mine.gguf")
+    listed, installed = [], weights.installed
+    monkeypatch.setattr(weights, "installed", lambda: (listed.append(1), installed())[1])
+    assert local_models.default() == "mine" and len(listed) == 1
+    digest = weights.file_digest(folder / "mine.gguf")
+    assert local_models.same_as("other", digest) == "mine" and len(listed) == 2
+
+
 def test_no_more_is_remembered_than_is_read(folder, monkeypatch):
     monkeypatch.setattr(remembered, "_LIMIT", 2000)
     paths = [write_model(folder / f"{number:02}.gguf") for number in range(20)]

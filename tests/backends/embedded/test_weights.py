@@ -69,6 +69,15 @@ def test_a_file_that_can_t_be_looked_at_is_not_installed(folder):
         weights.find(LONG)
 
 
+def test_a_link_that_leads_to_itself_is_no_model_and_hides_none(folder):
+    (folder / "mine.gguf").symlink_to("mine.gguf")
+    (folder / "gone.gguf").symlink_to("nowhere.gguf")
+    (folder / "folder.gguf").mkdir()
+    there = put(folder, "there.gguf")
+    (folder / "named.gguf").symlink_to(there.name)
+    assert weights.installed() == {"named": folder / "named.gguf", "there": there}
+
+
 def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
     assert weights.installed() == {}
     assert not (home / ".ore").exists()
@@ -197,6 +206,15 @@ def test_a_file_is_trusted_for_its_bytes_only(folder):
     assert not weights.is_trusted(path, pin_of(path, file_sha256="0" * 64))
     assert not weights.is_trusted(path, pin_of(path, file_bytes=1))
     assert not weights.is_trusted(folder / "none.gguf", pin_of(path))
+
+
+def test_a_pinned_model_is_found_without_a_look_at_the_others(folder, monkeypatch):
+    """A folder may hold a hundred thousand files."""
+    put(folder, "other.gguf")
+    path = put(folder, "x")
+    monkeypatch.setitem(weights.PINNED, "x:1", pin_of(path))
+    monkeypatch.setattr(weights, "installed", lambda: pytest.fail("the folder was listed"))
+    assert weights.find("x:1") == path
 
 
 def test_a_hash_is_remembered_until_the_file_changes(folder):
