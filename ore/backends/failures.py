@@ -5,12 +5,14 @@ What a server's own words mean is in ``ore.backends.refusals``. No key is part o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
-from ore.backends.address import Host
+from ore.backends.address import Host, is_loopback
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.errors import (
     BackendError,
@@ -33,6 +35,10 @@ class Protocol:
     check: str
 
 
+_THROUGH = (
+    "It is asked through the proxy of {proxy}, which may be what fails: check that, or name the server "
+    "in NO_PROXY. "
+)
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 
 OLLAMA = Protocol(
@@ -47,13 +53,44 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
     """Nothing listens at ``host``, or it can't be reached, or trusted; ``why`` is the system's reason."""
     if untrusted := _UNTRUSTED.search(why):
         return _untrusted_error(host, untrusted[1])
+    proxy = proxy_for(host.url)
+    if proxy and why.startswith("407"):  # what a proxy says that is asked for a tunnel
+        return proxy_error(host)
     if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
         why = "what answers there does not speak https, so try http"
+    way, start = "", protocol.start
+    if proxy:
+        way, start = _THROUGH.format(proxy=proxy), f"Else {start[0].lower()}{start[1:]}"
     return ServerUnreachableError(
-        f"No {protocol.server} answers at {host}: {shorten(why)}. {protocol.start}, or name "
+        f"No {protocol.server} answers at {host}: {shorten(why)}. {way}{start}, or name "
         f"another with `host=`.",
         host=host.url,
     )
+
+
+def proxy_error(host: Host) -> ServerUnreachableError:
+    """A proxy does not let ORE through: status 407. Its address may hold a password and is not shown."""
+    if proxy := proxy_for(host.url):
+        text = (
+            f"The proxy of {proxy} lets nobody through to {host} (status 407) without the name and "
+            f"password that it knows: set them in {proxy}, as in http://NAME:PASSWORD@HOST:PORT, or "
+            f"name the server in NO_PROXY."
+        )
+    else:
+        text = f"A proxy answers at {host} (status 407), and no server: check the address."
+    return ServerUnreachableError(text, host=host.url)
+
+
+def proxy_for(url: str) -> str:
+    """Return the variable that names the proxy through which an address is asked, or nothing."""
+    from urllib.request import getproxies_environment, proxy_bypass  # takes long
+
+    parts, proxies = urlsplit(url), getproxies_environment()
+    key = next((key for key in (parts.scheme, "all") if proxies.get(key)), None)
+    if key is None or is_loopback(url) or proxy_bypass(parts.netloc):
+        return ""
+    named = [name for name, value in os.environ.items() if value and name.lower() == f"{key}_proxy"]
+    return max(named, default="")  # the one in small letters goes before the others
 
 
 def _untrusted_error(host: Host, why: str) -> ServerUnreachableError:
@@ -101,11 +138,17 @@ def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:
     )
 
 
-def broken_off_error(host: Host, why: str) -> IncompleteAnswerError:
-    """The connection ended before the answer did."""
+def broken_off_error(host: Host, why: str, *, is_begun: bool = True) -> IncompleteAnswerError:
+    """The connection ended before the answer did; ``is_begun`` is whether anything of it came."""
+    scheme, _, rest = host.url.partition("://")
+    tls = (
+        ""
+        if is_begun or scheme != "http"
+        else f" Nothing came: it may speak https, so try https://{rest}."
+    )
     return IncompleteAnswerError(
         f"The answer from {host} broke off ({shorten(why)}), so it was dropped: ask again; the "
-        f"server's log may say why.",
+        f"server's log may say why.{tls}",
         host=host.url,
     )
 

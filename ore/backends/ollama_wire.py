@@ -292,7 +292,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     ):
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
-        return failures.broken_off_error(host, why)
+        return failures.broken_off_error(host, why, is_begun=request.status > 0)
     if request.lines is not None and not request.lines.whole:
         return failures.broken_off_error(host, "in the middle of a line")
     text = _error_in(request.lines.last if request.lines is not None else request.body)

@@ -259,10 +259,12 @@ class Call:
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)
         if isinstance(cause, httpx.TimeoutException):
             return failures.silence_error(host, self._timeout)
-        if isinstance(cause, (httpx.ConnectError, ConnectionError)) and not self._status:
+        unreached = (httpx.ConnectError, httpx.ProxyError, ConnectionError)
+        if isinstance(cause, unreached) and not self._status:
             return failures.unreachable_error(host, in_words(cause), OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
-            return failures.broken_off_error(host, in_words(cause))
+            is_begun = self._status > 0
+            return failures.broken_off_error(host, in_words(cause), is_begun=is_begun)
         if isinstance(error, openai.APIError) and self._status:
             text = refusals.openai_words(error.body) or str(error)
             text = without_key(text.encode("utf-8", "replace"), self._key).decode()

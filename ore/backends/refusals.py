@@ -11,7 +11,14 @@ from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.answer import known_count
-from ore.backends.failures import OLLAMA, OPENAI, Protocol, no_model_error, protocol_error
+from ore.backends.failures import (
+    OLLAMA,
+    OPENAI,
+    Protocol,
+    no_model_error,
+    protocol_error,
+    proxy_error,
+)
 from ore.backends.http import shorten
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
@@ -105,6 +112,8 @@ def ollama_status_error(
     host: Host, model: str, status: int, body: bytes, *, location: str = "", strict: bool = False
 ) -> BackendError:
     """Ollama answered with a status of 300 or more; ``location`` is where a redirect leads."""
+    if status == 407:
+        return proxy_error(host)
     error = error_words(body)
     text = shorten(error or body.decode("utf-8", "replace"))
     if text.startswith("<"):
@@ -137,6 +146,8 @@ def openai_status_error(
     host: Host, model: str, status: int, body: bytes, *, has_key: bool, strict: bool = False
 ) -> BackendError:
     """Another server answered with a status of 300 or more; ``has_key``: a key was sent."""
+    if status == 407:
+        return proxy_error(host)
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     if status < 400:

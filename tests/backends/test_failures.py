@@ -11,14 +11,19 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, http, refusals
 from ore.backends.address import Host
+from ore.backends.ollama_client import OllamaClient
+from ore.backends.openai import OpenAIReasoner
 from ore.cli.advice import said
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
     IncompleteAnswerError,
+    OreError,
     ServerUnreachableError,
 )
 from ore.files.neutral import neutralise
+from ore.types import Message
+from tests.backends.ollama.test_ollama_questions import one_answer
 
 HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
 AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
@@ -117,3 +122,70 @@ def test_what_a_long_error_means_is_found_at_once(words):
         refusals.reported_error(HOST, "m", text, protocol)
     refusals.openai_status_error(HOST, "m", 404, body, has_key=False)
     assert time.process_time() - begun < 5
+
+
+ASK = [
+    lambda url: OllamaClient(Host(url)).names(),
+    lambda url: OpenAIReasoner("small", Host(f"{url}/v1")).reason([Message("user", "Hello?")]),
+]
+REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 2\r\n\r\nno"
+SECRET = "me:hunter2"
+
+
+def said_of(ask, url: str) -> str:
+    with pytest.raises(OreError) as caught:
+        ask(url)
+    assert SECRET not in str(caught.value) and "hunter2" not in str(caught.value)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.usefixtures("no_authorities")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_what_a_proxy_refuses_is_said_to_be_its_doing(ask, scheme, monkeypatch):
+    monkeypatch.setenv(f"{scheme}_proxy", f"http://{SECRET}@127.0.0.1:9")
+    said = said_of(ask, f"{scheme}://box.example:1234")
+    assert (
+        said.startswith("ServerUnreachableError: No ") and "connection refused. It is asked" in said
+    )
+    assert f"through the proxy of {scheme}_proxy, which may be what fails" in said
+    with one_answer(REFUSED) as (proxy, seen):
+        monkeypatch.setenv(f"{scheme}_proxy", proxy.url.replace("//", f"//{SECRET}@"))
+        said = said_of(ask, f"{scheme}://box.example:1234")
+    assert seen and "127.0.0.1" not in said
+    assert said.startswith(
+        f"ServerUnreachableError: The proxy of {scheme}_proxy lets nobody through"
+    )
+
+
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://{SECRET}@127.0.0.1:9")
+    assert "proxy" not in said_of(ask, "http://127.0.0.1:9")
+    with one_answer(REFUSED) as (server, _):
+        said = said_of(ask, server.url)
+    assert "A proxy answers at" in said and said.endswith("check the address.")
+
+
+def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
+    assert failures.proxy_for("http://box:1") == ""
+    monkeypatch.setenv("ALL_PROXY", "http://x")
+    assert failures.proxy_for("http://box:1") == "ALL_PROXY"
+    monkeypatch.setenv("HTTP_PROXY", "http://y")
+    assert failures.proxy_for("http://box:1") == "HTTP_PROXY"
+    monkeypatch.setenv("http_proxy", "http://z")
+    assert failures.proxy_for("http://box:1/v1") == "http_proxy"
+    assert failures.proxy_for("https://box:1") == "ALL_PROXY"
+    for passed in ("box", "*", "other, box"):
+        monkeypatch.setenv("no_proxy", passed)
+        assert failures.proxy_for("http://box:1") == ""
+
+
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_where_nothing_comes_over_http_the_server_may_speak_https(ask):
+    with one_answer(b"") as (server, _):
+        said = said_of(ask, server.url)
+    assert "broke off" in said and f"so try {server.url.replace('http', 'https')}" in said
+    with one_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") as (server, _):
+        assert "https" not in said_of(ask, server.url)
