@@ -66,6 +66,9 @@ class Answer:
 
     Args:
         on_thinking: Told of the thinking; an exception of it goes through.
+
+    Attributes:
+        asks_for_tools: Whether the model has asked for tools, as who takes in its parts notes here.
     """
 
     def __init__(self, on_thinking: OnThinking | None = None) -> None:
@@ -73,6 +76,7 @@ class Answer:
         self._thinking = io.StringIO()
         self._on_thinking = on_thinking
         self._splitter: ThinkSplitter | None = ThinkSplitter()
+        self.asks_for_tools = False
         self._is_begun = False
         self._size = 0
 

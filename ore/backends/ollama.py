@@ -130,8 +130,9 @@ class AyaReasoner(StreamingReasoner):
     Making one touches no network. It may serve several threads at once and keeps nothing of a
     turn; ``phase`` tells of the one that changed last. A response's metadata has, besides the four
     counts, what the server said of ``total_duration``, ``load_duration`` (nanoseconds) and
-    ``done_reason``, ``response_model`` where another model answered, the model's ``thinking``, ``context`` (see ``ore.backends.window``), what was
-    set of ``options``, ``think``, ``format``, ``keep_alive``, and the ``images``' SHA-256.
+    ``done_reason``, ``response_model`` where another model answered, ``asked_for_tools`` where the
+    model did, its ``thinking``, ``context`` (see ``ore.backends.window``), what was set of
+    ``options``, ``think``, ``format``, ``keep_alive``, and the ``images``' SHA-256.
 
     Args:
         model_id: The model's name on the server.
@@ -251,6 +252,7 @@ class AyaReasoner(StreamingReasoner):
 
     def _take(self, answer: Answer, part: Any) -> str:
         """Take in a part of an answer as the server's client gives it; return its text."""
+        answer.asks_for_tools |= bool(part.tool_calls)
         if part.thinking:
             self._doing = "thinking"
             answer.think(part.thinking)
@@ -292,7 +294,8 @@ class AyaReasoner(StreamingReasoner):
         """Build the response from its last part; the answer is out already, so this may ask."""
         metadata = ollama_models.told_at_the_end(last, self.model_id)
         also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking or None}
-        also["images"] = hashes(messages) or None
+        tools = answer.asks_for_tools or None
+        also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
         metadata.update({name: value for name, value in also.items() if value is not None})
         metadata.update(deepcopy(self._asked))
         metadata["context"] = window.outcome(

@@ -16,6 +16,7 @@ class Parts:
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
+        self._asks_for_tools = False
         self.logprobs: Logprobs = Logprobs()
 
     def note(self, part: Any) -> tuple[str, str]:
@@ -29,6 +30,8 @@ class Parts:
             self.reason = choice.get("finish_reason") or self.reason
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
             delta = choice.get("delta") or {}
+            asks = delta.get("tool_calls") or delta.get("function_call")
+            self._asks_for_tools |= bool(asks) or self.reason == "tool_calls"
             thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""
             text += delta.get("content") or delta.get("refusal") or ""
         return thinking, text
@@ -46,6 +49,7 @@ class Parts:
             "total_duration": total,
             "done_reason": _word(self.reason) or "unknown",
             **({"cached_tokens": cached} if cached else {}),
+            **({"asked_for_tools": True} if self._asks_for_tools else {}),
             **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
             **({"response_model": name} if (name := _word(self._model)) else {}),
         }

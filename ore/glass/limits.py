@@ -22,6 +22,10 @@ IN_CIRCLES = (
     "The answer may go round in circles: one of its lines came for the tenth time. "
     "`options['num_predict']` bounds an answer."
 )
+_ASKED_FOR_TOOLS = (
+    ": the model asked for tools, which ORE does not run for it. Tell it to answer without them, or ask "
+    "another one"
+)
 
 
 def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
@@ -37,6 +41,11 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
     if response.metadata.get("done_reason") == "length":
         limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
         yield f"The answer was cut off by a limit: {limit}."
+    if response.metadata.get("done_reason") == "content_filter":
+        yield (
+            "The answer was cut off, or held back, by the server's filter: ask in other words, or "
+            "another model."
+        )
     answered = response.metadata.get("response_model")
     if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
         yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
@@ -67,7 +76,8 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
         used += above_zero(response.metadata.get("eval_count")) or 0
         advice = "; go on with a larger one (`options['num_ctx']`), or in another conversation"
     if not response.content.strip():
-        yield "The answer is empty."
+        asks = response.metadata.get("asked_for_tools") is True
+        yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
     if Circles().closed_by(response.content + "\n"):
         yield IN_CIRCLES
     if fit.get("status") != "truncated" and window and used > NEARLY_FULL * window:

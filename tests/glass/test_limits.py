@@ -34,6 +34,7 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),
+        ({"done_reason": "content_filter"}, {}, "by the server's filter: ask in other words"),
     ],
 )
 def test_what_is_not_as_it_was_asked_for_is_a_sentence(metadata, options, sentence):
@@ -65,6 +66,15 @@ def test_what_else_is_to_be_known_is_a_sentence(text, context, in_session, sente
     said = list(ore.notices_of(response, in_session=in_session))
     assert len(said) == len(sentences)
     assert all(part in each for part, each in zip(sentences, said, strict=True))
+
+
+def test_why_an_answer_of_calls_of_tools_alone_is_empty_is_said():
+    response = Response("", "m", metadata={"asked_for_tools": True})
+    [said] = ore.notices_of(response)
+    assert said.startswith("The answer is empty: the model asked for tools, which ORE does not run")
+    response.metadata["asked_for_tools"] = "x"  # as no reasoner of ORE's says it
+    assert [*ore.notices_of(response)] == ["The answer is empty."]
+    assert [*ore.notices_of(Response("A", "m", metadata={"asked_for_tools": True}))] == []
 
 
 def test_a_line_of_very_many_pieces_takes_time_for_each_once():

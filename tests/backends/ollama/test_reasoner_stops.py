@@ -14,6 +14,7 @@ from contextlib import closing
 import pytest
 
 from ore.errors import BackendError, BackendTimeoutError
+from ore.glass.limits import notices_of
 from ore.reasoner import AyaReasoner
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import PATIENCE, ROOT, until
@@ -164,3 +165,12 @@ def test_a_stream_that_is_never_begun_sends_nothing():
     with FakeOllama() as server:
         AyaReasoner("llama3.2", server.url).stream_reason(HELLO).close()
         assert server.requests == []
+
+
+def test_that_the_model_asked_for_tools_is_told():
+    for scenario, asks in (("tool-calls", True), ("happy", None)):
+        with FakeOllama(scenario=scenario, reply="") as server:
+            response = AyaReasoner("llama3.2", server.url).reason(HELLO)
+        assert response.content == "" and response.metadata.get("asked_for_tools") is asks
+        [said] = notices_of(response)
+        assert ("asked for tools" in said) == bool(asks)

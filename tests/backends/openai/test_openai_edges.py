@@ -14,7 +14,9 @@ from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
 from ore.backends.openai import OpenAIReasoner
 from ore.backends.openai_parts import Parts
+from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
+from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_ollama.scenarios import Whole
 from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data
@@ -129,3 +131,30 @@ def test_a_list_of_many_models_takes_no_long_time():
         began = monotonic()
         assert reasoner(fake).reason(ASKED).content == "Paris."
     assert monotonic() - began < SOON
+
+
+CALL = '{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
+
+
+@pytest.mark.parametrize(
+    "delta, reason, asks",
+    [
+        ('{"tool_calls": [%s]}' % CALL, "tool_calls", True),
+        ('{"tool_calls": [%s]}' % CALL, "stop", True),
+        ('{"function_call": {"name": "f", "arguments": "{}"}}', "function_call", True),
+        ("{}", "tool_calls", True),
+        ('{"tool_calls": []}', "stop", False),
+        ('{"tool_calls": null}', "content_filter", False),
+    ],
+)
+def test_an_answer_of_calls_of_tools_and_one_that_was_filtered_are_told(delta, reason, asks):
+    part = '{"choices": [{"index": 0, "delta": %s, "finish_reason": "%s"}]}' % (delta, reason)
+    with FakeOpenAI() as fake:
+        fake.play = [data(part), DONE]
+        response = reasoner(fake).reason(ASKED)
+    assert response.metadata.get("asked_for_tools") == (True if asks else None)
+    assert (response.content, response.metadata["done_reason"]) == ("", reason)
+    [said] = notices_of(response)
+    assert said.startswith("The answer is empty: the model asked for tools") == asks
+    warned = [*warnings_of(response, Settings())]
+    assert ["filter" in each for each in warned] == [True] * (reason == "content_filter")
