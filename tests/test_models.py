@@ -194,3 +194,13 @@ def test_a_model_for_embeddings_is_listed_as_one():
         ["llama3.2:1b", "default"],
     ]
     assert [row[-1] for row in rows] == ["embedding", "completion"]
+
+
+def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():
+    with FakeOllama(models=("embed:latest",)) as server:
+        server.ollama.able = {"embed:latest": ["embedding"]}
+        result = run_ore("hi", "--host", server.url, open_backend=open_backend)
+    assert result.code == 1
+    assert result.err.startswith(
+        "ore: No model that can answer is installed on http://"
+    ), result.err

@@ -110,7 +110,7 @@ class Backend(ABC):
         """Return the sentence for when there is no default model: why, and what to do."""
         where = f" on {self.host}" if self.host else ""
         return (
-            f"No model is installed{where}: fetch one with `Backend.pull(NAME)`, as "
+            f"No model that can answer is installed{where}: fetch one with `Backend.pull(NAME)`, as "
             f"`Backend.pull('llama3.2')`."
         )
 
