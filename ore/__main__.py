@@ -9,6 +9,7 @@ from contextlib import suppress
 from io import StringIO
 
 from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
+from ore.files.signals import hear_no_more
 
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OLLAMA_MODELS OPENAI_API_KEY OPENAI_BASE_URL "
@@ -23,24 +24,27 @@ _MOST_ENV_BYTES = 1 << 16
 def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
     try:
-        hold_standard_streams()
-        from ore.cli import run
+        try:
+            hold_standard_streams()
+            from ore.cli import run
 
-        flags = sys.argv[1 : (sys.argv + ["--"]).index("--")]  # what follows it is a prompt
-        if {"--version", "--help", "-h"} & set(flags):
-            run()
-        else:
-            run(env_files=load_env_files())
-    except KeyboardInterrupt:  # before the command line was there to catch it
+            flags = sys.argv[1 : (sys.argv + ["--"]).index("--")]  # what follows it is a prompt
+            if {"--version", "--help", "-h"} & set(flags):
+                run()
+            else:
+                run(env_files=load_env_files())
+        except SHORT_OF_MEMORY as exc:
+            if not is_shortage(exc):
+                raise
+            raise SystemExit(f"ore: {NO_MEMORY}") from None
+        finally:
+            # The process ends: looking through all its objects for unused ones would take longer
+            # than most of what ORE does (https://docs.python.org/3/library/gc.html#gc.freeze).
+            gc.freeze()
+            hear_no_more()
+    except KeyboardInterrupt:  # before the command line was there to catch it, or after
+        hear_no_more()
         raise SystemExit(INTERRUPTED) from None
-    except SHORT_OF_MEMORY as exc:
-        if not is_shortage(exc):
-            raise
-        raise SystemExit(f"ore: {NO_MEMORY}") from None
-    finally:
-        # The process ends: looking through all its objects for unused ones would take longer than
-        # most of what ORE does (https://docs.python.org/3/library/gc.html#gc.freeze).
-        gc.freeze()
 
 
 def hold_standard_streams() -> None:

@@ -37,15 +37,19 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
         argv: The arguments without the program's name; None is the process's own.
         env_files: The file that each variable came from, where it came from one.
     """
+    console = Console.from_system()
+    console.is_last = True
     try:
         with _signals_raise():
-            code = main(argv, env_files=env_files)
+            code = main(argv, console, env_files=env_files)
     except Terminated as exc:
         code = exc.exit_code
     except Exception as exc:
         if os.environ.get("ORE_TRACEBACK"):
             raise
         code = _report(Console.from_system(), OreError(_fault(exc)))
+    finally:
+        console.end()
     if code:
         raise SystemExit(code)
 
@@ -81,9 +85,11 @@ def main(
         console.give_up_stalled()
         if console.stderr_is_terminal:
             console.stopped(str(exc) or "Stopped.")
+        console.end()
         return INTERRUPTED
     except Terminated:
         console.give_up_stalled()
+        console.end()
         raise
     except SHORT_OF_MEMORY as exc:
         if not is_shortage(exc):

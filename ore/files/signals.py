@@ -6,7 +6,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -67,6 +67,15 @@ def _deliver(arrived: list[int]) -> None:
             signal.raise_signal(arrived.pop())
         finally:
             _deliver(arrived)
+
+
+def hear_no_more() -> None:
+    """Ignore Ctrl-C from here on: the process ends, and its exit code is decided.
+
+    What is left is the interpreter's own end, where a signal would be a traceback.
+    """
+    with suppress(ValueError):  # not in the main thread, which alone is interrupted
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

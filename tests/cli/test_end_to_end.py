@@ -135,6 +135,19 @@ def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flag
     until(lambda: server.chats[0].disconnected_at)
 
 
+@pytest.mark.parametrize("flags", [["-s"], ["-n"], ["-S", "one"]])
+def test_many_signals_in_quick_succession_end_it_as_one_does(server, flags):
+    server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
+    for number in range(1, 4):
+        process = start("Hi", *flags, stdin=subprocess.DEVNULL)
+        until(lambda: len(server.chats) == number)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.001)
+        result = end(process)
+        assert (result.code, result.err, process.returncode) == (130, "", 130)
+
+
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
     process = start("--session", "s", "Hi", "--stream", stdin=subprocess.DEVNULL)

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
@@ -27,7 +27,7 @@ from ore.cli.terminal.streams import (
 )
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
-from ore.files.signals import on_continue
+from ore.files.signals import hear_no_more, on_continue
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown
@@ -47,6 +47,7 @@ class Console(Asking):
     said: Callable[[str | OreError], str] = str  # how a sentence of the library's is said here
     markdown: bool = False  # whether answers on a terminal are shown as Markdown
     answer_label: str = "[AYA]: "
+    is_last = False  # whether the process ends with it
     _line_is_open = False
     _label_is_due = False
     _shown: AnswerText | Markdown | None = None
@@ -193,6 +194,22 @@ class Console(Asking):
         if self.stderr is not None and is_stalled(self.stderr):
             redirect_to_null(self.stderr)
             self.stderr: io.TextIOBase | None = None
+
+    def end(self) -> None:
+        """Where the process ends with this console, hear Ctrl-C no more.
+
+        The interpreter writes out what is left, and waits where nobody reads: so that is done
+        before, and Ctrl-C still drops it.
+        """
+        if not self.is_last:
+            return
+        try:
+            with suppress(OSError, ValueError):  # the interpreter says what is wrong
+                if self.stdout is not None:
+                    self.stdout.flush()
+        except KeyboardInterrupt:
+            self.abandon_stdout()
+        hear_no_more()
 
     # Everything else
 
