@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
+import struct
 import subprocess
+import termios
+import time
 
 import pytest
 
@@ -16,15 +20,39 @@ LONG = "word " * 60_000
 """More than a pipe holds."""
 
 
+def is_full(pipe: int) -> bool:
+    """Whether a pipe takes no more; its last page still takes some where ``select`` says none."""
+    if select.select([], [pipe], [], 0)[1]:
+        return False
+    before = held(pipe)
+    time.sleep(0.3)
+    return held(pipe) == before
+
+
+def held(pipe: int) -> int:
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+
+TURNS = [
+    (["-s", "Hi"], b""),
+    (["-j", "Hi"], b""),
+    (["-S", "one", "-s", "Hi"], b""),
+    (["-c", "-s"], b"One\nTwo\n"),
+]
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("args", [["-s", "Hi"], ["-j", "Hi"], ["-S", "one", "-s", "Hi"]])
-def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, number, code, tmp_path):
+@pytest.mark.parametrize("args, typed", TURNS)
+def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, typed, number, code, tmp_path):
     reading, writing = os.pipe()
+    prompts, typing = os.pipe()  # it stays open: there may be a next prompt
+    os.write(typing, typed)
     with FakeOllama(reply=LONG) as server:
         env = environment(OLLAMA_HOST=server.url, HOME=str(tmp_path))
-        with running(*args, stdout=writing, stderr=subprocess.DEVNULL, env=env) as process:
-            until(lambda: not select.select([], [writing], [], 0)[1])
+        streams = {"stdin": prompts if typed else subprocess.DEVNULL, "stdout": writing}
+        with running(*args, **streams, stderr=subprocess.DEVNULL, env=env) as process:
+            until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(10) == code
-    os.close(reading)
-    os.close(writing)
+    for number in (reading, writing, prompts, typing):
+        os.close(number)
