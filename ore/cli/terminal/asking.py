@@ -44,7 +44,7 @@ class Asking(Streams):
     is_of_process = False  # whether the streams are the process's own
     _editor: LineEditor | None = None
     _skips = False  # whether the rest of a line is to be skipped
-    _lost = False  # whether something that was typed ahead was thrown away
+    _lost = ""  # why something that was typed ahead was thrown away, if it was
 
     def edit_lines(self, kept_in: Path | None, complete: Callable[[str], list[str]]) -> None:
         """Read lines through an editor with history from here on, where that is possible.
@@ -82,8 +82,8 @@ class Asking(Streams):
         if self.stdin is None:
             return None
         if self._lost:
-            self._lost = False
-            self._tell("What was typed ahead is gone: Ctrl-Z took it.")
+            why, self._lost = self._lost, ""
+            self._tell(f"What was typed ahead is gone: {why}.")
         if self._editor is not None:
             line = self._editor.read(prompt, self._painted)
             if line is None and not self._editor.ends_its_line:
@@ -131,8 +131,8 @@ class Asking(Streams):
 
         marks_pastes = self._editor is not None and self._editor.ends_its_line
 
-        def lost() -> None:
-            self._lost = True
+        def lost(why: str) -> None:
+            self._lost = why
 
         return hidden_typing(self.stdin, self._put_mark, is_edited=marks_pastes, lost=lost)
 

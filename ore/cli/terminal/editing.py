@@ -5,10 +5,12 @@ Where there is no ``readline`` the terminal's own editing has to do.
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import select
 import signal
+import struct
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +27,9 @@ except ImportError:  # pragma: no cover  # not tested: a Python built without it
 IS_AVAILABLE = readline is not None
 _MARKS_PASTES = 0x0801  # GNU readline 8.1
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+_MOST_AHEAD = 2048
+"""Bytes that may be typed ahead: a terminal that holds 4,095 takes no more, and no Ctrl-C either."""
+_LOOK_SECONDS = 0.1
 _LOCAL = 3
 """Where the local modes stand in what ``termios`` says of a terminal."""
 
@@ -128,7 +133,7 @@ def hidden_typing(
     show: Callable[[str], None],
     *,
     is_edited: bool,
-    lost: Callable[[], None] = lambda: None,
+    lost: Callable[[str], None] = lambda why: None,
 ) -> Iterator[None]:
     """Keep the terminal from showing what is typed in the block; who reads next gets it.
 
@@ -140,7 +145,7 @@ def hidden_typing(
         show: Writes to the terminal, at once, also in the middle of another writing.
         is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
             marks where a paste begins and ends (bracketed paste).
-        lost: Called where Ctrl-Z threw something away.
+        lost: Called with what threw something away: Ctrl-Z, or that it was more than a terminal keeps.
     """
     before = _modes(stdin)
     if before is None or stdin is None:
@@ -152,7 +157,7 @@ def hidden_typing(
 
     def stop(*_: object) -> None:
         if _forget(stdin):
-            lost()
+            lost("Ctrl-Z took it")
         if is_edited:
             show(_PASTE_OFF)
         _set_modes(stdin, before)
@@ -167,12 +172,44 @@ def hidden_typing(
         _set_modes(stdin, hidden)
         if is_edited:
             show(_PASTE_ON)
-        with _on_ctrl_z(stop):
+        with _on_ctrl_z(stop), _never_full(stdin, lost):
             yield
     finally:
         _set_modes(stdin, before)
         if is_edited:
             show(_PASTE_OFF)
+
+
+@contextmanager
+def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterator[None]:
+    """Throw away all that is typed ahead in the block where it is too much, so that Ctrl-C gets through."""
+    over, full = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            if full.is_set() or _waiting_bytes(stdin) > _MOST_AHEAD:
+                full.set()
+                _forget(stdin)
+
+    looking = threading.Thread(target=look, name="typed-ahead", daemon=True)
+    with suppress(RuntimeError):  # the system has no thread left
+        looking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        with suppress(RuntimeError):  # it was not started
+            looking.join(_LOOK_SECONDS)
+        if full.is_set():
+            _forget(stdin)
+            lost("it was more than a terminal keeps")
+
+
+def _waiting_bytes(stdin: io.BufferedIOBase) -> int:
+    """Return how many bytes were typed and not read yet."""
+    with suppress(OSError, ValueError):  # the terminal is gone
+        return int(struct.unpack("i", fcntl.ioctl(stdin.fileno(), termios.FIONREAD, bytes(4)))[0])
+    return 0
 
 
 @contextmanager

@@ -94,6 +94,25 @@ def test_what_is_typed_ahead_is_still_there_after_ctrl_c():
         terminal.wait_for("Fine.")
 
 
+VERY_MUCH = [("xterm-256color", b"x" * 9000), ("dumb", b"word\r" * 1800)]
+
+
+@pytest.mark.parametrize("term, typed", VERY_MUCH, ids=["edited", "not edited"])
+def test_ctrl_c_gets_through_where_very_much_was_typed_ahead(term, typed):
+    replies = [{"slow": "Once upon "}, "Fine."]
+    with OnTerminal("-i", replies=replies, env={"TERM": term}) as terminal:
+        terminal.wait_for("You:")
+        terminal.type("Tell a story\r")
+        terminal.wait_for("upon")
+        terminal.type(typed)
+        terminal.interrupt("\x03")
+        terminal.wait_for("the turn was dropped", 10)
+        terminal.wait_for("is gone: it was more than a terminal keeps.", 10)
+        terminal.wait_for("You:")
+        terminal.type("Go on\r")
+        terminal.wait_for("Fine.")
+
+
 def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
     with OnTerminal("-i", replies=["Read.", "Again."]) as terminal:
         terminal.wait_for(ASK)
