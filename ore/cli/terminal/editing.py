@@ -145,7 +145,7 @@ def hidden_typing(
         show: Writes to the terminal, at once, also in the middle of another writing.
         is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
             marks where a paste begins and ends (bracketed paste).
-        lost: Called with what threw something away: Ctrl-Z, or that it was more than a terminal keeps.
+        lost: Called with what threw something away: Ctrl-Z, or that it was too much.
     """
     before = _modes(stdin)
     if before is None or stdin is None:
@@ -202,7 +202,7 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
             looking.join(_LOOK_SECONDS)
         if full.is_set():
             _forget(stdin)
-            lost("it was more than a terminal keeps")
+            lost(f"it was more than {_MOST_AHEAD:,} bytes")
 
 
 def _waiting_bytes(stdin: io.BufferedIOBase) -> int:
