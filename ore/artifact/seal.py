@@ -135,7 +135,13 @@ def _quick_digest(document: dict[str, Any]) -> str:
 
 
 def _is_plain(document: dict[str, Any]) -> bool:
-    """Return whether the standard encoder writes a parsed value as its canonical JSON, for sure."""
+    """Return whether the standard encoder writes a parsed value as its canonical JSON, for sure.
+
+    By kinds: both escape texts with the same function, and half a surrogate pair has no UTF-8. Keys
+    in ASCII sort alike by characters and by UTF-16. Integers up to ``EXACT`` are their digits. Of a
+    float that is not whole, from 1e-4 to below 1e16, ``repr`` has neither an exponent nor a zero at
+    its end: it is what ECMAScript writes (RFC 8785, section 3.2.2.3).
+    """
     level: list[Any] = [document]
     while level:
         below: list[Any] = []

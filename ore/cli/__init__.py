@@ -47,7 +47,7 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
     except Exception as exc:
         if os.environ.get("ORE_TRACEBACK"):
             raise
-        code = _report(Console.from_system(), OreError(_fault(exc)))
+        code = _report(console, OreError(_fault(exc)))
     finally:
         console.end()
     if code:
