@@ -171,6 +171,7 @@ def test_texts_that_take_long_to_compare_are_named_and_not_compared():
     assert shown.count("(too long to compare line by line)") == 2
 
 
+@pytest.mark.slow
 def test_lines_of_both_between_others_are_compared_in_a_bounded_time():
     """Each is a match of its own, and ``difflib`` goes through all the lines after it once more."""
     found = []
@@ -207,6 +208,7 @@ def test_a_diff_is_that_of_difflib():
         assert shown == head + hunks
 
 
+@pytest.mark.slow
 def test_lines_that_come_again_between_others_are_named_and_not_compared():
     """The first of them is the longest match each time: ``difflib`` looks through all the rest again."""
     old, new = (

@@ -135,7 +135,9 @@ def test_a_signal_stops_the_server_and_is_the_exit_code(server, sign, code, flag
     until(lambda: server.chats[0].disconnected_at)
 
 
-@pytest.mark.parametrize("flags", [["-s"], ["-n"], ["-S", "one"]])
+@pytest.mark.parametrize(
+    "flags", [["-s"], *(pytest.param(f, marks=pytest.mark.slow) for f in (["-n"], ["-S", "one"]))]
+)
 def test_many_signals_in_quick_succession_end_it_as_one_does(server, flags):
     server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
     for number in range(1, 4):

@@ -35,9 +35,9 @@ def held(pipe: int) -> int:
 
 TURNS = [
     (["-s", "Hi"], b""),
-    (["-j", "Hi"], b""),
-    (["-S", "one", "-s", "Hi"], b""),
-    (["-c", "-s"], b"One\nTwo\n"),
+    pytest.param(["-j", "Hi"], b"", marks=pytest.mark.slow),
+    pytest.param(["-S", "one", "-s", "Hi"], b"", marks=pytest.mark.slow),
+    pytest.param(["-c", "-s"], b"One\nTwo\n", marks=pytest.mark.slow),
 ]
 
 
