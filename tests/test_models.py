@@ -196,6 +196,16 @@ def test_a_model_for_embeddings_is_listed_as_one():
     assert [row[-1] for row in rows] == ["embedding", "completion"]
 
 
+def test_a_list_has_a_column_for_each_thing_that_is_known_of_a_model():
+    with FakeOllama(models=("llama3.2:1b",)) as server:
+        server.ollama.able = {"llama3.2:1b": ["completion", "tools"]}
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    assert result.out.rstrip("\n").split("\t") == [
+        *("llama3.2:1b", "default", "2.02 GB", "3.2B", "Q4_K_M"),
+        *("131072 tokens", "completion,tools"),
+    ]
+
+
 def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():
     with FakeOllama(models=("embed:latest",)) as server:
         server.ollama.able = {"embed:latest": ["embedding"]}
