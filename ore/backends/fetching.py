@@ -96,8 +96,16 @@ def _sweep(folder: Path) -> None:
     for left in folder.glob(f"{_WORK}*"):
         with suppress(OSError):
             age = time.time() - left.stat().st_mtime
-            if age > _OLD_SECONDS or age > _STALE_SECONDS and not is_locked(left / _LOG):
+            if age > _STALE_SECONDS and not _is_in_use(left, age):
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_in_use(left: Path, age: float) -> bool:
+    """Return whether a process is at work in a folder; a lock tells, whatever the clock says."""
+    try:
+        return is_locked(left / _LOG)
+    except OSError:
+        return age <= _OLD_SECONDS
 
 
 def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progress) -> Path:

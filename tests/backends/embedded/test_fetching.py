@@ -184,12 +184,13 @@ def test_what_a_killed_process_left_is_swept_after_a_day_and_not_before(pinned, 
     assert left_in(target.parent) == [".pull-young", "model.gguf"]
 
 
-def test_what_a_killed_process_left_is_swept_once_nobody_is_at_work_in_it(pinned, target):
+@pytest.mark.parametrize("age", [100, 200_000])
+def test_what_a_killed_process_left_is_swept_once_nobody_is_at_work_in_it(pinned, target, age):
     left, busy = target.parent / ".pull-left", target.parent / ".pull-busy"
     for folder in (left, busy):
         folder.mkdir(parents=True)
         (folder / "pip.log").write_text("x")
-        os.utime(folder, times=(time.time() - 100,) * 2)
+        os.utime(folder, times=(time.time() - age,) * 2)
     with open(busy / "pip.log", "rb") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         fetch(pinned, target, nothing)
