@@ -16,7 +16,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +30,6 @@ SERVICE_ROOT = Path("/usr/share/ollama/.ollama/models")
 """Where the service of Ollama's installer keeps its models; most users may not read it."""
 
 _CONFIG_BYTES, _PARAMS_BYTES, _TEXT_BYTES = 1 << 20, 1 << 16, 1 << 20
-_MOST_NAMES = 10_000
 
 
 class Shelf(NamedTuple):
@@ -45,16 +43,15 @@ class Shelf(NamedTuple):
     root: Path
     is_own: bool = False
 
-    def names(self, most: int | None = _MOST_NAMES) -> list[ModelName]:
-        """Return the names of ``most`` models that have a manifest, in order; None is of all.
+    def names(self) -> list[ModelName]:
+        """Return the names of all models that have a manifest, in order.
 
         What else is there is passed over.
 
         Raises:
             FileAccessError: The folder is there and can't be listed.
         """
-        found = islice(self.every(), most)
-        return sorted(found, key=lambda name: (str(name).casefold(), name.parts))
+        return sorted(self.every(), key=lambda name: (str(name).casefold(), name.parts))
 
     def is_empty(self) -> bool:
         """Return whether ``names`` would find none; raises what it raises."""

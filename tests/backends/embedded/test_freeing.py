@@ -39,8 +39,7 @@ def test_a_model_that_is_removed_meanwhile_hides_no_other_from_a_list(root):
     assert [each[2] for each in (*found, *ways)] == [order[0], *order[2:]]
 
 
-def test_a_shared_blob_stays_however_many_models_there_are(root, monkeypatch):
-    monkeypatch.setattr(shelf, "_MOST_NAMES", 0)
+def test_a_shared_blob_stays_however_many_models_there_are(root):
     for name in "abc":
         put_model(root, name, GGUF)
     blobs = blobs_of(root)

@@ -48,6 +48,13 @@ def test_a_shelf_lists_names_in_order_and_passes_over_what_is_none(root):
     assert names == ["hf.co/U/R:Q4_K_M", "llama3.2", "llama3.2:1b", "me/mine", "zoo"]
 
 
+def test_a_shelf_lists_all_of_its_models_however_many_there_are(root):
+    first = put_manifest(root, "m:t0", b"{}")
+    for number in range(1, 10_001):
+        first.with_name(f"t{number}").touch()
+    assert len(Shelf(root).names()) == 10_001
+
+
 def test_a_shelf_is_empty_that_has_no_name_whatever_else_is_there(root):
     assert Shelf(root).is_empty()
     path = put_manifest(root, "tiny", b"{}")
