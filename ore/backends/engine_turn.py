@@ -244,7 +244,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 if engine.is_asked or not self.is_replaced():
                     return engine, 0
             self.close()
-            self._model = model = local_models.find(self.model_id)
+            self._model = model = local_models.find_again(self.model_id, self._model)
             self._modelfile = _modelfile(model)
             if model.on_shelf is not None:
                 self._doing = f"checking {model.name}, the first time only"

@@ -102,6 +102,12 @@ def find(model_id: str, files: Mapping[str, Path] | None = None) -> LocalModel:
     return found
 
 
+def find_again(model_id: str, found: LocalModel) -> LocalModel:
+    """Return a model as it is now, as ``find`` does; for a file that is where it was, nothing is listed."""
+    is_there = found.on_shelf is None and not found.is_pinned and os.path.isfile(found.path)
+    return find(model_id, {model_id: found.path} if is_there else None)
+
+
 def _located(model_id: str, files: Mapping[str, Path] | None) -> LocalModel:
     """Return a model as ``find`` does, whether Ollama would mend its file or not."""
     try:

@@ -218,6 +218,23 @@ def test_what_is_remembered_of_many_models_is_read_and_written_once(folder, olla
     assert len(done) == 5
 
 
+def test_a_file_that_is_where_it_was_is_found_again_without_a_list_and_judged_anew(
+    folder, monkeypatch
+):
+    path = write_model(folder / "mine.gguf")
+    found = local_models.find("mine")
+    installed = weights.installed
+    monkeypatch.setattr(weights, "installed", lambda: pytest.fail("the folder was listed"))
+    assert local_models.find_again("mine", found) == found
+    path.write_bytes(b"PK")
+    with pytest.raises(FileAccessError, match="is not a GGUF model"):
+        local_models.find_again("mine", found)
+    path.unlink()
+    monkeypatch.setattr(weights, "installed", installed)
+    with pytest.raises(ModelNotFoundError, match="has no model 'mine'"):
+        local_models.find_again("mine", found)
+
+
 def test_the_folder_is_listed_once_for_the_usual_model_and_for_one_of_a_digest(folder, monkeypatch):
     """It may hold a hundred thousand files, which take long."""
     write_model(folder / "mine.gguf")
