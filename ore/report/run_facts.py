@@ -14,6 +14,7 @@ from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import neutralise, one_line
 from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import CUT_SHORT
 
 LONGEST_TEXT = 20_000
 """The most characters of a prompt or an answer that a page shows."""
@@ -45,7 +46,7 @@ class RunFacts:
         rate: Answer tokens a second, while they were written.
         window: The context window, in tokens.
         used: The share of it that prompt and answer fill.
-        is_cut: Whether a limit cut the answer off.
+        is_cut: Whether a limit, or the server's filter, cut the answer off.
         is_truncated: Whether the model has not seen all of the prompt.
         holds: Whether the answer is what was expected; None where nothing was.
         seen: What was seen of an answer that is not.
@@ -195,7 +196,7 @@ def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
     facts.window = _number(context, "window") or None
     if facts.window and facts.prompt_tokens is not None:
         facts.used = (facts.prompt_tokens + (facts.answer_tokens or 0)) / facts.window
-    facts.is_cut = metadata.get("done_reason") == "length"
+    facts.is_cut = metadata.get("done_reason") in [*CUT_SHORT]
     facts.is_truncated = context.get("status") == "truncated"
 
 

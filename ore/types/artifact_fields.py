@@ -14,6 +14,9 @@ SINGLE_TURN, CONVERSATIONAL = "single_turn", "conversational"
 MODES = (SINGLE_TURN, CONVERSATIONAL)
 """The values of ``input.mode``: a turn on its own, or one in a conversation."""
 
+CUT_SHORT = {"length": "a limit", "content_filter": "the server's filter"}
+"""What ``done_reason`` says of an answer that did not end by itself, and what cut it off."""
+
 MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 

@@ -78,11 +78,14 @@ def test_a_mismatch_writes_no_artifact(ore, tmp_path):
     assert not path.exists()
 
 
-def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore):
+@pytest.mark.parametrize(
+    "reason, by", [("length", "a limit"), ("content_filter", "the server's filter")]
+)
+def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
     result = ore(
-        "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": "length"}
+        "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": reason}
     )
-    assert result.code == 3 and "it was cut off by a limit" in result.err
+    assert result.code == 3 and f"it was cut off by {by}" in result.err
 
 
 def test_exactly_one_call_is_made(ore):

@@ -101,7 +101,10 @@ def test_bars_on_a_terminal(recorded):
     assert lines[2].split() == ["file:ada.txt", "-0.50", "nats", "0%"]
 
 
-@pytest.mark.parametrize("said", [{"done_reason": "length"}, {"choice": {"probability": 1}}])
+@pytest.mark.parametrize(
+    "said",
+    [{"done_reason": "length"}, {"done_reason": "content_filter"}, {"choice": {"probability": 1}}],
+)
 def test_an_answer_that_was_cut_or_chosen_is_scored_without_an_end(recorded, said):
     recorded(metadata=said)
     assert {ended for _, _, ended in looked_into()[1].engine.scored} == {False}

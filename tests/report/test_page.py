@@ -61,7 +61,7 @@ def test_the_page_has_the_totals_and_each_run(tmp_path):
     assert "Time 1.2 s known of 3 of 3 runs" in said
     assert "Failed checks 1 of 2 answers that were checked" in said
     assert "Verified 3 of 3 all hold" in said
-    assert "The slowest: 0.6 s" in said and "Answer cut off by a limit: 1" in said
+    assert "The slowest: 0.6 s" in said and "Answer cut off by a limit or a filter: 1" in said
     first, second, third = runs_of(page)
     assert (first["tokens"], first["seconds"], first["first"]) == (5, 0.2, 0.05)
     assert (first["rate"], first["window"], first["used"]) == (50.0, 100, 0.25)
@@ -70,6 +70,13 @@ def test_the_page_has_the_totals_and_each_run(tmp_path):
     assert first["messages"][1] == ("prompt", text_digest("Question 1?"))
     assert first["shared"]["seed"] == "1 (user)"
     assert first["own"]["id"] == "00000001-0000-4000-8000-000000000000"
+
+
+def test_an_answer_that_a_filter_cut_off_is_one_that_was_cut(tmp_path):
+    filtered = run(1, metadata={"done_reason": "content_filter"})
+    page = report_page([str(write(tmp_path / "runs", filtered, run(2)))])
+    assert "Answer cut off by a limit or a filter: 1" in text_of(page)
+    assert [each["cut"] for each in runs_of(page)] == [1, 0]
 
 
 def test_what_is_not_known_is_not_invented(tmp_path):
