@@ -25,7 +25,10 @@ _SMALL = 1 << 12
 """Up to here, in characters, that takes no child."""
 _MOST_STEPS = 10**8
 """Up to here, characters of the value times those of the schema, judging takes no child."""
-_SLOW = ("pattern", "propertyNames", "uniqueItems", "$ref", "$dynamicRef", "$recursiveRef")
+_SLOW = (
+    *("pattern", "propertyNames", "uniqueItems", "unevaluated"),
+    *("$ref", "$dynamicRef", "$recursiveRef"),
+)
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:

@@ -310,6 +310,21 @@ def test_judging_that_never_ends_is_ended(schema, answer, ore, monkeypatch):
     assert "judging it takes longer than 0.5 seconds" in result.err
 
 
+@pytest.mark.parametrize("word", ["allOf", "if"])
+@pytest.mark.parametrize(
+    "what, inner, answer",
+    [("Properties", {"properties": {"a": True}}, {"a": 1}), ("Items", {"prefixItems": [{}]}, [1])],
+)
+def test_what_is_not_evaluated_is_found_in_time(word, what, inner, answer, monkeypatch):
+    monkeypatch.setattr(validation, "LONGEST", 0.3)
+    schema = inner
+    for _ in range(14):  # each level doubles the time
+        schema = {word: schema if word == "if" else [schema], f"unevaluated{what}": False}
+    with validation.Judge(schema) as judge:
+        with pytest.raises(ValueError, match="judging it takes longer than 0.3 seconds"):
+            judge.violation(answer)
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="Linux only tells of children")
 def test_a_schema_that_may_be_slow_is_judged_in_a_process_that_ends_with_the_turn(ore):
     schema = json.dumps({"pattern": "^[a-z]+$"})
