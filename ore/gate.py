@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ore.errors import GateError, OreError, Terminated, ToolFailedError
 from ore.files.in_time import OutOfTime
+from ore.files.neutral import said_by
 from ore.tools import Permission, Tool
 from ore.types import ToolResult
 
@@ -94,10 +95,7 @@ def _checked(name: str, result: object) -> ToolResult:
 
 
 def _one_line(exc: BaseException) -> str:
-    try:
-        message = " ".join(str(exc).split())[:_MOST_SHOWN]
-    except Exception:  # its __str__ is anyone's code, too
-        message = ""
+    message = said_by(exc)[:_MOST_SHOWN]
     if isinstance(exc, OreError) and message:
         return message
     return f"{type(exc).__name__}: {message}" if message else type(exc).__name__

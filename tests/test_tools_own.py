@@ -30,6 +30,12 @@ arguments = ["place"]
 command = ["./weather.sh", "--place", "{{place}}"]
 hints = ["weather in"]
 """
+BASE = """\
+from ore.tools import Tool
+class T(Tool):
+    name, description, required_permissions = "odd", "Odd.", frozenset()
+    def run(self, args): ...
+"""
 SCRIPT = "#!/bin/sh\nprintf '%s: rain\\n' \"$2\"\n"
 
 
@@ -283,6 +289,32 @@ def test_tools_of_packages_are_found(home, monkeypatch):
         find_tool("whisper")
     with pytest.raises(GateError):
         Gate().run(find_tool("shout"), {})
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("raise SystemExit(7)", "7"),
+        ("class Odd(Exception):\n    __str__ = None\nraise Odd", "Odd"),
+        (f"{BASE}del T.name", "no attribute 'name'"),
+        (f"{BASE}T.name = 5", "must be texts"),
+        (f"{BASE}del T.description", "no attribute 'description'"),
+        (f"{BASE}del T.required_permissions", "no attribute 'required_permissions'"),
+        (f"{BASE}T.required_permissions = 'shell'", "set of ore.Permission"),
+        (f"{BASE}T.routing_hints = lambda self: 1 / 0", "division by zero"),
+        (f"{BASE}T.routing_hints = lambda self: (1,)", "must be texts"),
+    ],
+)
+def test_a_bad_tool_of_a_package_stops_no_other(home, tmp_path, monkeypatch, module, said):
+    (tmp_path / "odd_package.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "odd_package", raising=False)
+    points = [EntryPoint("odd", "odd_package:T", "ore.tools")]
+    points.append(EntryPoint("shout", "tests.test_tools_own:Shout", "ore.tools"))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
+    assert len(told) == 1 and "'odd' of a package can't be used" in told[0] and said in told[0]
 
 
 class Shout(Tool):

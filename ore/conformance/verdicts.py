@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ore.files.neutral import said_by
+
 
 class Broken(Exception):
     """A rule does not hold; the text says what was seen."""
@@ -19,8 +21,4 @@ def expect(holds: object, why: str) -> None:
 
 def in_words(error: BaseException) -> str:
     """Return what somebody else's code raised, on one line."""
-    try:
-        said = " ".join(str(error).split())
-    except Exception:  # its text is theirs, too
-        said = ""
-    return f"{type(error).__name__}: {said}".rstrip(": ")
+    return f"{type(error).__name__}: {said_by(error)}".rstrip(": ")

@@ -44,3 +44,11 @@ def word(value: object) -> str | None:
     """Return ``value`` where it is one short word that can be kept as it is, else None."""
     is_word = isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD
     return str(value) if is_word else None
+
+
+def said_by(error: BaseException) -> str:
+    """Return on one line what an error says that anyone's code has raised; ``""`` if it can't."""
+    try:
+        return one_line(" ".join(str(error).split()))
+    except Exception:  # its text is theirs, too
+        return ""
