@@ -129,12 +129,15 @@ class Asking(Streams):
         """Return a context in which the terminal does not show what is typed; it is read later."""
         from ore.cli.terminal.editing import hidden_typing
 
+        is_edited = self._editor is not None
         marks_pastes = self._editor is not None and self._editor.ends_its_line
 
         def lost(why: str) -> None:
             self._lost = why
 
-        return hidden_typing(self.stdin, self._put_mark, is_edited=marks_pastes, lost=lost)
+        return hidden_typing(
+            self.stdin, self._put_mark, is_edited=is_edited, marks_pastes=marks_pastes, lost=lost
+        )
 
     def _put_mark(self, mark: str) -> None:
         """Send the terminal a sequence that shows nothing, past whatever is being written."""

@@ -30,6 +30,7 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 _MOST_AHEAD = 2048
 """Bytes that may be typed ahead: a terminal that holds 4,095 takes no more, and no Ctrl-C either."""
 _LOOK_SECONDS = 0.1
+"""Between two looks at what is typed; two parts of a paste come sooner one after the other."""
 _LOCAL = 3
 """Where the local modes stand in what ``termios`` says of a terminal."""
 
@@ -133,6 +134,7 @@ def hidden_typing(
     show: Callable[[str], None],
     *,
     is_edited: bool,
+    marks_pastes: bool = False,
     lost: Callable[[str], None] = lambda why: None,
 ) -> Iterator[None]:
     """Keep the terminal from showing what is typed in the block; who reads next gets it.
@@ -143,8 +145,9 @@ def hidden_typing(
 
     Args:
         show: Writes to the terminal, at once, also in the middle of another writing.
-        is_edited: Whether the next reader edits lines itself. Then the terminal does not, and it
-            marks where a paste begins and ends (bracketed paste).
+        is_edited: Whether the next reader edits lines itself. Then the terminal does not.
+        marks_pastes: Whether the terminal is to mark where a paste begins and ends for that reader
+            (bracketed paste).
         lost: Called with what threw something away: Ctrl-Z, or that it was too much.
     """
     before = _modes(stdin)
@@ -158,25 +161,25 @@ def hidden_typing(
     def stop(*_: object) -> None:
         if _forget(stdin):
             lost("Ctrl-Z took it")
-        if is_edited:
+        if marks_pastes:
             show(_PASTE_OFF)
         _set_modes(stdin, before)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
         signal.signal(signal.SIGTSTP, stop)
         _set_modes(stdin, hidden)
-        if is_edited:
+        if marks_pastes:
             show(_PASTE_ON)
 
     try:
         _set_modes(stdin, hidden)
-        if is_edited:
+        if marks_pastes:
             show(_PASTE_ON)
         with _on_ctrl_z(stop), _never_full(stdin, lost):
             yield
     finally:
         _set_modes(stdin, before)
-        if is_edited:
+        if marks_pastes:
             show(_PASTE_OFF)
 
 
@@ -201,7 +204,7 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
         with suppress(RuntimeError):  # it was not started
             looking.join(_LOOK_SECONDS)
         if full.is_set():
-            _forget(stdin)
+            _forget(stdin, is_coming=True)
             lost(f"it was more than {_MOST_AHEAD:,} bytes")
 
 
@@ -244,10 +247,19 @@ def forget_typed(stdin: io.BufferedIOBase) -> None:
         _forget(stdin)
 
 
-def _forget(stdin: io.BufferedIOBase) -> bool:
-    """Throw away what was typed and not read yet; return whether there was anything."""
+def _forget(stdin: io.BufferedIOBase, is_coming: bool = False) -> bool:
+    """Throw away what was typed and not read yet, and what still comes of it, as of a long paste.
+
+    Args:
+        is_coming: Whether some of it may still come, even if there is nothing now.
+
+    Returns:
+        Whether there was anything.
+    """
+    is_there = False
     with suppress(OSError, ValueError, termios.error):  # the terminal is gone
         is_there = bool(select.select([stdin.fileno()], [], [], 0)[0])
-        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
-        return is_there
-    return False
+        termios.tcflush(stdin.fileno(), termios.TCIFLUSH)  # a line without its end, too
+        while (is_there or is_coming) and select.select([stdin.fileno()], [], [], _LOOK_SECONDS)[0]:
+            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+    return is_there

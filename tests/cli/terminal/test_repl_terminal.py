@@ -94,10 +94,14 @@ def test_what_is_typed_ahead_is_still_there_after_ctrl_c():
         terminal.wait_for("Fine.")
 
 
-VERY_MUCH = [("xterm-256color", b"x" * 9000), ("dumb", b"word\r" * 1800)]
+VERY_MUCH = [
+    ("xterm-256color", b"x" * 9000),
+    ("dumb", b"word\r" * 1800),
+    ("dumb", b"word\r" + b"x" * 6000),
+]
 
 
-@pytest.mark.parametrize("term, typed", VERY_MUCH, ids=["edited", "not edited"])
+@pytest.mark.parametrize("term, typed", VERY_MUCH, ids=["marks", "lines", "a line"])
 def test_ctrl_c_gets_through_where_very_much_was_typed_ahead(term, typed):
     replies = [{"slow": "Once upon "}, "Fine."]
     with OnTerminal("-i", replies=replies, env={"TERM": term}) as terminal:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import termios
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -50,11 +53,32 @@ def test_what_was_typed_is_read_after_the_block(terminal):
     assert stdin.readline() == b"next\n"
 
 
-@pytest.mark.parametrize("is_edited, shown", [(True, ["\x1b[?2004h", "\x1b[?2004l"]), (False, [])])
-def test_pastes_are_marked_where_lines_are_edited(terminal, is_edited, shown):
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_of_a_paste_that_is_too_long_nothing_is_read_not_even_what_comes_after_the_block(
+    terminal, is_edited
+):
+    ours, stdin = terminal
+    lost: list[str] = []
+
+    def paste_on() -> None:
+        for _ in range(5):
+            time.sleep(0.02)
+            os.write(ours, b"a line of it\n")
+
+    pasting = threading.Thread(target=paste_on)
+    with hidden_typing(stdin, lambda _: None, is_edited=is_edited, lost=lost.append):
+        os.write(ours, b"a line of it\n" * 300)
+        time.sleep(0.3)  # it is seen to be too long
+        pasting.start()
+    pasting.join()
+    assert lost and not select.select([stdin], [], [], 0)[0]
+
+
+@pytest.mark.parametrize("marks, shown", [(True, ["\x1b[?2004h", "\x1b[?2004l"]), (False, [])])
+def test_pastes_are_marked_where_the_reader_knows_the_marks(terminal, marks, shown):
     _, stdin = terminal
     written: list[str] = []
-    with hidden_typing(stdin, written.append, is_edited=is_edited):
+    with hidden_typing(stdin, written.append, is_edited=True, marks_pastes=marks):
         pass
     assert written == shown
 
@@ -64,7 +88,7 @@ def test_a_file_or_memory_is_left_alone(tmp_path):
     written: list[str] = []
     with open(tmp_path / "file", "rb") as file:
         for stdin in (file, io.BytesIO(b"text\n")):
-            with hidden_typing(stdin, written.append, is_edited=True):
+            with hidden_typing(stdin, written.append, is_edited=True, marks_pastes=True):
                 assert stdin.readline() == b"text\n"
     assert written == []
 
