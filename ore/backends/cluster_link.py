@@ -57,6 +57,8 @@ class ClusterLink:
                     threading.Thread(target=self._read, daemon=True).start()
                 except RuntimeError:
                     self.close()
+                    assert self._child.stdout is not None
+                    self._child.stdout.close()  # which the thread would do
                     raise
         except (OSError, RuntimeError) as exc:
             raise BackendError(

@@ -6,6 +6,8 @@ import os
 import re
 import resource
 import signal
+import subprocess
+import threading
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -13,7 +15,7 @@ import pytest
 
 from ore.backends import cluster_link
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
-from ore.errors import BackendTimeoutError
+from ore.errors import BackendError, BackendTimeoutError
 from ore.files.in_time import OutOfTime
 from tests.support.process import PATIENCE
 
@@ -62,6 +64,24 @@ def test_after_half_a_question_the_process_is_asked_nothing_more():
         os.kill(link._child.pid, signal.SIGCONT)
         with pytest.raises(LostCall, match="its process has ended"):
             link.ask("hello", look=until(PATIENCE))
+
+
+def test_a_system_without_threads_is_said_and_no_process_is_left(monkeypatch):
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            begun.append(self)
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(BackendError, match=r"can't be started \(can't start new thread\): end"):
+        ClusterLink()
+    assert [each.returncode for each in begun] == [-signal.SIGKILL]
 
 
 @pytest.mark.slow
