@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import drawing
+from benchmarks import drawing, embedded
 from benchmarks.kept import Kept
 from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, table
 from benchmarks.page import write_page
@@ -77,6 +78,23 @@ def test_a_ratio_is_the_median_round_s_beside_the_same_again_and_what_is_wanted(
 )
 def test_a_figure_has_its_median_its_unit_and_its_spread(values, unit, text):
     assert shown(values, unit) == text
+
+
+@pytest.mark.parametrize("fastest", ["1 2 passive", "1 2 active", "2 2 passive", "2 2 active"])
+def test_the_bare_engine_has_the_setting_that_is_fastest_for_it(fastest, monkeypatch):
+    def run(program, environ):
+        rate = {"ore": 50.0, f"engine {fastest}": 90.0}.get(program, 40.0)
+        return {"load": 1.0, "first": 1.0, "process": 1.0, "rate": rate}
+
+    for name in ("with_model", "of_a_blob"):
+        monkeypatch.setattr(embedded, name, lambda *_: Comparison(name, "s", [1.0], "it", [1.0]))
+    monkeypatch.setattr(embedded, "run", run)
+    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
+    rows = embedded.measure(SimpleNamespace(runs=5))
+    rates = next(row for row in rows if row.what == "tokens")
+    assert (set(rates.ours), set(rates.theirs), set(rates.again)) == ({50.0}, {90.0}, {90.0})
+    threads, reading, wait = fastest.split()
+    assert rates.beside == f"the engine ({threads} and {reading} threads, {wait})"
 
 
 def test_tables_have_a_head_a_rule_and_a_line_for_each_row():
