@@ -16,7 +16,7 @@ from ore.files import read_regular, strictjson
 from ore.files.extras import install_command
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
-from ore.types.artifact_fields import CUT_SHORT
+from ore.types.artifact_fields import cut_off_by
 
 if TYPE_CHECKING:
     from ore.backends.validation import Judge
@@ -64,9 +64,9 @@ def is_path(text: str) -> bool:
 
 def parse_answer(response: Response, judge: Judge) -> Any:
     """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
-    cut = [what for end, what in CUT_SHORT.items() if response.metadata.get("done_reason") == end]
+    cut = cut_off_by(response.metadata)
     if cut:
-        raise _mismatch(f"it was cut off by {cut[0]}", response.content)
+        raise _mismatch(f"it was cut off by {cut}", response.content)
     try:
         value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
         violation = judge.violation(value)

@@ -25,7 +25,7 @@ from ore.glass.provenance import Sourced
 from ore.glass.reopening import Reopening
 from ore.reasoner import Scorer
 from ore.types import ExecutionArtifact, Message
-from ore.types.artifact_fields import CUT_SHORT
+from ore.types.artifact_fields import cut_off_by
 from ore.types.score import Score
 
 PIPED = "stdin"
@@ -113,7 +113,7 @@ def explain(
             f"likely a given text is. The embedded engine does."
         )
     metadata = artifact.output.metadata
-    has_end = metadata.get("done_reason") not in [*CUT_SHORT] and not metadata.get("choice")
+    has_end = cut_off_by(metadata) is None and not metadata.get("choice")
     try:
         return explained(
             opened.reasoner,

@@ -29,7 +29,7 @@ from ore.report.form_values import (
     text_of,
 )
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import CUT_SHORT
+from ore.types.artifact_fields import cut_off_by
 
 _ACCESS = {
     "embedded": "on the machine itself, without a server (llama.cpp)",
@@ -212,7 +212,7 @@ def _sums(
         "rows": isinstance(provenance.get("row"), dict),
         "in_session": any(is_of_session(source) for source, _ in sources),
         "made_from": isinstance(provenance.get("parent"), dict),
-        "cut": metadata.get("done_reason") in [*CUT_SHORT],
+        "cut": cut_off_by(metadata) is not None,
         "truncated": context.get("status") == "truncated",
         "expected": isinstance(verdict, bool),
         "as_expected": verdict is True,

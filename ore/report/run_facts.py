@@ -14,7 +14,7 @@ from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import neutralise, one_line
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import CUT_SHORT
+from ore.types.artifact_fields import cut_off_by
 
 LONGEST_TEXT = 20_000
 """The most characters of a prompt or an answer that a page shows."""
@@ -196,7 +196,7 @@ def _add_figures(facts: RunFacts, metadata: Mapping[str, Any]) -> None:
     facts.window = _number(context, "window") or None
     if facts.window and facts.prompt_tokens is not None:
         facts.used = (facts.prompt_tokens + (facts.answer_tokens or 0)) / facts.window
-    facts.is_cut = metadata.get("done_reason") in [*CUT_SHORT]
+    facts.is_cut = cut_off_by(metadata) is not None
     facts.is_truncated = context.get("status") == "truncated"
 
 

@@ -200,7 +200,7 @@ def _of_packages(report: Callable[[str], None]) -> list[Tool]:
             found.append(_of_package(point.load()))
         except (KeyboardInterrupt, Terminated):
             raise
-        except BaseException as exc:  # a package is anyone's code; not even its exit ends the process
+        except BaseException as exc:  # a package is anyone's code; not even its exit ends ORE
             why = said_by(exc)[:_MOST_SHOWN].rstrip(".") or type(exc).__name__
             report(f"The tool '{one_line(point.name)}' of a package can't be used: {why}.")
     return found

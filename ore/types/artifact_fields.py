@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 ARTIFACT_VERSION = "ore.exec.v1"
@@ -14,13 +14,17 @@ SINGLE_TURN, CONVERSATIONAL = "single_turn", "conversational"
 MODES = (SINGLE_TURN, CONVERSATIONAL)
 """The values of ``input.mode``: a turn on its own, or one in a conversation."""
 
-CUT_SHORT = {"length": "a limit", "content_filter": "the server's filter"}
-"""What ``done_reason`` says of an answer that did not end by itself, and what cut it off."""
-
 MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
+    """Return what cut off an answer with these metadata, in words; None where it ended by itself."""
+    reason = metadata.get("done_reason")
+    by_filter = "the server's filter" if reason == "content_filter" else None
+    return "a limit" if reason == "length" else by_filter
 
 
 def _is_number(value: Any) -> bool:

@@ -13,6 +13,7 @@ import signal
 import struct
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -31,6 +32,8 @@ _MOST_AHEAD = 2048
 """Bytes that may be typed ahead: a terminal that holds 4,095 takes no more, and no Ctrl-C either."""
 _LOOK_SECONDS = 0.1
 """Between two looks at what is typed; two parts of a paste come sooner one after the other."""
+_LONGEST_SECONDS = 2.0
+"""How long what still comes is thrown away: a key that is held down would never end."""
 _LOCAL = 3
 """Where the local modes stand in what ``termios`` says of a terminal."""
 
@@ -260,6 +263,7 @@ def _forget(stdin: io.BufferedIOBase, is_coming: bool = False) -> bool:
     with suppress(OSError, ValueError, termios.error):  # the terminal is gone
         is_there = bool(select.select([stdin.fileno()], [], [], 0)[0])
         termios.tcflush(stdin.fileno(), termios.TCIFLUSH)  # a line without its end, too
-        while (is_there or is_coming) and select.select([stdin.fileno()], [], [], _LOOK_SECONDS)[0]:
+        until = time.monotonic() + (_LONGEST_SECONDS if is_there or is_coming else 0)
+        while time.monotonic() < until and select.select([stdin], [], [], _LOOK_SECONDS)[0]:
             termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
     return is_there

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ore.cli.terminal.editing import hidden_typing
+from ore.cli.terminal import editing
+from ore.cli.terminal.editing import forget_typed, hidden_typing
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_of_a_paste_that_is_too_long_nothing_is_read_not_even_what_comes_after_t
         pasting.start()
     pasting.join()
     assert lost and not select.select([stdin], [], [], 0)[0]
+
+
+def test_a_key_that_is_held_down_is_not_waited_for(terminal, monkeypatch):
+    ours, stdin = terminal
+    monkeypatch.setattr(editing, "_LONGEST_SECONDS", 0.2)
+    is_over = threading.Event()
+
+    def hold() -> None:
+        for _ in range(300):
+            if is_over.wait(0.01):
+                return
+            os.write(ours, b"\n")
+
+    held = threading.Thread(target=hold)
+    os.write(ours, b"\n")
+    held.start()
+    forget_typed(stdin)
+    assert held.is_alive()
+    is_over.set()
+    held.join()
 
 
 @pytest.mark.parametrize("marks, shown", [(True, ["\x1b[?2004h", "\x1b[?2004l"]), (False, [])])
