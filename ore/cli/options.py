@@ -34,6 +34,7 @@ from ore.cli.rules import (
     WITH_ROWS,
 )
 from ore.errors import UsageError
+from ore.files.home import expanded
 
 
 class Options:
@@ -295,7 +296,7 @@ def with_default_system(options: Options, environ: Mapping[str, str]) -> Options
         return options.replace(no_system=True)
     if kind == "persona" and name:
         return options.replace(persona=name)
-    path = os.path.expanduser(value[1:])  # leaves a ~ alone where it knows of no home
+    path = expanded(value[1:])
     if value.startswith("@") and os.path.isabs(path):
         return options.replace(system="@" + path)
     raise UsageError(

@@ -13,6 +13,7 @@ from ore.cli.options import Options
 from ore.cli.rules import ARTIFACT_PATHS
 from ore.errors import UsageError
 from ore.files import reason
+from ore.files.home import expanded
 
 
 def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
@@ -20,16 +21,16 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
 
     Raises:
         UsageError: ``ORE_RUNS`` is relative: every folder would have a log of its own. Or ``--runs``
-            is relative to a folder that is gone.
+            is relative to a folder that is gone. Or one of them begins with ``~``, and no home is known.
     """
     if options.runs is not None:
         try:
-            return RunLog(Path(os.path.abspath(os.path.expanduser(options.runs))))
+            return RunLog(Path(os.path.abspath(expanded(options.runs))))
         except OSError as exc:  # there is no current folder any more
             raise UsageError(
                 f"The folder of --runs can't be found from here: {reason(exc)}. Give its full path."
             ) from exc
-    folder = os.path.expanduser(environ.get("ORE_RUNS", ""))
+    folder = expanded(environ.get("ORE_RUNS", ""))
     if folder and not os.path.isabs(folder):
         raise UsageError(
             f"ORE_RUNS is '{folder}', which is not an absolute path: set it to the full path of a "

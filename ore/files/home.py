@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ore.errors import HomeError
+from ore.errors import HomeError, UsageError
 
 
 def ore_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -29,6 +29,21 @@ def ore_home(environ: Mapping[str, str] | None = None) -> Path:
         raise HomeError(
             "There is no home folder for ORE's files: set HOME, or ORE_HOME to a folder of yours."
         ) from exc
+
+
+def expanded(path: str) -> str:
+    """Return ``path`` with the home folder in the place of a ``~`` at its beginning.
+
+    Raises:
+        UsageError: No absolute home is known: the path would lead into the current folder.
+    """
+    is_home = path == "~" or path.startswith("~/")
+    if is_home and not os.path.isabs(os.environ.get("HOME", os.path.expanduser("~"))):
+        raise UsageError(
+            f"{path!r} begins with the home folder, and none is known: write the full path, or set "
+            f"HOME to the full path of a folder."
+        )
+    return os.path.expanduser(path)
 
 
 def _absolute(variable: str, value: str) -> Path:

@@ -17,6 +17,7 @@ from typing import Any
 from ore.backends.schema import is_path
 from ore.errors import UsageError
 from ore.files import decode_text
+from ore.files.home import expanded
 from ore.files.neutral import one_line
 from ore.files.spelling import nearest
 from ore.files.strictjson import is_list
@@ -163,7 +164,7 @@ def _model(value: Any, folder: str) -> str:
     """A relative path of a GGUF file is the run file's own; anything else is a name."""
     name = _text(value, folder)
     file = name.partition("@sha256")[0]
-    beside = os.path.join(folder, os.path.expanduser(file))
+    beside = os.path.join(folder, expanded(file))
     is_path = file.lower().endswith(".gguf") and os.path.isfile(beside)
     return name.replace(file, beside, 1) if is_path else name
 
@@ -254,7 +255,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _beside(path: str, folder: str) -> str:
-    return os.path.join(folder, os.path.expanduser(path))
+    return os.path.join(folder, expanded(path))
 
 
 def _refuse_places(text: str) -> None:

@@ -119,6 +119,19 @@ def test_a_home_is_expanded(ore, home, monkeypatch):
     assert len(runs_in(home / "runs")) == 1
 
 
+@pytest.mark.parametrize("value", ["", "rel"])
+@pytest.mark.parametrize("args", [["hi", "--runs", "~/runs"], ["hi", "--runs=~"], ["hi"]], ids=str)
+def test_a_home_that_is_none_puts_no_log_into_the_current_folder(
+    ore, folder, monkeypatch, value, args
+):
+    if len(args) == 1:
+        monkeypatch.setenv("ORE_RUNS", "~/runs")
+    monkeypatch.setenv("HOME", value)
+    result = ore(*args)
+    assert (result.code, result.calls) == (2, []) and "set HOME to the full path" in result.err
+    assert list(folder.iterdir()) == []
+
+
 # What can't be written
 
 

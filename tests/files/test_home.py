@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ore.__main__ import _env_files
-from ore.errors import HomeError
-from ore.files.home import ore_home
+from ore.errors import HomeError, UsageError
+from ore.files.home import expanded, ore_home
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,13 @@ def test_the_environment_is_looked_at_when_asked_and_nothing_is_made(home, monke
     assert list(home.iterdir()) == []
 
 
+def test_only_a_home_at_the_beginning_of_a_path_is_expanded(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    for path in ("runs", "~no-such-user", "a/~/b", "./~"):
+        assert expanded(path) == path
+    assert [expanded(path) for path in ("~", "~/runs")] == ["/home/ada", "/home/ada/runs"]
+
+
 def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without an entry")
@@ -67,5 +74,7 @@ def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
     try:
         with pytest.raises(HomeError, match="^There is no home folder .* set HOME, or ORE_HOME"):
             ore_home({})
+        with pytest.raises(UsageError, match="^'~/runs' begins with the home folder, .* set HOME"):
+            expanded("~/runs")
     finally:
         os.setresuid(0, 0, 0)
