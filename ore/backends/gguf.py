@@ -52,8 +52,9 @@ _NUMBERS = {
 }
 _HEAD, _LIST, _PLACE = (struct.Struct(f"<{letters}") for letters in ("4sIQQ", "IQ", "IQ"))
 _COUNT, _SIZE = struct.Struct("<I"), struct.Struct("<Q")
-_PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.I)
-_MOST_PARTS = 10_000
+_PART = re.compile(
+    r"(?P<name>.*)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})(?P<suffix>\.gguf)", re.I | re.S
+)
 _FILE_TYPES = {
     **dict(enumerate(("F32", "F16", "Q4_0", "Q4_1"))),
     **dict(enumerate(("Q8_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L"), 7)),
@@ -74,6 +75,8 @@ def check_kind(path: Path) -> None:
 def split_name(file: str) -> tuple[str, int, int] | None:
     """Return the name, the number and the count of a part of a split model; None for a whole one.
 
+    Of every name of which the engine reads further parts, so that the digest has them all.
+
     Args:
         file: The file's name, without its folder.
     """
@@ -81,7 +84,13 @@ def split_name(file: str) -> tuple[str, int, int] | None:
     if not found:
         return None
     number, count = int(found["number"]), int(found["count"])
-    return (found["name"], number, count) if 1 <= number <= count <= _MOST_PARTS else None
+    return (found["name"], number, count) if 1 <= number <= count else None
+
+
+def is_part(file: str) -> bool:
+    """Return whether a file's name is that of one of several parts of a model."""
+    part = split_name(file)
+    return part is not None and part[2] > 1
 
 
 def parts_of(path: Path) -> list[Path]:

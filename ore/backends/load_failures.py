@@ -7,6 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from ore.backends import gguf
 from ore.backends.http import shorten
 from ore.errors import BackendError
 from ore.files.neutral import one_line
@@ -56,6 +57,11 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "the file is cut off or damaged ({why}): fetch it again",
     ),
     (
+        r"invalid split file name",
+        "its parts are not named as the engine wants it: rename them to NAME-00001-of-00003.gguf and so "
+        "on, with their numbers and their count",
+    ),
+    (
         r"(?:illegal|invalid) split|GGUF split|tensors expected but \d+ found",
         "its parts do not fit together ({why}): fetch them again",
     ),
@@ -86,9 +92,11 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
             f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "
             f"to do harm; use another model."
         )
+    damage, again = "it is damaged, or not as the engine expects it", "Fetch it again"
+    if gguf.is_part(path.name):
+        damage, again = "its parts do not fit together, or are damaged", "Fetch them again"
     return BackendError(
-        f"{path} can't be loaded: it is damaged, or not as the engine expects it "
-        f"({one_line(_reason(log))}). Fetch it again, or use another model."
+        f"{path} can't be loaded: {damage} ({one_line(_reason(log))}). {again}, or use another model."
     )
 
 

@@ -103,7 +103,7 @@ def _model_in(entry: os.DirEntry[str]) -> tuple[bool, str, str] | None:
         part = split_name(entry.name)
         if part is not None and part[1] != 1 or not _is_file(entry):
             return None
-        return (False, entry.name, name) if part is None else (True, entry.name, part[0])
+        return (part is not None, entry.name, name if part is None else part[0] or name)
     is_model = not name.startswith(".") and begins_with(entry.path, MAGIC)
     return (False, entry.name, entry.name) if is_model else None
 

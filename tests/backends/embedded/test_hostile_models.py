@@ -267,6 +267,22 @@ def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
     assert str(raised.value).endswith("): fetch them again.")
 
 
+def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
+    parts = write_split_model(tmp_path, "m", 2)
+    data = parts[1].read_bytes()
+    parts[1].write_bytes(data.replace(b"output_norm.weight", b"output_other.weigh"))
+    with pytest.raises(
+        BackendError, match="its parts do not fit together, or are damaged .*tensor"
+    ):
+        ask(parts[0])
+
+
+def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
+    parts = [path.rename(path.with_suffix(".GGUF")) for path in write_split_model(tmp_path, "m", 2)]
+    with pytest.raises(BackendError, match="rename them to NAME-00001-of-00003.gguf and so on"):
+        ask(parts[0])
+
+
 def recount(path: Path) -> None:
     """Have a part say that all parts have 99 tensors."""
     data, key = path.read_bytes(), b"split.tensors.count"

@@ -179,6 +179,18 @@ def test_a_file_with_a_slash_behind_it_is_no_model_without_a_name(folder, name, 
         weights.find(path)
 
 
+@pytest.mark.parametrize("name", ["", "a\nb", "-00001-of-00002"])
+def test_the_digest_is_of_all_parts_that_the_engine_reads_whatever_they_are_called(folder, name):
+    parts = [put(folder, f"{name}-0000{n}-of-00002.gguf", GGUF + bytes([n])) for n in (1, 2)]
+    assert gguf.parts_of(parts[0]) == parts
+    assert list(weights.installed()) == [name or "-00001-of-00002"]
+
+
+def test_only_what_the_engine_takes_for_a_number_is_that_of_a_part_however_many_there_are():
+    assert gguf.split_name("m-00001-of-65535.gguf") == ("m", 1, 65535)
+    assert gguf.split_name("m-٠٠٠٠١-of-٠٠٠٠٢.gguf") is None
+
+
 def test_of_a_split_model_no_more_is_looked_for_than_the_first_missing_part(folder, monkeypatch):
     first, looked = put(folder, "big-00001-of-10000.gguf"), []
     monkeypatch.setattr(os.path, "isfile", lambda path: looked.append(path) or path == first)
