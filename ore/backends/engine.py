@@ -69,6 +69,9 @@ class Engine:
             "Connection": "close",
         }
         self.path: Path = path
+        self._whose, self._other = f"chat template of {path}", "use another model"
+        if template:
+            self._whose, self._other = "chat template", "correct it, or leave `chat_template=` out"
         self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
@@ -154,8 +157,8 @@ class Engine:
             body = response.read(longest + 1)
             if len(body) > longest:
                 raise BackendError(
-                    f"The chat template of {self.path} makes more than {longest:,} bytes of these "
-                    f"messages: use another model."
+                    f"The {self._whose} makes more than {longest:,} bytes of these messages: "
+                    f"{self._other}."
                 )
             found: dict[str, Any] = json.loads(body)
             return found
@@ -180,18 +183,17 @@ class Engine:
                 body = json.dumps(request).encode()
                 turn.is_sent = True
                 connection.request("POST", path, body, self._headers)
-                response = connection.getresponse()  # comes with the first event
-                turn.has_begun = True
-                if response.status != 200:
-                    raise self._refusal(response.read(REFUSAL_LIMIT))
-                yield response, opened
+                with closing(connection.getresponse()) as response:  # comes with the first event
+                    turn.has_begun = True
+                    if response.status != 200:
+                        raise self._refusal(response.read(REFUSAL_LIMIT))
+                    yield response, opened
         except TimeoutError as exc:
             if turn.has_begun or deadline.passed or begin == silence:
                 raise timeout_error(silence, deadline) from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
-                f"ended: the chat template of {self.path} may go round in circles; use another "
-                f"model."
+                f"ended: the {self._whose} may go round in circles; {self._other}."
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
             raise self._cut_off() from exc

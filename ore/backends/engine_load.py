@@ -87,7 +87,7 @@ class EngineProcess:
         window = min(window, longest_window(path, head))
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
-        self._path = path
+        self._path, self._has_own_template = path, not template
         self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
@@ -206,11 +206,12 @@ class EngineProcess:
         circles = hardware.Circles(self._child.pid)
         while not said.endswith(b"\n"):
             if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
-                raise endless_load_error(self._path)
+                own = self._has_own_template
+                raise endless_load_error(self._path, has_own_template=own)
             if is_ready(pipe, deadline.wait(_LOOK_SECONDS)):
                 read = os.read(pipe, 1 << 16)
                 if not read:
-                    raise load_error(self._path, self.log(), self.how_it_ended(), self.memory)
+                    raise self._load_error(self.log(), self.how_it_ended())
                 said += read
         became = json.loads(said)
         if not became.get("ready"):
@@ -235,7 +236,11 @@ class EngineProcess:
                 f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
             )
         how = "out of memory" if kind == "MemoryError" else ""
-        return load_error(self._path, self._whole_log() or said, how, self.memory)
+        return self._load_error(self._whole_log() or said, how)
+
+    def _load_error(self, log: str, ended: str) -> BackendError:
+        own = self._has_own_template
+        return load_error(self._path, log, ended, self.memory, has_own_template=own)
 
     def _whole_log(self) -> str:
         """Return the log with its last line, which the engine writes in a thread of its own."""

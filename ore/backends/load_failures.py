@@ -26,6 +26,7 @@ _NO_FILES = (
     "the engine may open no more files: raise the limit (ulimit -n), or end the program that connects "
     "to it over and over"
 )
+_TEMPLATE = r"chat template parsing error|failed to initialize chat template"
 _KINDS: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),
@@ -48,7 +49,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "the engine can't use its tokenizer ({why}): use another build of the model",
     ),
     (
-        r"chat template parsing error|failed to initialize chat template",
+        _TEMPLATE,
         "its chat template can't be used ({why}): give it another with `chat_template=`, or use "
         "another build of the model",
     ),
@@ -68,16 +69,24 @@ _KINDS: tuple[tuple[str, str], ...] = (
 )
 
 
-def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
+def load_error(
+    path: Path, log: str, ended: str, memory: int, *, has_own_template: bool = True
+) -> BackendError:
     """Return the error for a model that was not loaded.
 
     Args:
         log: What the engine wrote.
         ended: How its process ended, in a few words, where it did not say why.
         memory: How many bytes it might have had.
+        has_own_template: Whether the chat template is that of the file, and not one that was given.
     """
     for pattern, sentence in _KINDS:
         if found := re.search(pattern, log):
+            if pattern == _TEMPLATE and not has_own_template:
+                return BackendError(
+                    f"The chat template can't be used ({one_line(_reason(log))}): correct it, or leave "
+                    f"`chat_template=` out."
+                )
             why = found.groupdict().get("why") or _reason(log)
             said = sentence.format(why=one_line(shorten(why)), memory=f"{memory // 1_000_000:,}")
             return BackendError(f"{path} can't be loaded: {said}.")
@@ -86,6 +95,11 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
             f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
             f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
             f"another model."
+        )
+    if ended and not has_own_template:
+        return BackendError(
+            f"{path} can't be loaded: the engine crashed over it, or over the chat template that is to "
+            f"take the place of its own ({ended}). Leave `chat_template=` out, or use another model."
         )
     if ended:
         return BackendError(
@@ -100,11 +114,14 @@ def load_error(path: Path, log: str, ended: str, memory: int) -> BackendError:
     )
 
 
-def endless_load_error(path: Path) -> BackendError:
+def endless_load_error(path: Path, *, has_own_template: bool = True) -> BackendError:
     """Return the error for a model with which the engine does not come to an end."""
+    whose, step = "Its chat template", "give it another with `chat_template=`, or use another model"
+    if not has_own_template:
+        whose, step = "The chat template", "correct it, or leave `chat_template=` out"
     return BackendError(
-        f"{path} can't be loaded: the engine does not come to an end with it. Its chat template may "
-        f"go round in circles: give it another with `chat_template=`, or use another model."
+        f"{path} can't be loaded: the engine does not come to an end with it. {whose} may go round in "
+        f"circles: {step}."
     )
 
 

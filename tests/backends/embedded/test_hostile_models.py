@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import engine, engine_load
+from ore.backends import engine, engine_load, engine_prompt
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -275,6 +275,44 @@ def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
         BackendError, match="its parts do not fit together, or are damaged .*tensor"
     ):
         ask(parts[0])
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (
+            "{{ raise_exception('No.') }}",
+            r"^The chat template can't be used \(No\): correct it, or",
+        ),
+        (ITSELF, "crashed over it, or over the chat template that is to take the place of its own"),
+        (
+            LOOP,
+            "to an end with it. The chat template may go round in circles: correct it, or leave",
+        ),
+        (
+            trap(LOOP),
+            "0.5 seconds and was ended: the chat template may go round in circles; correct",
+        ),
+        (
+            f"{'x' * 20_000}{CHATML}",
+            "The chat template makes more than 10,0.. bytes .*: correct it",
+        ),
+    ],
+    ids=["raises", "crashes", "endless", "endless in a turn", "much text"],
+)
+def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
+    tmp_path, monkeypatch, text, said
+):
+    monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    monkeypatch.setattr(engine_prompt, "REPLY_LIMIT", 10_000)
+    path = write_model(tmp_path / "m.gguf")
+    with pytest.raises(BackendError, match=said) as raised:
+        ask(path, TRAP, chat_template=text)
+    assert "another model" not in str(raised.value) or "crashed" in str(raised.value)
+    assert "`chat_template=` out" in str(raised.value) or "Leave `chat_template=`" in str(
+        raised.value
+    )
 
 
 def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
