@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -103,6 +104,15 @@ def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_pat
     monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     with pytest.raises(BackendError, match="did not begin with the prompt in 0.5 seconds"):
         ask(template(tmp_path, trap(LOOP)), TRAP)
+
+
+def test_what_puts_a_prompt_together_is_ended_at_once_and_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "_STOP_SECONDS", 60.0)
+    before = time.monotonic()
+    with pytest.raises(BackendError, match="did not begin with the prompt"):
+        ask(template(tmp_path, trap(LOOP)), TRAP)
+    assert time.monotonic() - before < 50.0
 
 
 @pytest.mark.slow
