@@ -9,6 +9,7 @@ from typing import Any
 
 from ore.backends.chat_template import not_here
 from ore.errors import CapabilityError, UsageError
+from ore.files.neutral import brief
 from ore.files.spelling import nearest
 
 _LEAST, _MOST = -(2**31), 2**32 - 1
@@ -81,9 +82,11 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, separator, text = pair.partition("=")
         if not separator or not key:
-            raise UsageError(f"`options=` takes KEY=VALUE, as in temperature=0.2, not '{pair}'.")
+            raise UsageError(
+                f"`options=` takes KEY=VALUE, as in temperature=0.2, not '{brief(pair)}'."
+            )
         if key not in OPTIONS:
-            raise UsageError(f"There is no option '{key}'{_nearest(key)}.")
+            raise UsageError(f"There is no option '{brief(key)}'{_nearest(key)}.")
         value = _parsed(key, text)
         if key == "stop":
             options.setdefault(key, []).append(value)
@@ -129,7 +132,7 @@ def parse_keep_alive(text: str) -> float | str:
         if len(text) <= _MOST_DIGITS and _DURATION.fullmatch(text):
             return text
     raise UsageError(
-        f"`keep_alive=` takes seconds, or a duration such as 5m or 1h30m, not '{text}'."
+        f"`keep_alive=` takes seconds, or a duration such as 5m or 1h30m, not '{brief(text)}'."
     )
 
 
@@ -145,7 +148,7 @@ def _parsed(key: str, text: str) -> Any:
     except (KeyError, ValueError):
         if read is _whole and _DIGITS.fullmatch(text):
             kind = f"from {_LEAST:,} to {_MOST:,}"
-        raise UsageError(f"The option '{key}' must be {kind}, not '{text}'.") from None
+        raise UsageError(f"The option '{key}' must be {kind}, not '{brief(text)}'.") from None
     if value == "":
         raise UsageError(f"The option '{key}' needs a value.")
     return value

@@ -14,7 +14,7 @@ from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.errors import ArtifactError, CheckFailedError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
 from ore.glass.turn_facts import ANSWER, PROMPT
 from ore.types import ExecutionArtifact
@@ -69,8 +69,8 @@ def read_link(options: Options, console: Console) -> Link:
             )
         _tell_answer(artifact, console)
     if artifact.continuation.requested:
-        why = one_line(artifact.continuation.reason or "it gives no reason")
-        shown = one_line(artifact.execution_id)
+        why = brief(artifact.continuation.reason or "it gives no reason")
+        shown = brief(artifact.execution_id)
         console.notice(f"The run {shown} declares a continuation: {why}")
     digest = sha256(data).hexdigest()
     parent = {"execution_id": artifact.execution_id, "sha256": digest, "relation": relation}
@@ -89,8 +89,8 @@ def _rerun(artifact: ExecutionArtifact, source: str, options: Options, console: 
         has_template=bool(options.chat_template),
         options=_options_given(options),
     )
-    run = one_line(artifact.execution_id)
-    console.notice(f"Running the prompt of {run} with the model {one_line(rerun.model)}.")
+    run = brief(artifact.execution_id)
+    console.notice(f"Running the prompt of {run} with the model {brief(rerun.model)}.")
     if left:
         console.notice(f"Not repeated of that run: {', '.join(left)}.")
     return rerun
@@ -116,6 +116,6 @@ def _require_whole(data: bytes, source: str) -> None:
 
 
 def _tell_answer(artifact: ExecutionArtifact, console: Console) -> None:
-    run, model = one_line(artifact.execution_id), one_line(artifact.output.model_id)
+    run, model = brief(artifact.execution_id), brief(artifact.output.model_id)
     empty = "" if artifact.output.content.strip() else ", which is empty"
     console.notice(f"Going on from the answer of {run} ({model}){empty}.")

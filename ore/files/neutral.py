@@ -27,6 +27,7 @@ def _visible(code: int) -> str:
 
 
 _LONGEST_WORD = 40
+_LONGEST_NAME = 300
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
@@ -38,6 +39,11 @@ def neutralise(text: str) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` neutralised and on one line, for a name or a reason inside a sentence."""
     return neutralise(text.replace("\n", "^J").replace("\t", "^I"))
+
+
+def brief(text: str) -> str:
+    """Return ``one_line`` of ``text``, cut where it is longer than any name: others may have chosen it."""
+    return one_line(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
 
 
 def word(value: object) -> str | None:

@@ -14,7 +14,7 @@ from ore.artifact.sources import sources_of
 from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
 from ore.errors import ArtifactError, ModelNotFoundError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.strictjson import is_object
 from ore.types import ExecutionArtifact
 
@@ -69,7 +69,7 @@ class Rerun:
                 raise ModelNotFoundError(str(exc), model=self.model) from exc
         if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
             raise ModelNotFoundError(
-                f"The embedded engine has no model '{one_line(self.model)}': name one with `model=`.",
+                f"The embedded engine has no model '{brief(self.model)}': name one with `model=`.",
                 model=self.model,
             )
 
@@ -148,7 +148,7 @@ def not_repeated(
     names = recorded if is_object(recorded) else ()
     found += [f"option {name}" for name in names if name not in options]
     more = len(found) - _MOST_NAMED
-    shown = [one_line(each) for each in found[:_MOST_NAMED]]
+    shown = [brief(each) for each in found[:_MOST_NAMED]]
     return [*shown, f"and {more} more"] if more > 0 else shown
 
 
@@ -160,11 +160,11 @@ def _is_file(name: str) -> bool:
 def _file_problem(name: str, recorded: object, digest: object) -> str:
     if recorded == "openai":
         return (
-            f"was made with a server's model {one_line(name)}: ask that server with "
+            f"was made with a server's model {brief(name)}: ask that server with "
             f"`backend='openai'`, or name a model with `model=`."
         )
     known = f" (SHA-256 {one_line(digest[:_DIGEST_SHOWN])}…)" if isinstance(digest, str) else ""
     return (
-        f"names a file as its model, {one_line(name)}{known}, and no installed model is the same: "
+        f"names a file as its model, {brief(name)}{known}, and no installed model is the same: "
         f"if you have that file and trust it, name it with `model=PATH`."
     )

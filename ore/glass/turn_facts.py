@@ -16,7 +16,7 @@ from ore.backends.effective import effective
 from ore.backends.settings import Settings
 from ore.core import load_aya_system_prompt
 from ore.errors import UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief
 from ore.glass.limits import fit_of
 from ore.glass.provenance import TurnFacts, sourced
 from ore.types import ExecutionArtifact, Response, RoutingDecision, ToolResult
@@ -142,7 +142,7 @@ def _relation(sent: Sent, parent: ExecutionArtifact) -> str:
     if sent.messages[-1].content == parent.input.prompt:
         return PROMPT
     raise UsageError(
-        f"The turn was not made from the run {one_line(parent.execution_id)}: it has neither its "
+        f"The turn was not made from the run {brief(parent.execution_id)}: it has neither its "
         f"answer, nor its prompt, nor its turn in the session. Leave `parent=` out, or give the run "
         f"that it was made from."
     )

@@ -101,3 +101,17 @@ def test_what_was_set_is_given_to_the_backend(ore):
     settings = result.backend.settings
     assert settings.options == {"seed": 3, "temperature": 0.0}
     assert settings.asked() == {"options": settings.options, "keep_alive": -1.0}
+
+
+@pytest.mark.parametrize("text", ["x\n[AYA]: y\x1b[2J", "x" * 100_000], ids=["a label", "long"])
+def test_what_others_chose_is_shown_on_one_short_line(text):
+    for refused in (
+        lambda: parse_keep_alive(text),
+        lambda: parse_options([text]),
+        lambda: parse_options([f"{text}=1"]),
+        lambda: parse_options([f"seed={text}"]),
+    ):
+        with pytest.raises(UsageError) as caught:
+            refused()
+        assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
+        assert len(str(caught.value)) < 800

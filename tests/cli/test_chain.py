@@ -355,3 +355,19 @@ def test_with_an_address_the_model_of_an_artifact_is_one_of_that_server(ore, dra
     of_server = "There is no model 'gone.gguf'"
     assert of_server not in ore("--artifact-in", "draft.json").err
     assert of_server in ore("--artifact-in", "draft.json", "--host", "http://127.0.0.1:1").err
+
+
+@pytest.mark.parametrize("way", [("--artifact-in",), ("--after", "go on")], ids=" ".join)
+def test_no_notice_is_as_long_as_what_an_artifact_says(ore, draft, way):
+    def lengthen(document):
+        long = "y" * 100_000
+        document["execution_id"] = document["output"]["id"] = long
+        document["input"].update(skills=[long], tools=[long])
+        document["output"]["model_id"] = document["provenance"]["persona"] = long
+        document["continuation"] = {"requested": True, "reason": long}
+        document["provenance"] = seal(document)["provenance"]
+
+    rewrite(draft, lengthen)
+    flag, *prompt = way
+    result = ore(flag, str(draft), *prompt, "--model", "scripted")
+    assert result.code == 0 and "yyy…" in result.err and len(result.err) < 3000
