@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,9 @@ def load_persona(name: str) -> str:
     except SessionNameError as exc:
         raise UsageError(str(exc)) from exc
     folder = personas_folder()
-    for root, file in ((folder, name + _OWN), (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
+    apart = unicodedata.normalize("NFD", name)  # as files that come from a Mac may be called
+    own = ((folder, name + _OWN), (folder, apart + _OWN))
+    for root, file in (*own, (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
         judge = distrust if root is folder else None
         try:
             data = read_confined(root, file, LONGEST_SYSTEM_PROMPT, judge=judge)

@@ -6,6 +6,7 @@ Whoever writes holds the session's lock.
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -75,6 +76,7 @@ class SessionFiles:
         try:
             with Folder(self._root) as folder:
                 files = sorted(folder.names())
+                unreached = {file for file in files if not _is_reached(folder, file)}
         except FileNotFoundError:
             return []
         except OSError as exc:
@@ -88,9 +90,17 @@ class SessionFiles:
             if file.endswith(META) and file.removesuffix(META) + ".json" in there:
                 continue
             try:
-                names.add(check_name(file.removesuffix(".json")))
+                name = check_name(file.removesuffix(".json"))
             except SessionNameError:
                 report(f"{file!r} in {self._root} is left out: it is not a session's name.")
+                continue
+            if file in unreached:
+                report(
+                    f"{file!r} in {self._root} is left out: its letters and accents are stored apart, "
+                    f"as macOS does it, so no name finds it here; give the file another name."
+                )
+                continue
+            names.add(name)
         return sorted(names)
 
     def load(self, folder: Folder, name: str) -> Session:
@@ -168,6 +178,12 @@ class SessionFiles:
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"
+
+
+def _is_reached(folder: Folder, file: str) -> bool:
+    """Return whether the one spelling that names have leads to a file, as on disks that take all for one."""
+    spelled = unicodedata.normalize("NFC", file)
+    return spelled == file or folder.is_same(spelled, file)
 
 
 def _encode(session: Session, text: bytearray, ids: set[str], name: str) -> bytes:

@@ -44,6 +44,12 @@ def test_a_persona_is_read_from_the_home_folder(ore, personas):
     assert sent(ore("hi", "--persona", "critic")) == ["Find the flaw."]
 
 
+def test_a_persona_whose_accents_are_stored_apart_is_found_by_its_name(ore, personas):
+    (personas / "cafe\u0301.md").write_text("From a Mac.")
+    assert "caf\u00e9\t" in ore("--list-personas").out
+    assert sent(ore("hi", "--persona", "caf\u00e9")) == ["From a Mac."]
+
+
 def test_the_persona_of_the_user_wins_over_that_of_the_package(ore, personas):
     assert sent(ore("hi", "--persona", "aya")) == [load_aya_system_prompt()]
     (personas / "aya.md").write_text("Mine.")
