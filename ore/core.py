@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ore.errors import PersonaError, UsageError
 from ore.reasoner import Reasoner, require_pieces, require_response
 from ore.reasoner.closing import Closing
-from ore.reasoner.stop import unless_stopped
+from ore.reasoner.stop import add_unless_stopped
 from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
 from ore.types.sent import Sent, note_sent
@@ -213,7 +213,7 @@ class ORE(Closing):
         from ore.reasoner.awaiting import awaited
 
         given = (prompt, session, tool_results, skill_context)
-        return await awaited(lambda: self.execute(*given, images=images, after=after))
+        return await awaited(lambda: self.execute(*given, images=images, after=after), session)
 
     def astream(
         self,
@@ -233,7 +233,7 @@ class ORE(Closing):
         from ore.reasoner.awaiting import AsyncStream
 
         given = (prompt, session, tool_results, skill_context)
-        return AsyncStream(self.stream(*given, images=images, after=after))
+        return AsyncStream(self.stream(*given, images=images, after=after), session)
 
     def record(
         self,
@@ -308,7 +308,7 @@ class ORE(Closing):
     def _finish(returned: object, sent: Sent, session: Session | None) -> Response:
         response = require_response(returned)
         if session is not None:
-            unless_stopped(session.messages.extend, [sent.messages[-1], _answer(response, session)])
+            add_unless_stopped(session.messages, [sent.messages[-1], _answer(response, session)])
         note_sent(response, sent)
         return response
 

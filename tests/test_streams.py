@@ -26,6 +26,7 @@ from ore import (
 from ore.errors import CapabilityError, OreError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.harness import ScriptedReasoner
 from tests.support.process import until
 
 WORDS = "word " * 400
@@ -162,6 +163,46 @@ def test_a_cancelled_turn_keeps_nothing_even_if_its_reasoner_answers_later():
 
     asyncio.run(cancel())
     assert session.messages == []
+
+
+@pytest.mark.invariant
+def test_a_turn_that_is_cancelled_when_its_thread_is_done_keeps_nothing():
+    session = Session()
+
+    async def cancel():
+        task = asyncio.create_task(ORE(ScriptedReasoner(["Hi."]), "").aexecute("Hello", session))
+        await asyncio.sleep(0)
+        for thread in threading.enumerate():
+            if thread.name == "ore-turn":
+                thread.join(5)  # while the loop does not hear of it
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert session.messages == []
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("reads_on", [False, True])
+def test_a_stream_that_its_thread_has_read_is_kept_only_once_the_loop_has(reads_on):
+    session = Session()
+
+    async def read():
+        async with ORE(ScriptedReasoner([["a", "b"]]), "").astream("Hello", session) as stream:
+            first = await stream.__anext__()
+            for thread in threading.enumerate():
+                if thread.name == "ore-turn":
+                    thread.join(5)
+            assert first == "a" and session.messages == []
+            with pytest.raises(UsageError, match="read the stream to its end"):
+                stream.response
+            if reads_on:
+                assert [text async for text in stream] == ["b"]
+        return stream
+
+    stream = asyncio.run(read())
+    assert len(session.messages) == (2 if reads_on else 0) and stream.is_closed != reads_on
 
 
 def test_leaving_the_block_of_a_stream_stops_the_model():

@@ -9,16 +9,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from ore.errors import OreError
+from ore.errors import OreError, UsageError
 from ore.reasoner.stop import STOP, Stop
-from ore.reasoner.stream import Stream
-from ore.types import Response
+from ore.reasoner.stream import UNREAD, Stream
+from ore.types import Response, Session
 
 T = TypeVar("T")
 
 
-async def awaited(take: Callable[[], T]) -> T:
-    """Return what ``take``, a turn, returns, or raise what it raises.
+async def awaited(take: Callable[[], T], session: Session | None) -> T:
+    """Return what ``take``, a turn of ``session``, returns, or raise what it raises.
 
     Where the task is cancelled the turn is stopped: its connection closes at once.
 
@@ -26,6 +26,8 @@ async def awaited(take: Callable[[], T]) -> T:
         OreError: The system gives no thread for it.
     """
     loop, stop = asyncio.get_running_loop(), Stop()
+    if session is not None:
+        stop.hold_back(session.messages)
     done: asyncio.Future[T] = loop.create_future()
 
     def finish(act: Callable[..., None], what: object) -> None:
@@ -43,12 +45,14 @@ async def awaited(take: Callable[[], T]) -> T:
 
     _begin(run)
     try:
-        return await done
+        answer = await done
     except (asyncio.CancelledError, GeneratorExit):  # or nobody goes on with the coroutine
         stop.ask()
         with suppress(RuntimeError):  # the loop is closed
             done.cancel()  # so that nobody is told that nobody asked for its error
         raise
+    stop.keep()
+    return answer
 
 
 class AsyncStream(AsyncIterator[str]):
@@ -58,16 +62,22 @@ class AsyncStream(AsyncIterator[str]):
     stream stops the model. Nothing begins before the first piece is asked for.
 
     Args:
-        stream: What is read, in a thread of its own.
+        stream: What is read, in a thread of its own, which may be ahead of who reads this.
+        session: What its turn is added to, once this was read to its end; None is no session.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    def __init__(self, stream: Stream, session: Session | None = None) -> None:
+        self._stream, self._stop, self._session = stream, stream._stop, session
+        self._is_over = self._is_closed = False
         self._pieces: asyncio.Queue[tuple[str, BaseException | None]] | None = None
 
     async def __anext__(self) -> str:
         """Return the next piece; raises what ``Stream`` does."""
+        if self._is_closed:
+            raise StopAsyncIteration
         if self._pieces is None:
+            if self._session is not None:
+                self._stop.hold_back(self._session.messages)
             pieces: asyncio.Queue[tuple[str, BaseException | None]] = asyncio.Queue()
             _begin(partial(_read, self._stream, pieces, asyncio.get_running_loop()))
             self._pieces = pieces
@@ -78,22 +88,33 @@ class AsyncStream(AsyncIterator[str]):
             raise
         if over is not None:
             self._pieces.put_nowait((text, over))  # who asks again is told again
+            self._is_over = not self._is_closed
+            self._stop.keep()
             raise over
         return text
 
     @property
     def is_closed(self) -> bool:
         """Whether it was closed before its end."""
-        return self._stream.is_closed
+        return self._is_closed
 
     @property
     def response(self) -> Response:
-        """The whole answer, once the stream was read to its end; see ``Stream.response``."""
+        """The whole answer, once the stream was read to its end.
+
+        Raises:
+            UsageError: It was not, or it was closed.
+        """
+        if not self._is_over:
+            raise UsageError(UNREAD)
         return self._stream.response
 
     def close(self) -> None:
         """Stop the model, from any thread and at any time; may be called twice."""
-        self._stream.close()
+        if not self._is_over:
+            self._is_closed = True
+            self._stop.ask()
+            self._stream.close()
 
     async def __aenter__(self) -> AsyncStream:
         return self

@@ -6,15 +6,14 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ore.errors import OreError
 
 if TYPE_CHECKING:  # who has a socket has imported it
     from socket import socket
 
-T = TypeVar("T")
+    from ore.types import Message
 
 _BOTH_WAYS = 2  # socket.SHUT_RDWR
 
@@ -25,6 +24,8 @@ class Stop:
     def __init__(self) -> None:
         self._lock = allocate_lock()  # importing threading takes longer
         self._hang_up: Callable[[], None] | None = None
+        self._held: list[Message] | None = None
+        self._more: list[Message] = []
         self.is_asked: bool = False
 
     def ask(self) -> None:
@@ -34,12 +35,26 @@ class Stop:
             if self._hang_up is not None:
                 self._hang_up()
 
-    def unless_asked(self, act: Callable[[], None]) -> bool:
-        """Call ``act``, which is short, unless the end was asked for; return whether it was called."""
+    def add(self, messages: list[Message], more: list[Message]) -> bool:
+        """Add ``more`` to ``messages``, unless the end was asked for; return whether it was not.
+
+        To those of ``hold_back`` it is added by ``keep``.
+        """
         with self._lock:
             if not self.is_asked:
-                act()
+                (self._more if messages is self._held else messages).extend(more)
             return not self.is_asked
+
+    def hold_back(self, messages: list[Message]) -> None:
+        """Let nothing be added to ``messages`` before ``keep``: who reads the turn may be cancelled."""
+        self._held = messages
+
+    def keep(self) -> None:
+        """Add what was held back, unless the end was asked for."""
+        with self._lock:
+            if self._held is not None and not self.is_asked:
+                self._held.extend(self._more)
+                self._more = []
 
     @contextmanager
     def waking(self, hang_up: Callable[[], None]) -> Iterator[None]:
@@ -59,16 +74,16 @@ STOP: ContextVar[Stop | None] = ContextVar("STOP", default=None)
 """What stops the turn that this thread takes; None where nobody can but the thread itself."""
 
 
-def unless_stopped(keep: Callable[[T], None], what: T) -> None:
-    """Call ``keep``, which is short, with ``what``, unless this thread's turn is to stop.
+def add_unless_stopped(messages: list[Message], more: list[Message]) -> None:
+    """Add ``more`` to the ``messages`` of a session, unless this thread's turn is to stop.
 
     Raises:
-        OreError: It is to stop; ``keep`` was not called.
+        OreError: It is to stop; nothing was added.
     """
     stop = STOP.get()
     if stop is None:
-        keep(what)
-    elif not stop.unless_asked(partial(keep, what)):
+        messages.extend(more)
+    elif not stop.add(messages, more):
         raise OreError("The turn was stopped: nothing was kept of it. Ask again.")
 
 

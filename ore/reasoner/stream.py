@@ -10,6 +10,8 @@ from ore.reasoner.closing import Closing
 from ore.reasoner.stop import STOP, Stop
 from ore.types import Response
 
+UNREAD = "There is no response yet: read the stream to its end."
+
 
 class Stream(Closing, Iterator[str]):
     """The text of one answer, piece by piece, and at its end the response.
@@ -73,7 +75,7 @@ class Stream(Closing, Iterator[str]):
             UsageError: It was not, or it was closed.
         """
         if self._response is None:
-            raise UsageError("There is no response yet: read the stream to its end.")
+            raise UsageError(UNREAD)
         return self._response
 
     def close(self) -> None:
