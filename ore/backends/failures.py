@@ -39,6 +39,8 @@ _THROUGH = (
     "It is asked through the proxy of {proxy}, which may be what fails: check that, or name the server "
     "in NO_PROXY. "
 )
+CUT = re.compile("closed connection|disconnected|chunk (header|footer)")
+"""What the HTTP library says of a connection that ended, or came apart, before the answer did."""
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 
 OLLAMA = Protocol(

@@ -309,5 +309,6 @@ def in_words(error: BaseException) -> str:
         return "its JSON is nested too deep"
     if isinstance(error, (AttributeError, TypeError)):
         return "its JSON is not of the right shape"
-    text = re.sub(r"^\[Errno -?\d+\] ", "", shorten(str(error)))
+    text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 2 * MOST_SHOWN])
+    text = shorten(text)
     return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -44,7 +43,6 @@ if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, 
 _NO_KEY = "none"  # the package reads a key of its own where it is given none; it is not sent
 _KEEP_SECONDS = 1.0
 """How long an idle connection is kept: less than servers and proxies wait before they close it."""
-_CUT = re.compile("closed connection|disconnected|chunk")
 
 
 @dataclass
@@ -291,7 +289,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         error, (ConnectionError, httpx.ConnectError, httpx.ProxyError)
     ):
         return failures.unreachable_error(host, why, OLLAMA)
-    if isinstance(error, (OSError, httpx.NetworkError)) or _CUT.search(why):
+    if isinstance(error, (OSError, httpx.NetworkError)) or failures.CUT.search(why):
         return failures.broken_off_error(host, why, is_begun=request.status > 0)
     if request.lines is not None and not request.lines.whole:
         return failures.broken_off_error(host, "in the middle of a line")

@@ -262,9 +262,11 @@ class Call:
         unreached = (httpx.ConnectError, httpx.ProxyError, ConnectionError)
         if isinstance(cause, unreached) and not self._status:
             return failures.unreachable_error(host, in_words(cause), OPENAI)
+        why = in_words(cause)
+        if isinstance(cause, httpx.RemoteProtocolError) and not failures.CUT.search(why):
+            return failures.protocol_error(host, why, OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
-            is_begun = self._status > 0
-            return failures.broken_off_error(host, in_words(cause), is_begun=is_begun)
+            return failures.broken_off_error(host, why, is_begun=self._status > 0)
         if isinstance(error, openai.APIError) and self._status:
             text = refusals.openai_words(error.body) or str(error)
             text = without_key(text.encode("utf-8", "replace"), self._key).decode()

@@ -60,6 +60,7 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
+_TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
@@ -119,7 +120,7 @@ def ollama_status_error(
     if text.startswith("<"):
         text = "a web page"
     if status < 400:
-        why = f"redirects to {shorten(location) or 'elsewhere'}, and ORE follows no redirects"
+        why = f"redirects to {_shown(location) or 'elsewhere'}, and ORE follows no redirects"
     elif status == 401:
         link = (_loads(body) if error else {}).get("signin_url")
         way = (
@@ -132,6 +133,8 @@ def ollama_status_error(
         why = "refuses to be asked by this host name: use its IP address"
     elif status in (429, 503):
         why = f"is busy ({text or f'status {status}'}): try again later"
+    elif status == 413 and not error:
+        why = _TOO_MUCH
     elif error and (status >= 500 or status in (400, 404)):
         return reported_error(host, model, error, OLLAMA, strict=strict)
     elif error:
@@ -150,6 +153,8 @@ def openai_status_error(
         return proxy_error(host)
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
+    is_page = plain.startswith("<")
+    plain = "a web page" if is_page else plain
     if status < 400:
         why = "redirects elsewhere, and ORE follows no redirects"
     elif status in (401, 403):
@@ -161,8 +166,12 @@ def openai_status_error(
         return no_model_error(host, model, OPENAI)
     elif status in (429, 503):
         why = f"is busy, or a limit is reached ({plain}): try again later"
-    elif text or (status not in (404, 405) and body.strip() and not plain.startswith("<")):
+    elif status == 413 and not text:
+        why = _TOO_MUCH
+    elif text or (status not in (404, 405) and body.strip() and not is_page):
         return reported_error(host, model, text or plain, OPENAI, strict=strict)
+    elif status >= 500:
+        why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
         return protocol_error(host, f"status {status}: {plain}", OPENAI)
     return BackendError(f"The server at {host} {why}.", host=host.url)
@@ -200,6 +209,11 @@ def _innermost(text: Any) -> tuple[str, str]:
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes
+
+
+def _shown(location: str) -> str:
+    """Return where a redirect leads, without what may be a secret: a user, a password, a query."""
+    return shorten(re.sub(r"//[^/]*@", "//", re.split("[?#]", location, maxsplit=1)[0]))
 
 
 def _loads(body: bytes) -> Any:

@@ -270,6 +270,32 @@ def raw(body: bytes, *fields: str) -> bytes:
     return "\r\n".join([fields[0], *fields[1:], "", ""]).encode() + body
 
 
+@pytest.mark.parametrize(
+    "raw_answer, words",
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "illegal status line: 'SSH-2.0-OpenSSH_9.2'"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            "only Transfer-Encoding: chunked is supported",
+        ),
+    ],
+)
+def test_what_is_no_answer_of_its_kind_has_not_broken_off(raw_answer, words):
+    with FakeOllama() as server:
+        server.use("raw", raw=raw_answer)
+        with pytest.raises(BackendError) as caught:
+            chat(server.url)
+    assert f"answered, but not as Ollama does ({words}): check the address." in str(caught.value)
+
+
+def test_what_may_be_a_secret_of_a_redirect_is_not_shown():
+    with FakeOllama() as server:
+        location = "Location: http://user:s3cret@else.example/login?token=s3cret#s3cret"
+        server.use("raw", raw=raw(b"", "HTTP/1.1 302 Found", location, "Content-Length: 0"))
+        with pytest.raises(BackendError, match="redirects to http://else.example/login, and ORE"):
+            chat(server.url)
+
+
 def test_a_redirect_is_not_followed():
     with FakeOllama() as other, FakeOllama() as server:
         location = f"Location: {other.url}/api/chat"

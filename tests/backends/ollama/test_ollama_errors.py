@@ -170,6 +170,13 @@ def body(error: object, **more: object) -> bytes:
             f"exceeded): try again later.",
         ),
         (
+            413,
+            b"<html>Request Entity Too Large</html>",
+            BackendError,
+            f"The server at {AT} takes no request as large as this one (status 413): shorten the "
+            f"prompt, or its images.",
+        ),
+        (
             307,
             b"",
             BackendError,

@@ -270,7 +270,13 @@ def test_with_strict_context_a_refusal_is_a_check_that_did_not_hold(text):
     "status, text, words",
     [
         (500, b"Internal Server Error", "failed: Internal Server Error"),
-        (500, b"<html>Bad Gateway</html>", "check the address"),
+        (502, b"<html>Bad Gateway</html>", r"failed \(status 502: a web page\): look at its log"),
+        (503, b"<html>Sorry</html>", r"is busy, or a limit is reached \(a web page\)"),
+        (
+            413,
+            b"<html>Too large</html>",
+            "takes no request as large as this one .status 413.: shorten",
+        ),
         (404, b"404 page not found", "check the address"),
         (500, b"", "check the address"),
     ],

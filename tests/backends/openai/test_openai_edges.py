@@ -18,7 +18,7 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
-from tests.support.fake_ollama.scenarios import Whole
+from tests.support.fake_ollama.scenarios import Cut, Raw, Whole
 from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data
 
 SOON = 8.0
@@ -53,6 +53,16 @@ def test_a_bad_list_of_models_costs_only_the_window():
         with pytest.raises(ModelNotFoundError) as caught:
             OpenAIReasoner("other", Host(fake.url)).reason(ASKED)
     assert caught.value.available == ()
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2", b"HTTP/1.1 999999 x"])
+def test_a_server_of_another_kind_has_answered_and_not_broken_off(said):
+    with FakeOpenAI() as fake:
+        fake.play = [Raw(said + b"\r\n\r\n"), Cut()]
+        with pytest.raises(BackendError) as caught:
+            reasoner(fake).reason(ASKED)
+    words = f"not as the OpenAI protocol does (illegal status line: '{said.decode()}')"
+    assert words in str(caught.value) and "https" not in str(caught.value)
 
 
 def test_an_answer_has_an_end():
