@@ -7,6 +7,7 @@ import json
 import os
 import select
 import stat
+import subprocess
 import sys
 import time
 from importlib.metadata import EntryPoint
@@ -20,7 +21,7 @@ from ore.gate import Gate
 from ore.tools import Permission, Tool, all_tools, find_tool
 from ore.types import ToolResult
 from tests.support.harness import run_ore
-from tests.support.process import until
+from tests.support.process import ROOT, until
 
 WEATHER = """\
 name = "weather"
@@ -91,6 +92,16 @@ def test_it_is_listed_and_routed_to(home):
     assert routed.calls[0][1].content == "[Tool:weather]\nweather in Rome: rain\n"
 
 
+@pytest.mark.parametrize(
+    "needed, found", [((), {}), (("a",), {"a": "Why?"}), (("a", "b"), {})], ids=len
+)
+def test_a_prompt_is_the_argument_of_a_tool_that_needs_just_one(home, needed, found):
+    argv = ["echo", *(f"{{{{{name}}}}}" for name in needed)]
+    text = f'name = "own"\ndescription = "Mine."\narguments = {json.dumps(needed)}\n'
+    put(home, f"{text}command = {json.dumps(argv)}\n", "own")
+    assert find_tool("own").extract_args("Why?") == found
+
+
 def test_a_value_is_one_argument_and_no_shell_sees_it(home):
     code = "import json, sys; print(json.dumps(sys.argv[1:]))"
     text = "a b' \" $(id) `id` * \n {{text}} -x"
@@ -101,17 +112,29 @@ def test_a_value_is_one_argument_and_no_shell_sees_it(home):
 def test_the_command_gets_few_variables(home, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("WANTED", "yes")
+    usual = {"LANG": "C", "LC_TIME": "C", "TMPDIR": "/tmp", "TZ": "UTC", "USER": "ada"}
+    for name, value in usual.items():
+        monkeypatch.setenv(name, value)
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     found = json.loads(
         ran(home, sys.executable, "-c", code, more='environment = ["WANTED"]').output
     )
-    assert found["WANTED"] == "yes" and "OPENAI_API_KEY" not in found and "HOME" in found
+    assert found["WANTED"] == "yes" and "OPENAI_API_KEY" not in found
+    assert {"HOME", "PATH", *usual} <= found.keys()
+
+
+def test_the_command_has_no_input():
+    code = "from ore.tools.running import run_bounded; print(run_bounded(['cat'], {}, 20, 10))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input=b"secret", stdout=subprocess.PIPE, cwd=ROOT, check=True)
+    assert done.stdout == b"b''\n"
 
 
 @pytest.mark.parametrize(
     "code, more, said",
     [
         ("import sys; sys.exit('no such place')", "", "ended with exit code 1: no such place"),
+        ("import sys; sys.exit('one\\ntwo\\n\\n')", "", "ended with exit code 1: two."),
         ("import os; os.kill(os.getpid(), 9)", "", "ended with exit code -9"),
         ("import time; time.sleep(60)", "seconds = 0.3", "took longer than 0.3 seconds"),
         ("import os, time; os.close(1); os.close(2); time.sleep(60)", "seconds = 0.3", "longer"),
@@ -228,6 +251,14 @@ NO_NAMES = (
     *("..", ".", "...", "../weather", "weather/", "./weather", "weather/../weather", "/etc/passwd"),
     *("weather/tool.toml", "we.ather", "~", "", "Weather", "weather\x1b[2J", "x" * 1000),
 )
+
+
+def test_a_program_that_others_can_write_to_by_now_is_not_run(home):
+    folder = put(home)
+    tool = find_tool("weather")
+    (folder / "weather.sh").chmod(0o722)
+    result = Gate({Permission.SHELL, Permission.NETWORK}).run(tool, {"place": "Rome"})
+    assert result.status == "error" and "is not run: others can write to it; " in result.output
 
 
 @pytest.mark.parametrize("name", NO_NAMES)

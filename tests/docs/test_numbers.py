@@ -1,4 +1,4 @@
-"""The numbers that pages promise are those of the code."""
+"""The numbers that pages promise, and the phrases of tools, are those of the code."""
 
 from __future__ import annotations
 
@@ -181,6 +181,12 @@ def test_a_page_has_the_numbers_of_a_cluster():
 def test_the_window_of_a_loaded_model_is_asked_for_as_long_as_the_page_says():
     assert not_on_page("ollama", ["(`/api/ps`, half a second at most)"]) == []
     assert ollama._WINDOW_SECONDS[0] == 0.5
+
+
+@pytest.mark.parametrize("name", tools.TOOL_REGISTRY)
+def test_a_page_has_the_hints_of_a_tool(name):
+    *others, last = (f"`{hint}`" for hint in tools.TOOL_REGISTRY[name].routing_hints())
+    assert not_on_page("tools", [f"Its hints are {', '.join(others)} and {last}."]) == []
 
 
 def not_on_page(name: str, promised: list[str]) -> list[str]:

@@ -52,6 +52,12 @@ def test_a_file_of_variables_is_looked_for_there_too(monkeypatch, environ):
     assert _env_files()[-1] == str(ore_home() / ".env")
 
 
+@pytest.mark.parametrize("value", [".", "relative"])
+def test_no_file_of_variables_is_looked_for_in_a_relative_home(monkeypatch, value):
+    monkeypatch.setenv("ORE_HOME", value)
+    assert [path for path in _env_files() if not os.path.isabs(path)] == []
+
+
 def test_the_environment_is_looked_at_when_asked_and_nothing_is_made(home, monkeypatch):
     assert ore_home() == home / ".ore"
     monkeypatch.setenv("ORE_HOME", str(home / "elsewhere"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.__main__ import _distrust
 from ore.errors import HomeError
 from ore.files import read_confined
 from ore.files.trust import distrust, distrust_path, home_folder
@@ -78,6 +79,32 @@ def test_root_trusts_who_called_sudo(caller, trusted, monkeypatch):
     assert (distrust(status(0o644, OTHER), "/x") == "") is trusted
     monkeypatch.setattr("os.geteuid", lambda: 7)
     assert distrust(status(0o644, OTHER), "/x") != ""
+
+
+def test_what_root_owns_is_trusted(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: OTHER)
+    assert distrust(status(0o755, 0, 0), "/x") == ""
+    assert distrust(status(0o755, OTHER + 1), "/x") != ""
+
+
+def test_a_link_of_another_user_s_is_as_bad_as_a_file_of_theirs(tmp_path):
+    if ME != 0:
+        pytest.skip("only root can give a link away")
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert distrust_path(tmp_path / "link") == ""
+    os.chown(tmp_path / "link", OTHER, -1, follow_symlinks=False)
+    assert distrust_path(tmp_path / "link").startswith("it belongs to another user; ")
+
+
+@pytest.mark.parametrize("program, file, says", [(0o644, 0o646, "others"), (0o646, 0o646, "")])
+def test_a_file_beside_the_program_is_to_be_as_well_protected_as_that(
+    program, file, says, tmp_path
+):
+    for name, mode in (("main.py", program), (".env", file)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    assert _distrust(str(tmp_path / ".env"))[:6] == says
 
 
 def test_what_is_not_there_is_trusted(tmp_path):
