@@ -29,6 +29,7 @@ from ore.types import ToolResult
 def folder(tmp_path, home, monkeypatch) -> Path:
     """The current folder, with files and links in it, a secret beside it and a note at home."""
     (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a.txt").write_text("not this one")
     (home / "note.txt").write_text("at home")
     path = tmp_path / "here"
     (path / "sub").mkdir(parents=True)
