@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ore import artifact, tools
-from ore.artifact import ssh_keygen
+from ore import artifact, router, tools
+from ore.artifact import seal, ssh_keygen
 from ore.backends import (
+    Backend,
     cluster,
     cluster_link,
     download,
@@ -33,9 +34,10 @@ from ore.backends import (
 )
 from ore.cli import prompt
 from ore.cli.terminal import asking, editing, history, markdown
+from ore.files import strictjson
 from ore.glass import choosing, judging, limits, personas, provenance
 from ore.report import collecting, forms, page, pairs, run_facts
-from ore.rows import expectations, table_lines, tally
+from ore.rows import expectations, kept, table_lines, tally
 from ore.skills import MAX_RESOURCES, MAX_RESOURCES_BYTES, frontmatter, levels
 from ore.store import names, session_text
 from ore.tools import named_files, own
@@ -45,7 +47,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 WORDS = {
     **{2.0: "two", 3.0: "three", 4.0: "four", 5.0: "five", 6.0: "six", 8.0: "eight", 10.0: "ten"},
-    **{30.0: "half a minute", 60.0: "a minute", 100.0: "a hundred", 7 * 86_400: "a week"},
+    **{
+        12.0: "dozen",
+        1000.0: "thousand",
+        30.0: "half a minute",
+        60.0: "a minute",
+        100.0: "a hundred",
+        7 * 86_400: "a week",
+    },
 }
 
 PROMISED = {
@@ -53,6 +62,8 @@ PROMISED = {
         f"larger than {artifact.MAX_ARTIFACT_BYTES // MIB} MiB ({artifact.MAX_ARTIFACT_BYTES:,} bytes)",
         f"more than {artifact_fields.MAX_VALUES:,} values (objects",
         f"longer than {provenance.LONGEST_KEPT_TEXT // KIB} KiB without",
+        f"the first {seal._VALUE_DIGITS} digits of the hash",
+        f"nesting beyond {strictjson.MAX_DEPTH} levels",
     ],
     "artifacts": [
         f"A system prompt of up to {provenance.LONGEST_KEPT_TEXT // KIB} KiB is kept",
@@ -62,6 +73,7 @@ PROMISED = {
         f"Together they may have up to {prompt.LONGEST_PROMPT // MIB} MiB",
         f"silent for {WORDS[prompt.PATIENCE]} seconds",
         f"a text file of up to {named_files.LARGEST_FILE // MIB} MiB",
+        f"below it, up to {named_files.MOST_FILES:,}, in order",
     ],
     "configuration": [
         f"UTF-8, at most {personas.LONGEST_SYSTEM_PROMPT // MIB} MiB",
@@ -120,6 +132,16 @@ PROMISED = {
     "rows": [
         f"A row may have up to {table_lines.LONGEST_ROW // MIB} MiB",
         f"can't be reached {WORDS[tally.UNREACHABLE_IN_A_ROW]} times",
+        f"Once {WORDS[tally.FIRST_GUESS]} rows have an answer",
+        f"A server gets {Backend.at_once} at once",
+        f"it gets N slots, {engine_request.MOST_AT_ONCE} at most",
+        f"a subfolder for each {WORDS[kept.ROWS_A_FOLDER]} rows",
+    ],
+    "routing": [
+        f"gives `1 - {router._MISS}**n`",
+        f"begins with it, {router._BONUS} is added",
+        f"That is {router.DEFAULT_CONFIDENCE_THRESHOLD}, or the number",
+        f"lists the first {WORDS[router._MOST_HINTS]} that exist",
     ],
     "run-files": [f"in the answer, within {expectations.PATTERN_SECONDS:g} seconds"],
     "scale": [
@@ -146,6 +168,7 @@ PROMISED = {
         f"a UTF-8 text of at most {levels.MAX_RESOURCE_BYTES // KIB} KiB",
         f"at most {MAX_RESOURCES_BYTES // MIB} MiB in all, and it looks for {MAX_RESOURCES:,} files",
         f"nested deeper than {frontmatter.MAX_DEPTH} levels",
+        f"single hyphens, at most {levels._SPEC_NAME_LENGTH}, like the folder",
     ],
     "tools": [
         f"a regular file of at most {tools.MAX_FILE_BYTES // MIB} MiB",
