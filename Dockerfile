@@ -10,7 +10,8 @@ RUN python -m venv /opt/ore && /opt/ore/bin/pip install --no-cache-dir ".[embedd
 # A name of Ollama's library, of hf.co, or the small one that is for trying.
 ARG MODEL=smollm2:135m
 ENV ORE_MODEL_DIR=/opt/models
-RUN mkdir -p /opt/models && /opt/ore/bin/ore --pull "$MODEL"
+# What is pulled is for whoever pulled it alone; here it is for any user of the image.
+RUN mkdir -p /opt/models && /opt/ore/bin/ore --pull "$MODEL" && chmod -R a+rX /opt/models
 
 FROM python:3.12-slim
 # hadolint ignore=DL3008

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -39,7 +40,7 @@ from tests.support.fake_registry import (
     wrong,
 )
 from tests.support.gguf import tiny_model
-from tests.support.process import until
+from tests.support.process import ROOT, until
 
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
@@ -116,6 +117,16 @@ def test_a_model_is_there_whole_private_and_without_what_the_engine_does_not_nee
     # The first turn need not read the file for its digest.
     noted = json.loads((root / ".digests.json").read_text())
     assert noted[str((root / "blobs" / BLOB).resolve())]["sha256"] == DIGEST[7:]
+
+
+def test_any_user_of_the_image_can_read_the_model_that_was_pulled_for_it(root, registry):
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    step = next(line.removeprefix("RUN ") for line in lines if "--pull" in line)
+    step = step.replace('/opt/ore/bin/ore --pull "$MODEL"', "true")
+    subprocess.run(["sh", "-c", step.replace("/opt/models", str(root))], check=True)
+    modes = {(path.is_dir(), oct(path.stat().st_mode)[-3:]) for path in [root, *root.rglob("*")]}
+    assert modes == {(True, "755"), (False, "644")}
 
 
 def test_what_is_there_is_not_fetched_again(root, registry):
