@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from socket import SOCK_STREAM, gaierror, getaddrinfo
 from typing import TYPE_CHECKING, Any
@@ -280,12 +281,18 @@ def tls_context() -> ssl.SSLContext:
     """
     import ssl
 
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or folder:
+        # In the place of the one that is not set, OpenSSL would take the system's own.
+        context = ssl.create_default_context(capath=folder or os.devnull)
+        if file:
+            with suppress(OSError):  # what can't be read vouches for nobody
+                context.load_verify_locations(file)
+        return context
     context = ssl.create_default_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-        try:
-            import certifi
-        except ImportError:
-            return context
+    with suppress(ImportError):
+        import certifi
+
         context.load_verify_locations(certifi.where())
     return context
 

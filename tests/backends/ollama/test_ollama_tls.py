@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ore.backends.http import tls_context
 from ore.errors import BackendError, BackendTimeoutError, ServerUnreachableError
 from ore.models import fetch_models
 from ore.reasoner import AyaReasoner
@@ -111,6 +112,31 @@ def test_an_authority_that_the_environment_names_is_trusted(
     assert fetch_models(server.url) == ["m"]
     assert answer(AyaReasoner("m", server.url), HELLO, streams).content == "Yes."
     assert server.keys == ["Bearer abc"]
+
+
+def test_a_folder_that_the_environment_names_is_trusted(server, certificate, tmp_path, monkeypatch):
+    asked = ["openssl", "x509", "-noout", "-hash", "-in", str(certificate[0])]
+    name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    shutil.copy(certificate[0], tmp_path / f"{name}.0")
+    monkeypatch.setenv("SSL_CERT_DIR", f"/nowhere:{tmp_path}")
+    assert fetch_models(server.url) == ["m"]
+
+
+@pytest.mark.parametrize("named", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_where_the_environment_names_an_authority_none_of_the_system_s_is_trusted(
+    named, certificate, monkeypatch
+):
+    """OpenSSL takes the system's folder where a file is named, and its file where a folder is."""
+    loaded = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: loaded.append(named))
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    tls_context()
+    assert loaded == [named]
+    where = {"SSL_CERT_FILE": certificate[0], "SSL_CERT_DIR": certificate[0].parent}
+    monkeypatch.setenv(named, str(where[named]))
+    assert len(tls_context().get_ca_certs()) == (named == "SSL_CERT_FILE")
+    assert loaded == [named]
 
 
 @both_ways
