@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends import fitting, hardware, local_models
+from ore.backends import engine_turn, fitting, hardware, local_models
 from ore.errors import BackendError
-from tests.support.gguf import EMBEDDING, METADATA, tiny_model
+from ore.types import Message
+from tests.support.engine import needs_engine
+from tests.support.gguf import EMBEDDING, METADATA, tiny_model, write_model
 from tests.support.shelves import put_model
 
 
@@ -59,3 +61,12 @@ def test_a_model_that_does_not_fit_says_what_it_needs_and_what_fits(home, monkey
         fitting.check_fits(model, 64, 1)
     monkeypatch.setattr(hardware, "free_bytes", lambda: None)
     fitting.check_fits(model, 1 << 20, 1)
+
+
+@needs_engine
+def test_a_turn_of_a_model_that_does_not_fit_loads_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(hardware, "free_bytes", lambda: 1000)
+    monkeypatch.setattr(engine_turn, "Engine", lambda *_, **__: pytest.fail("it was loaded"))
+    reasoner = engine_turn.EmbeddedReasoner(str(write_model(tmp_path / "m.gguf")))
+    with pytest.raises(BackendError, match="needs about .* of memory"):
+        reasoner.reason([Message("user", "Hi")])
