@@ -7,7 +7,6 @@ import fcntl
 import os
 import stat
 import tempfile
-import time
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -31,7 +30,7 @@ def private_folder() -> str:
         if len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
             os.rmdir(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
-        _remove_stale(os.path.dirname(folder))
+        _remove_stale(folder)
     except OSError as exc:
         raise _no_room_error(exc) from exc
     return folder
@@ -62,19 +61,24 @@ def open_log(folder: str) -> BinaryIO:
     return log
 
 
-def _remove_stale(parent: str) -> None:
-    with suppress(OSError), os.scandir(parent) as entries:
+def _remove_stale(made: str) -> None:
+    """Remove what is stale beside a folder that was ``made`` just now.
+
+    Ages are told by when that was for its disk, whose clock may be another one than the system's.
+    """
+    with suppress(OSError), os.scandir(os.path.dirname(made)) as entries:
+        now = os.stat(made).st_mtime
         for entry in entries:
             if entry.name.startswith(_PREFIX):
                 with suppress(OSError):
-                    _remove_if_stale(entry)
+                    _remove_if_stale(entry, now)
 
 
-def _remove_if_stale(entry: os.DirEntry[str]) -> None:
+def _remove_if_stale(entry: os.DirEntry[str], now: float) -> None:
     """Remove a folder of this user's own whose log nobody has open, and nothing else."""
     status = entry.stat(follow_symlinks=False)
     is_mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    if not is_mine or abs(time.time() - status.st_mtime) < _STALE_SECONDS:
+    if not is_mine or abs(now - status.st_mtime) < _STALE_SECONDS:
         return
     if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not is_locked(
         os.path.join(entry.path, LOG)

@@ -75,6 +75,15 @@ def test_a_folder_whose_log_a_process_has_open_is_in_use(parent):
     assert not os.path.exists(folder)
 
 
+def test_a_disk_with_another_clock_than_the_system_s_keeps_what_was_made_just_now(
+    parent, monkeypatch
+):
+    other, gone = left(parent, files=(), age=1.0), left(parent, name="ore-old")
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    folder = private_folder()
+    assert os.path.isdir(folder) and other.exists() and not gone.exists()
+
+
 def test_a_link_is_not_followed(parent, tmp_path_factory):
     real = left(tmp_path_factory.mktemp("elsewhere"))
     (parent / "ore-link").symlink_to(real)
