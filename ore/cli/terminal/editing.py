@@ -5,6 +5,7 @@ Where there is no ``readline`` the terminal's own editing has to do.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -85,6 +86,7 @@ class LineEditor:
             painted = painted.replace(label, f"\x02{label}\x01").join("\x01\x02")
         held = ""
         while True:
+            _until_in_front(0)
             readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
             try:
                 with _on_ctrl_z(_leave_the_line):  # the terminal is as it was during the stop
@@ -170,6 +172,7 @@ def hidden_typing(
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
         signal.signal(signal.SIGTSTP, stop)
+        _until_in_front(stdin.fileno())
         _set_modes(stdin, hidden)
         if marks_pastes:
             show(_PASTE_ON)
@@ -232,10 +235,28 @@ def _on_ctrl_z(handler: Callable[..., None]) -> Iterator[None]:
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
 
+def _until_in_front(number: int) -> None:
+    """In a shell's background, stop until ``fg``: what the terminal's modes are is the shell's until then.
+
+    Args:
+        number: The file descriptor of stdin; nothing is done where that is not a terminal.
+    """
+    is_over = False
+    while not is_over:
+        try:
+            termios.tcdrain(number)  # the system stops whoever may not
+            is_over = True
+        except termios.error as exc:  # the signal to go on has a handler, or there is no shell
+            is_over = exc.args[0] != errno.EINTR
+
+
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
     """Return the terminal's modes, or None where ``stdin`` is not a terminal."""
+    if stdin is None:
+        return None
     with suppress(OSError, ValueError, termios.error):
-        return None if stdin is None else termios.tcgetattr(stdin.fileno())
+        _until_in_front(stdin.fileno())
+        return termios.tcgetattr(stdin.fileno())
     return None
 
 

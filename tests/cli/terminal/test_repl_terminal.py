@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 
 import pytest
 
@@ -239,6 +240,26 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
         assert "The other half" in plain(terminal.wait_for("(no reply was scripted)"))
         terminal.wait_for(ASK)
         terminal.type("\x04")
+        terminal.wait_for("$ ")
+        terminal.type("exit\r")
+        assert terminal.end()[0] == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
+@pytest.mark.parametrize("args", ["-i", "-i Go"])
+def test_a_repl_that_was_in_the_background_shows_what_is_typed(tmp_path, args):
+    env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
+    with OnTerminal(command=["bash", "--norc", "-i"], env=env) as terminal:
+        command = f"{sys.executable} -m tests.support.scripted '[\"Fine.\"]' {args}"
+        terminal.type(f"{command} &\r")
+        while b"Stopped" not in terminal.wait_for("$ "):
+            time.sleep(0.2)
+            terminal.type("jobs\r")
+        terminal.type("fg\r")
+        terminal.wait_for(ASK)
+        terminal.type("seen")
+        terminal.wait_for("seen", 20)
+        terminal.type("\x15\x04")
         terminal.wait_for("$ ")
         terminal.type("exit\r")
         assert terminal.end()[0] == 0
