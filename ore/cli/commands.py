@@ -219,7 +219,8 @@ def _retry(talk: Talk, argument: str) -> str:
 
 
 def _edit(talk: Talk, argument: str) -> str | None:
-    text = write_in_editor(argument, os.environ)
+    with talk.run.console.keep_modes():
+        text = write_in_editor(argument, os.environ)
     if not text.strip():
         talk.run.console.reply("Nothing was written, so nothing is sent.")
         return None

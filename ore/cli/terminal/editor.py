@@ -20,7 +20,8 @@ _LIMIT = 1 << 20
 def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
     """Open ``$VISUAL``, else ``$EDITOR``, with ``text``; return what was saved, without its last newline.
 
-    The text is in a file that only this user can read and that is gone afterwards.
+    The text is in a file that only this user can read and that is gone afterwards. The editor gets
+    ``environ``: readline puts the terminal's size into the process's, where it soon is out of date.
 
     Raises:
         UsageError: Neither is set, what is set is not a command, or what was saved is not text.
@@ -33,7 +34,7 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
             path = os.path.join(folder, "prompt.md")
             with open(path, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
-            _run(command, path)
+            _run(command, path, environ)
             data = read_regular(path, _LIMIT)
     except OSError as exc:
         raise FileAccessError(
@@ -52,10 +53,10 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
         ) from exc
 
 
-def _run(command: list[str], path: str) -> None:
+def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
     try:
         with _interrupts_ignored():
-            code = subprocess.call([*command, path])
+            code = subprocess.call([*command, path], env=environ)
     except OSError as exc:
         raise FileAccessError(
             f"The editor {command[0]} can't be started: {reason(exc)}; set VISUAL or EDITOR."

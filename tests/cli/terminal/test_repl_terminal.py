@@ -342,6 +342,21 @@ def test_an_editor_writes_the_prompt(tmp_path):
         assert "Sending:\nOnce,and more\n" in plain(terminal.wait_for("Read."))
 
 
+def test_after_an_editor_the_terminal_is_as_it_was(tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nstty raw -echo\necho "${COLUMNS:-no size}" > "$1"\n')
+    editor.chmod(0o700)
+    replies = [{"slow": "Once upon "}]
+    with OnTerminal(
+        "-i", replies=replies, env={"VISUAL": f"'{editor}'", "COLUMNS": None}
+    ) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/edit\r")
+        assert "Sending:\nno size\n" in plain(terminal.wait_for("upon"))
+        terminal.interrupt("\x03")
+        terminal.wait_for("the turn was dropped", 20)
+
+
 def test_without_readline_everything_but_editing_works(tmp_path):
     (tmp_path / "readline.py").write_text("raise ImportError('there is none')\n")
     path = os.pathsep.join([str(tmp_path), os.getcwd()])
