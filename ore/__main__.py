@@ -25,6 +25,7 @@ def start() -> None:
     """Load the environment and run the command line; ends the process with its exit code."""
     try:
         try:
+            name_files_in_utf8()
             hold_standard_streams()
             from ore.cli import run
 
@@ -45,6 +46,19 @@ def start() -> None:
     except KeyboardInterrupt:  # before the command line was there to catch it, or after
         hear_no_more()
         raise SystemExit(INTERRUPTED) from None
+
+
+def name_files_in_utf8() -> None:
+    """Where the locale is of another encoding, begin anew with names of files in UTF-8.
+
+    What is written to and read from the streams is UTF-8 in any case; so a file is found by the bytes
+    that its name has in an argument.
+    """
+    again = ["-X", "utf8"]
+    if sys.getfilesystemencoding() != "utf-8" and sys.orig_argv[1:3] != again:
+        # Python does not know its own program, or the locale can't write what it has read.
+        with suppress(OSError, TypeError, ValueError):
+            os.execv(sys.executable, [sys.executable, *again, *sys.orig_argv[1:]])
 
 
 def hold_standard_streams() -> None:

@@ -68,13 +68,16 @@ def test_stdin_is_the_prompt_or_joins_it(server):
     ]
 
 
-def test_the_locale_does_not_matter(server):
+def test_the_locale_does_not_matter(server, tmp_path):
     plain = environment(LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     server.use("happy")
     server.ollama.reply = "Köln – 東京"
     result = run("Où?".encode(), env=plain)
     assert (result.code, result.out) == (0, "Köln – 東京\n")
     assert sent(server)[-1]["content"] == "Où?"
+    path = tmp_path / "été.json"
+    assert run(b"Hi", b"--artifact-out", os.fsencode(path), env=plain).err == ""
+    assert path.is_file() and run(b"--verify", os.fsencode(path), env=plain).code == 0
 
 
 def test_a_repl_on_a_pipe_takes_one_turn_per_line(server):
