@@ -43,6 +43,7 @@ _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LATER = (408, 425, 429, 500, 502, 503, 504)
 _TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
+_LEADS_NOWHERE = "Invalid URL in location header"  # as the HTTP library says it
 _ODD = (TooLarge, UnicodeError)
 _PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
@@ -159,6 +160,8 @@ class Registry:
         except (httpx.ConnectError, httpx.ProxyError) as exc:
             raise Trouble(failures.unreachable_error(self._asked_host(exc), in_words(exc))) from exc
         except (httpx.NetworkError, httpx.RemoteProtocolError) as exc:
+            if _LEADS_NOWHERE in str(exc):
+                raise failures.redirect_error(self._asked_host(exc), failures.NO_ADDRESS) from exc
             raise Trouble(failures.broken_off_error(self._asked_host(exc), in_words(exc))) from exc
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, *_ODD) as exc:
             raise failures.protocol_error(self.name.host, in_words(exc)) from exc
@@ -192,7 +195,7 @@ class Registry:
         at, to = response.url, response.url.join(response.headers.get("location", ""))
         why = ""
         if to.scheme not in ("http", "https") or not to.host:
-            why = "it is no address of the web"
+            why = failures.NO_ADDRESS
         elif to.userinfo:
             why = "the address holds a password"
         elif leads_here(to.host) and not is_loopback(str(at)):

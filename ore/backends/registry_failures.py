@@ -16,6 +16,7 @@ from ore.errors import (
 )
 
 GO_ON = "give the same command again, which goes on where this one ended"
+NO_ADDRESS = "it is no address of the web"
 MOST_TRIES = 6
 """How often the same is asked for where nothing comes of it."""
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)

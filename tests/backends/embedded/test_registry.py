@@ -162,6 +162,8 @@ def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypat
         ("file:///etc/passwd", "no address of the web"),
         ("http://user:word@127.0.0.1/x", "holds a password"),
         ("http://[", "over http"),
+        ("http://[::1", "no address of the web"),
+        (f"http://{'a' * 70_000}", "no address of the web"),
     ],
 )
 def test_a_redirect_that_leads_astray_is_not_followed(registry, to, said):
