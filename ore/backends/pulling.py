@@ -25,7 +25,7 @@ from ore.backends.parts import Parts
 from ore.backends.registry import Registry
 from ore.backends.registry_failures import Tries, Trouble
 from ore.backends.shelf import BLOBS, Shelf
-from ore.errors import CapabilityError, FileAccessError, OreError
+from ore.errors import BackendError, CapabilityError, FileAccessError, OreError
 from ore.files import UnfitFileError, begins_with, make_private, reason, replace_file
 from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
@@ -294,6 +294,11 @@ def _writing(shelf: Shelf, name: ModelName) -> Generator[None, None, None]:
                 f"{shelf.root} is full: free some room, or name another folder with ORE_MODEL_DIR; then "
                 f"{failures.GO_ON}.",
                 shelf.root,
+            ) from exc
+        if exc.errno in (errno.EMFILE, errno.ENFILE):
+            raise BackendError(
+                f"{name} can't be fetched: this process may open no more files; raise the limit (ulimit "
+                f"-n), or close some, then {failures.GO_ON}."
             ) from exc
         raise FileAccessError(
             f"{name} can't be written to {shelf.root} ({reason(exc)}): check the folder, or name another "

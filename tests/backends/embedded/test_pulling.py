@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import subprocess
 import threading
 import time
@@ -642,3 +643,24 @@ def test_the_licence_is_that_of_the_shelf(root, registry):
     with pytest.raises(ModelNotFoundError):
         backend.licenses("nobody/has:this")
     assert as_bytes(LICENSE) in registry.blobs.values() and weights.models_folder() == root
+
+
+def test_a_manifest_with_more_layers_than_files_may_be_open_is_not_blamed_on_the_folder(
+    root, registry
+):
+    layers = [f"licence {number}" for number in range(40)]
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+    manifest = json.loads(registry.manifests["team/tiny:q4"])
+    manifest["layers"] += [registry.layer("license", text.encode()) for text in layers]
+    registry.add_manifest("team/tiny:q4", manifest)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptor + 30, before[1]))
+    try:
+        with pytest.raises(BackendError, match="may open no more files; raise the limit"):
+            pull(name, nothing)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    pull(name, nothing)
+    assert (root / "blobs" / BLOB).read_bytes() == WEIGHTS
