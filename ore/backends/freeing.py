@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import ExitStack, suppress
 
 from ore.backends.manifest import Manifest
@@ -50,7 +51,7 @@ def free(shelf: Shelf, gone: Manifest) -> int:
                 alone.append(file)
         kept = {f"sha256-{digest.removeprefix('sha256:')}" for digest in named(shelf)}
         for file in alone:
-            if file not in kept and blobs.has(file):
+            if file not in kept and blobs.has(file) and not stat.S_ISDIR(blobs.stat(file).st_mode):
                 freed += blobs.stat(file).st_size
                 blobs.remove(file)
     return freed

@@ -13,10 +13,11 @@ from functools import partial
 
 from ore.backends import local_models, weights
 from ore.backends.freeing import free, named
-from ore.backends.model_names import ModelName
-from ore.backends.shelf import MANIFESTS, Shelf
+from ore.backends.model_names import ModelName, shown_name
+from ore.backends.shelf import BLOBS, MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import reason
+from ore.files.folder import Folder
 from ore.files.neutral import one_line
 
 Told = Callable[[str, int, int], None]
@@ -116,7 +117,7 @@ def removable(name: str) -> str:
                 f"ollama rm {found}."
             )
     raise ModelNotFoundError(
-        f"ORE has fetched no model '{one_line(name)}', so there is nothing to remove: "
+        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: "
         f"`Backend.models()` shows what there is, and where.",
         model=name,
         available=tuple(map(str, own.names())),
@@ -149,6 +150,8 @@ def _remove_from(shelf: Shelf, name: ModelName) -> int:
     with suppress(FileAccessError):  # a manifest that is none names nothing
         gone = shelf.manifest(name)
     named(shelf, but=name)  # raises where it can't be told
+    with suppress(FileNotFoundError), Folder(shelf.root / BLOBS):
+        pass  # raises where no blob could be removed from it
     path = shelf.manifest_path(name)
     path.unlink()
     with suppress(OSError):  # another process puts a model there, or removes one

@@ -11,6 +11,7 @@ import pytest
 from ore.backends import freeing, shelf, shelf_care
 from ore.backends.model_names import parse_name
 from ore.backends.shelf import Shelf
+from ore.errors import FileAccessError
 from ore.files import locks
 from tests.support.shelves import put_model
 
@@ -35,8 +36,10 @@ def test_a_model_that_is_removed_meanwhile_hides_no_other_from_a_list(root):
         order = [each.name for each in entries]
     ways = shelf._paths(root / "manifests", 4)
     found = [next(ways)]
-    shutil.rmtree(root / "manifests/registry.ollama.ai/library" / order[1])
-    assert [each[2] for each in (*found, *ways)] == [order[0], *order[2:]]
+    for gone in order[1:3]:
+        shutil.rmtree(root / "manifests/registry.ollama.ai/library" / gone)
+    (root / "manifests/registry.ollama.ai/library" / order[2]).touch()
+    assert [each[2] for each in (*found, *ways)] == [order[0], *order[3:]]
 
 
 def test_a_shared_blob_stays_however_many_models_there_are(root):
@@ -48,6 +51,25 @@ def test_a_shared_blob_stays_however_many_models_there_are(root):
         assert blobs_of(root) == blobs
     assert shelf_care.remove("c") > len(GGUF)
     assert not blobs_of(root)
+
+
+def test_where_no_blob_could_go_the_model_stays(root):
+    put_model(root, "mine", GGUF)
+    (root / "blobs").chmod(0o777)
+    with pytest.raises(FileAccessError, match="others can write to it"):
+        shelf_care.remove("mine")
+    assert shelf_care.removable("mine") == "mine"
+    (root / "blobs").chmod(0o700)
+    assert shelf_care.remove("mine") > len(GGUF)
+
+
+def test_a_folder_in_the_place_of_a_blob_is_none_and_stays(root):
+    put_model(root, "mine", GGUF)
+    (blob,) = [path for path in (root / "blobs").iterdir() if path.read_bytes() == GGUF]
+    blob.unlink()
+    blob.mkdir()
+    shelf_care.remove("mine")
+    assert list((root / "blobs").iterdir()) == [blob]
 
 
 def test_a_blob_stays_that_a_pull_has_named_meanwhile(root, monkeypatch):
