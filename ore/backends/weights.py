@@ -181,7 +181,8 @@ def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
 def marks_of(path: Path) -> list[tuple[int, ...]]:
     """Return what tells a model's files from others in their place; raises ``OSError`` without them."""
     found = map(os.stat, parts_of(path))
-    return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+    names = ("dev", "ino", "size", "mtime_ns", "ctime_ns")  # the last one can't be set back
+    return [tuple(getattr(each, f"st_{name}") for name in names) for each in found]
 
 
 def file_digest(

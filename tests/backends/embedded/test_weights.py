@@ -179,6 +179,15 @@ def test_a_file_with_a_slash_behind_it_is_no_model_without_a_name(folder, name, 
         weights.find(path)
 
 
+def test_other_bytes_with_the_time_of_the_old_ones_are_another_file(folder):
+    path = put(folder, "mine.gguf", GGUF + b"a")
+    before, marks = path.stat(), weights.marks_of(path)
+    assert weights.marks_of(path) == marks
+    path.write_bytes(GGUF + b"b")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns and weights.marks_of(path) != marks
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "-00001-of-00002"])
 def test_the_digest_is_of_all_parts_that_the_engine_reads_whatever_they_are_called(folder, name):
     parts = [put(folder, f"{name}-0000{n}-of-00002.gguf", GGUF + bytes([n])) for n in (1, 2)]
