@@ -35,6 +35,7 @@ UNSIGNED = "not signed"
 """
 
 _LONGEST_ID = 200
+_HASHED = "sha256:"  # before the hash that stands for a longer text
 _COUNTED = {
     HOLDS: ("holds", "hold"),
     BROKEN: ("is broken", "are broken"),
@@ -250,9 +251,14 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
 
 
 def short(value: object) -> str:
-    """Return ``value`` as a text; of one that is absurdly long its SHA-256, for thousands are kept."""
+    """Return ``value`` as a text; of one that is absurdly long its SHA-256, for thousands are kept.
+
+    Two values never become one text: what looks like such a hash has its own.
+    """
     text = value if isinstance(value, str) else f"{type(value).__name__} {json.dumps(value)}"
-    return text if len(text) <= _LONGEST_ID else text_digest(text)
+    if len(text) <= _LONGEST_ID and not text.startswith(_HASHED):
+        return text
+    return _HASHED + text_digest(text)
 
 
 def _content(document: dict[str, Any]) -> bytes:

@@ -269,10 +269,26 @@ def test_of_an_absurdly_long_id_its_hash_is_kept_and_the_chain_is_still_checked(
     rewrite(chain / "a.json", lengthen)
     rewrite(chain / "b.json", follow)
     first, second = ore("--verify", "a.json", "b.json", "--json").json
-    assert (first["execution_id"], first["holds"]) == (sha256("x" * 5000), True)
+    assert (first["execution_id"], first["holds"]) == ("sha256:" + sha256("x" * 5000), True)
     assert (second["holds"], second["notes"]) == (True, ["child of a.json"])
     [second] = verify(["b.json"])
     assert len(str(second.parent)) < 400 and sha256("x" * 5000) in second.notes[0]
+
+
+@pytest.mark.parametrize("prefix", ["", "sha256:"])
+def test_the_hash_of_a_long_id_is_no_other_run_s_id(ore, chain, prefix):
+    def rename(name, content):
+        def change(document):
+            document["execution_id"] = document["output"]["id"] = name
+            document["output"]["content"] = content
+            document["provenance"]["parent"] = None
+            document["provenance"] = seal(document)["provenance"]
+
+        return change
+
+    rewrite(chain / "a.json", rename("x" * 5000, "One."))
+    rewrite(chain / "b.json", rename(prefix + sha256("x" * 5000), "Another."))
+    assert ore("--verify", "a.json", "b.json").code == 0
 
 
 @pytest.mark.parametrize(
