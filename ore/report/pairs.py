@@ -19,6 +19,7 @@ MOST_SECONDS = 8.0
 """How long comparing all of them word by word may take."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_WORD_OR_SPACE = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass
@@ -107,9 +108,15 @@ def kappa(labels: Sequence[tuple[str, str]]) -> float | None:
 
 
 def differing(one: str, other: str) -> tuple[list[int], list[int]] | None:
-    """Return the marks of two texts, word by word; None where that would take too long."""
-    found = list(_WORD.finditer(one)), list(_WORD.finditer(other))
-    first, second = ([match.group() for match in matches] for matches in found)
+    """Return the marks of two texts, word by word; of the same words, the space between them.
+
+    None where that would take too long.
+    """
+    for pattern in (_WORD, _WORD_OR_SPACE):
+        found = list(pattern.finditer(one)), list(pattern.finditer(other))
+        first, second = ([match.group() for match in matches] for matches in found)
+        if first != second:
+            break
     if max(len(first), len(second)) > MOST_WORDS:
         return None
     times = Counter(second)
