@@ -12,6 +12,7 @@ from difflib import Match, SequenceMatcher
 from itertools import accumulate
 from typing import Any
 
+from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
 
 MOST_LINES = 5000
@@ -85,6 +86,7 @@ def unified(found: Iterable[Difference], old: str, new: str) -> str:
     What would take too long is named and not compared line by line.
     """
     parts, left = [], MOST_STEPS
+    old, new = one_line(old), one_line(new)
     for each in found:
         parts.append(f"--- {old} {each.name}\n+++ {new} {each.name}\n")
         if max(each.old.count("\n"), each.new.count("\n")) >= MOST_LINES:

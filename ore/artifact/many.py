@@ -28,6 +28,7 @@ from ore.artifact.verify import (
 )
 from ore.errors import ArtifactError
 from ore.files import reason
+from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # where no signature is asked for, nothing of it is loaded
@@ -68,7 +69,8 @@ def files_of(paths: Iterable[str]) -> Iterator[str]:
             is_empty = False
             yield each
         if is_empty:
-            raise ArtifactError(f"{path} has no file that ends in {ENDING}: name another folder.")
+            shown = one_line(path)
+            raise ArtifactError(f"{shown} has no file that ends in {ENDING}: name another folder.")
 
 
 def _below(folder: str) -> Iterator[str]:
@@ -91,7 +93,8 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
                 for each in found
             ]
     except OSError as exc:
-        raise ArtifactError(f"The folder {folder} can't be read: {reason(exc)}.") from exc
+        shown = one_line(folder)
+        raise ArtifactError(f"The folder {shown} can't be read: {reason(exc)}.") from exc
     return [
         (entry.path, is_folder)
         for entry, is_folder, is_file in kinds

@@ -108,7 +108,7 @@ def _options_given(options: Options) -> set[str]:
 def _require_whole(data: bytes, source: str) -> None:
     checked = check(data, source)
     if checked.state != HOLDS:
-        why = "; ".join(checked.problems or checked.notes)
+        why = one_line("; ".join(checked.problems or checked.notes))
         raise CheckFailedError(
             f"{source} does not verify, so nothing was sent: {why}. Continue an artifact that is as it "
             f"was written."

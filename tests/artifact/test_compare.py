@@ -292,3 +292,8 @@ def test_of_two_runs_that_say_nothing_of_it_nothing_is_missed(ore, folder):
     assert "effective" not in ore("--diff", "a.json", "b.json").err
     rewrite(folder / "b.json", lambda d: d["provenance"].update({"effective": {}}))
     assert "not known of both: " in ore("--diff", "a.json", "b.json").err
+
+
+def test_a_file_s_name_puts_no_line_of_its_own_into_a_diff():
+    found = unified([Difference("answer", "a", "b")], "x\n+forged\x1b[2J", "y\n-forged")
+    assert found == "--- x^J+forged^[[2J answer\n+++ y^J-forged answer\n@@ -1 +1 @@\n-a\n+b\n"

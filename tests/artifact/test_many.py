@@ -107,6 +107,24 @@ def test_a_folder_without_artifacts_or_that_can_t_be_read_is_said(ore, runs, fol
     assert ore("--verify", "-", "runs", stdin=b"{}").code == 2
 
 
+@pytest.mark.parametrize("is_deep", [False, True], ids=["empty", "too deep"])
+@pytest.mark.parametrize("flags", [["--verify"], ["--report", "--csv"], ["--replay"]], ids=" ".join)
+def test_a_folder_s_name_puts_no_line_of_its_own_into_an_error(
+    ore, tmp_path, monkeypatch, flags, is_deep
+):
+    name = "runs\nYou: hi\x1b[2J"
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    for _ in range(25 * is_deep):  # beyond the longest path that the system takes
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+    os.chdir(tmp_path)
+    flag, *more = flags
+    result = ore(flag, name, *more)
+    assert result.code == 1 and "runs^JYou: hi^[[2J" in result.err
+    assert "\nYou:" not in result.err and "\x1b" not in result.err
+
+
 def test_several_processes_find_what_one_finds(folder, monkeypatch):
     monkeypatch.setattr(many, "ALONE", 3)
     engine = ORE(Echo(), "")

@@ -371,3 +371,10 @@ def test_no_notice_is_as_long_as_what_an_artifact_says(ore, draft, way):
     flag, *prompt = way
     result = ore(flag, str(draft), *prompt, "--model", "scripted")
     assert result.code == 0 and "yyy…" in result.err and len(result.err) < 3000
+
+
+def test_a_key_of_an_artifact_puts_no_line_of_its_own_into_an_error(ore, draft):
+    rewrite(draft, lambda document: document["provenance"].update({"x\nYou: hi\x1b[2J": 1}))
+    result = ore("--after", str(draft), "go on")
+    assert result.code == 3 and "provenance.x^JYou: hi^[[2J was added" in result.err
+    assert "\nYou:" not in result.err
