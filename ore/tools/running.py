@@ -59,7 +59,9 @@ def run_bounded(
         last = next((line for line in reversed(lines) if line.strip()), "")
         shown = one_line(last.strip()[:_MOST_SHOWN]).replace("`", "'")  # no advice of ours
         why = f": {shown}" if last else ""
-        raise ToolError(f"{name} ended with exit code {child.returncode}{why}.", name)
+        code = child.returncode
+        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+        raise ToolError(f"{name} {how}{why}.", name)
     return out
 
 
@@ -77,7 +79,7 @@ def _read(
     while left:
         ready = poll.poll(1000 * max(until - time.monotonic(), 0))
         if not ready or time.monotonic() >= until:  # what floods is always ready
-            raise late
+            raise late if child.poll() is None else _left_behind(name)
         for number, _ in ready:
             block = os.read(number, _BLOCK)
             left[number].extend(block)
@@ -92,6 +94,14 @@ def _read(
     except subprocess.TimeoutExpired as exc:
         raise late from exc
     return bytes(out), bytes(said)
+
+
+def _left_behind(name: str) -> ToolError:
+    return ToolError(
+        f"{name} ended, but a process that it left behind still has its output open: let that one write "
+        f"elsewhere, as in COMMAND >/dev/null 2>&1 &.",
+        name,
+    )
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
