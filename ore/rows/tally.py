@@ -7,6 +7,7 @@ import threading
 import time
 
 from ore.errors import (
+    ArtifactError,
     CapabilityError,
     ExtraNotInstalledError,
     ModelNotFoundError,
@@ -97,7 +98,10 @@ class Tally:
     def _reason_to_stop(self, error: OreError) -> OreError | None:
         if isinstance(error, _FOR_ALL):
             return error
-        if getattr(error.__cause__, "errno", None) in _NO_ROOM:
+        cause = error.__cause__
+        if getattr(cause, "errno", None) in _NO_ROOM:
+            return error
+        if isinstance(error, ArtifactError) and isinstance(cause, OSError):  # the folder is gone
             return error
         if self._unreachable >= UNREACHABLE_IN_A_ROW:
             return error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -106,3 +107,23 @@ def test_a_full_disk_stops_the_run_and_loses_no_answer(server, folder, monkeypat
     found = [json.loads(line) for line in result.out.splitlines()]
     assert [line["content"] for line in found] == ["x"] * len(found)
     assert sum(line["error"] is None for line in found) == 5 and len(server.chats) < 12
+
+
+@pytest.mark.parametrize("becomes", [None, "file"])
+def test_a_run_stops_whose_folder_is_taken_away(folder, becomes):
+    (folder / "table.csv").write_text("n\n" + "x\n" * ROWS)
+    asked = []
+
+    def answer(body):
+        asked.append(body)
+        if len(asked) == 5:
+            shutil.rmtree(folder / "out")
+            if becomes:
+                (folder / "out").write_text("")
+        return "x"
+
+    with FakeOllama(reply=answer) as server:
+        args = ("--rows", "table.csv", "{{n}}", "--host", server.url, "--artifact-out", "out")
+        result = run_ore(*args, "--jobs", "1", open_backend=open_backend)
+    assert result.code == 1 and "Artifacts can't be written to out" in result.err
+    assert "Run it again to go on" in result.err and 5 <= len(asked) < 12
