@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from socket import SOCK_STREAM, gaierror, getaddrinfo
@@ -106,7 +106,8 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
 
     It is that of the request that the thread is about, else, while an answer is read in parts,
     ``stream.deadline``; what an earlier answer has left there counts for no request.
-    ``stream.has_heard`` tells whether it was read since it was last written to. ``stream`` is a
+    ``stream.has_heard`` tells whether it was read since it was last written to; while
+    ``stream.is_of_proxy``, it is part of connecting, and no longer silent than that. ``stream`` is a
     ``NetworkStream`` (https://www.encode.io/httpcore/network-backends/).
     """
     if stream is None or "read" in vars(stream):
@@ -115,6 +116,8 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
 
     def wait(timeout: float | None) -> float | None:
         deadline = current() or stream.deadline
+        if stream.is_of_proxy:
+            timeout = min(CONNECT_SECONDS, timeout or CONNECT_SECONDS)
         return timeout if deadline is None else deadline.wait(timeout)
 
     def woken(act: Callable[..., Any], what: Any, timeout: float | None) -> Any:
@@ -132,7 +135,7 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
         for begin in range(0, len(buffer), _SENT_AT_ONCE):
             woken(write, buffer[begin : begin + _SENT_AT_ONCE], timeout)
 
-    stream.deadline = None
+    stream.deadline, stream.is_of_proxy = None, False
     stream.read, stream.write = bounded_read, bounded_write
 
 
@@ -149,10 +152,25 @@ def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str
             info["timeout"] = (deadline() or Deadline(None)).wait(info["timeout"])
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             bound(info["return_value"], deadline)
+        if "setup_socks5_connection." in event:
+            _ask_proxy(info)
         if "receive_response_headers." in event:
             _HEAD.set([HEAD_LIMIT] if event.endswith(".started") else None)
 
     return trace
+
+
+def _ask_proxy(info: dict[str, Any]) -> None:
+    """Bound what is said to a SOCKS proxy before it lets us through.
+
+    Raises:
+        ConnectionError: It said nothing, or what no such proxy says, which its library does not expect.
+    """
+    if stream := info.get("stream", info.get("return_value")):
+        stream.is_of_proxy = "stream" in info  # else it is done
+    error = info.get("exception")
+    if isinstance(error, Exception) and type(error).__name__ != "ProxyError":
+        raise ConnectionError("the proxy does not answer as a SOCKS proxy does") from error
 
 
 def _counted(data: Any) -> Any:
@@ -204,47 +222,6 @@ def _is_here(host: str) -> bool:
         return host == "localhost" or bool(ipaddress.ip_address(host))
     except ValueError:
         return False
-
-
-class Lines:
-    """Cuts a stream of bytes into lines of text, one JSON object each.
-
-    Only a line feed ends a line: U+0085, U+2028 and U+2029 may stand unescaped in JSON. Bytes that
-    are not UTF-8 become U+FFFD.
-
-    Attributes:
-        last: The line that came last; evidence when its reader chokes on it.
-        whole: Whether ``last`` ended with a line feed; False only for a stream's torn end.
-    """
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = chunks
-        self.last: bytes = b""
-        self.whole: bool = True
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the lines that are not blank; ``TooLarge`` is raised beyond ``LINE_LIMIT``."""
-        begun = bytearray()
-        for chunk in self._chunks:
-            # A server usually sends a line at a time, and then there is nothing to cut.
-            if not begun and chunk.startswith(b"{") and chunk.find(b"\n") == len(chunk) - 1:
-                self.last = chunk
-                yield chunk.decode("utf-8", "replace")
-                continue
-            head, found, tail = chunk.rpartition(b"\n")
-            if found:
-                begun += head
-                lines, begun = bytes(begun).split(b"\n"), bytearray(tail)
-                for self.last in lines:
-                    if self.last.strip():
-                        yield self.last.decode("utf-8", "replace")
-            else:
-                begun += chunk
-            if len(begun) > LINE_LIMIT:
-                raise TooLarge("a line", LINE_LIMIT)
-        if begun.strip():
-            self.last, self.whole = bytes(begun), False
-            yield self.last.decode("utf-8", "replace")
 
 
 def whole_body(chunks: Iterable[bytes]) -> bytes:

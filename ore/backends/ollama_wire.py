@@ -22,7 +22,6 @@ from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
     Deadline,
-    Lines,
     TooLarge,
     bound,
     first_bytes,
@@ -32,6 +31,7 @@ from ore.backends.http import (
     trace_of,
     whole_body,
 )
+from ore.backends.lines import Lines
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals

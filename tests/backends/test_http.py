@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ore.backends import http
 from ore.backends.http import (
     HEAD_LIMIT,
     MOST_VALUES,
@@ -127,6 +128,29 @@ def test_a_bound_connection_is_called_as_any_other_is():
         stream.write(buffer=b"here", timeout=1.0)  # the libraries name them so, for a SOCKS proxy
         theirs.sendall(b"there")
         assert (theirs.recv(9), stream.read(max_bytes=9)) == (b"here", b"there")
+
+
+def test_a_socks_proxy_that_says_nothing_is_waited_for_as_long_as_a_connection(monkeypatch):
+    monkeypatch.setattr(http, "CONNECT_SECONDS", 0.1)
+    trace, name = trace_of(lambda: None), "socks.setup_socks5_connection"
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stream = Stream(ours)
+        trace("connection.connect_tcp.complete", {"return_value": stream})
+        trace(f"{name}.started", {"stream": stream, "host": "else.example"})
+        with pytest.raises(TimeoutError):
+            stream.read(9)
+        trace(f"{name}.complete", {"return_value": stream})
+        threading.Timer(0.3, theirs.sendall, [b"there"]).start()
+        assert stream.read(9) == b"there"  # a model may take its time
+
+
+@pytest.mark.parametrize("odd", [AssertionError(), IndexError(), OSError(), Exception("malformed")])
+def test_what_the_library_of_socks_does_not_expect_is_a_proxy_that_fails(odd):
+    trace = trace_of(lambda: None)
+    with pytest.raises(ConnectionError, match="does not answer as a SOCKS proxy does"):
+        trace("socks.setup_socks5_connection.failed", {"exception": odd})
+    trace("socks.setup_socks5_connection.failed", {"exception": KeyboardInterrupt()})
 
 
 def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request():

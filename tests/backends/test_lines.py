@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends.http import LINE_LIMIT, Lines, TooLarge
+from ore.backends.http import LINE_LIMIT, TooLarge
+from ore.backends.lines import Lines
 
 
 def split_at(data: bytes, cuts: list[int]) -> list[bytes]:

@@ -1,0 +1,48 @@
+"""A stream of bytes as lines of text, one JSON object each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ore.backends.http import LINE_LIMIT, TooLarge
+
+
+class Lines:
+    """Cuts a stream of bytes into lines of text, one JSON object each.
+
+    Only a line feed ends a line: U+0085, U+2028 and U+2029 may stand unescaped in JSON. Bytes that
+    are not UTF-8 become U+FFFD.
+
+    Attributes:
+        last: The line that came last; evidence when its reader chokes on it.
+        whole: Whether ``last`` ended with a line feed; False only for a stream's torn end.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.last: bytes = b""
+        self.whole: bool = True
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines that are not blank; ``TooLarge`` is raised beyond ``LINE_LIMIT``."""
+        begun = bytearray()
+        for chunk in self._chunks:
+            # A server usually sends a line at a time, and then there is nothing to cut.
+            if not begun and chunk.startswith(b"{") and chunk.find(b"\n") == len(chunk) - 1:
+                self.last = chunk
+                yield chunk.decode("utf-8", "replace")
+                continue
+            head, found, tail = chunk.rpartition(b"\n")
+            if found:
+                begun += head
+                lines, begun = bytes(begun).split(b"\n"), bytearray(tail)
+                for self.last in lines:
+                    if self.last.strip():
+                        yield self.last.decode("utf-8", "replace")
+            else:
+                begun += chunk
+            if len(begun) > LINE_LIMIT:
+                raise TooLarge("a line", LINE_LIMIT)
+        if begun.strip():
+            self.last, self.whole = bytes(begun), False
+            yield self.last.decode("utf-8", "replace")
