@@ -27,6 +27,9 @@ _AT = "@\uff20\ufe6b"  # in any of its widths
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
 _LEAST_KEY = 8  # characters
 _PORT = re.compile(r"[0-9]{0,5}")
+_LONGEST_NAME = 253
+_AMBIGUOUS = frozenset("\u00df\u1e9e\u03c2\u200c\u200d")
+"""What IDNA of 2003, which Python has, and of 2008, which browsers have, make different names of."""
 _NAME = re.compile(r"(?!.*(\.\.|[^.]{64}))[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 
@@ -235,7 +238,11 @@ def _ipv6(text: str) -> str:
 
 
 def _name(host: str, source: str, text: str) -> str:
+    if _AMBIGUOUS.intersection(host):
+        raise _bad(source, "", "its name is not the same everywhere in ASCII: write that, xn--…")
     try:
+        if len(host) > _LONGEST_NAME:
+            raise UnicodeError
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:
         name = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from time import monotonic
 
 import httpx
 import pytest
@@ -180,6 +181,21 @@ def test_the_flag_wins_over_the_variable_over_the_default(flag, environ, host):
 def test_a_bad_address_is_blamed_on_who_named_it(flag, environ, named):
     with pytest.raises(UsageError, match=f"^{named}"):
         resolve_ollama(flag, environ)
+
+
+@pytest.mark.parametrize(
+    "name", ["stra\u00dfe.example", "a\u200db.example", "\u03b2\u03c2.example"]
+)
+def test_a_name_that_is_not_the_same_everywhere_is_refused(name):
+    with pytest.raises(UsageError, match="not the same everywhere in ASCII: write that"):
+        resolve_ollama(name, {})
+
+
+def test_a_name_of_a_megabyte_takes_no_long_time():
+    started = monotonic()
+    with pytest.raises(UsageError, match="it is not a host name"):
+        resolve_ollama("\u00fc" * (1 << 20), {})
+    assert monotonic() - started < 5.0
 
 
 @pytest.mark.parametrize(
