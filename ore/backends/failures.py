@@ -83,6 +83,12 @@ def proxy_error(host: Host) -> ServerUnreachableError:
     return ServerUnreachableError(text, host=host.url)
 
 
+def answered_by_proxy(host: Host) -> str:
+    """Return a sentence on the proxy through which ``host`` is asked, or nothing: of http, it may answer."""
+    proxy = proxy_for(host.url) if host.url.startswith("http:") else ""
+    return f" {_THROUGH.format(proxy=proxy).rstrip()}" if proxy else ""
+
+
 def proxy_for(url: str) -> str:
     """Return the variable that names the proxy through which an address is asked, or nothing."""
     from urllib.request import getproxies_environment, proxy_bypass  # takes long

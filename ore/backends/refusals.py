@@ -15,8 +15,8 @@ from ore.backends.failures import (
     OLLAMA,
     OPENAI,
     Protocol,
+    answered_by_proxy,
     no_model_error,
-    protocol_error,
     proxy_error,
 )
 from ore.backends.http import shorten
@@ -142,7 +142,8 @@ def ollama_status_error(
     else:
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
         why += "check the address, or its log"
-    return BackendError(f"The server at {host} {why}.", host=host.url)
+    way = "" if error else answered_by_proxy(host)
+    return BackendError(f"The server at {host} {why}.{way}", host=host.url)
 
 
 def openai_status_error(
@@ -173,8 +174,9 @@ def openai_status_error(
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
-        return protocol_error(host, f"status {status}: {plain}", OPENAI)
-    return BackendError(f"The server at {host} {why}.", host=host.url)
+        why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
+    way = "" if text else answered_by_proxy(host)
+    return BackendError(f"The server at {host} {why}.{way}", host=host.url)
 
 
 def error_words(body: bytes) -> str:

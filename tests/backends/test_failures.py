@@ -158,6 +158,19 @@ def test_what_a_proxy_refuses_is_said_to_be_its_doing(ask, scheme, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("status", ["302 Found", "403 Forbidden", "503 Unavailable", "504 Timeout"])
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_what_a_proxy_may_have_said_is_not_said_to_be_the_server_s_alone(ask, status, monkeypatch):
+    page, words = b"<html>Sorry.</html>", b'{"error": {"message": "Sorry."}}'
+    for body, is_page in ((page, True), (words, False)):
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with one_answer(head + body) as (proxy, seen):
+            monkeypatch.setenv("http_proxy", proxy.url)
+            said = said_of(ask, "http://box.example:1234")
+        assert seen and said.endswith("check that, or name the server in NO_PROXY.") is is_page
+        assert ("through the proxy of http_proxy, which may be what fails" in said) is is_page
+
+
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
 def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
