@@ -7,6 +7,7 @@ never follows a redirect.
 from __future__ import annotations
 
 import logging
+from codecs import iterdecode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -215,18 +216,19 @@ class Call:
         response.stream = self._httpx.ByteStream(mended)
 
     def _bounded(self, stream: httpx2.SyncByteStream) -> httpx2.SyncByteStream:
-        """Pass a stream on; the package would keep what does not end in a part, however large."""
+        """Pass a stream on, in UTF-8; the package would keep what does not end in a part, however large."""
         import httpx2
 
-        call = self
+        def counted() -> Iterator[bytes]:
+            for chunk in stream:
+                self._unread += len(chunk)
+                if self._unread > self._longest:
+                    raise TooLarge("a part of an answer", self._longest)
+                yield chunk
 
         class Bounded(httpx2.SyncByteStream):
             def __iter__(self) -> Iterator[bytes]:
-                for chunk in stream:
-                    call._unread += len(chunk)
-                    if call._unread > call._longest:
-                        raise TooLarge("a part of an answer", call._longest)
-                    yield chunk
+                return (text.encode() for text in iterdecode(counted(), "utf-8-sig", "replace"))
 
             def close(self) -> None:
                 stream.close()

@@ -189,6 +189,8 @@ def error_words(body: bytes) -> str:
 def openai_words(body: bytes | Any) -> str:
     """Return the words, type and code of an error of the OpenAI protocol, or nothing."""
     value = _loads(body) if isinstance(body, bytes) else body
+    if isinstance(value, str):
+        return value
     error = value.get("error", value) if isinstance(value, dict) else None
     if isinstance(error, str):
         return error

@@ -18,7 +18,7 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
-from tests.support.fake_ollama.scenarios import Cut, Raw, Whole
+from tests.support.fake_ollama.scenarios import Chunk, Cut, Raw, Whole
 from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data
 
 SOON = 8.0
@@ -63,6 +63,33 @@ def test_a_server_of_another_kind_has_answered_and_not_broken_off(said):
             reasoner(fake).reason(ASKED)
     words = f"not as the OpenAI protocol does (illegal status line: '{said.decode()}')"
     assert words in str(caught.value) and "https" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sent, text",
+    [(b"\xef\xbb\xbf", "Paris."), (b': \xff\n\ndata: {"choices": []}\n\n', "Paris.")],
+    ids=["byte order mark", "half a character"],
+)
+def test_bytes_that_are_no_text_take_nothing_of_the_answer(sent, text):
+    with FakeOpenAI() as fake:
+        fake.play = [Chunk(sent), *fake.events()[1:], DONE]
+        assert reasoner(fake).reason(ASKED).content == text
+
+
+def test_half_a_character_is_a_mark_of_its_own():
+    with FakeOpenAI() as fake:
+        fake.play = [
+            Chunk(b'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n'),
+            *fake.events(),
+        ]
+        assert reasoner(fake).reason(ASKED).content == "\ufffdParis."
+
+
+def test_an_error_that_is_a_text_is_what_the_server_says():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None), data('{"error": "the queue is full"}')]
+        with pytest.raises(BackendError, match="failed: the queue is full"):
+            reasoner(fake).reason(ASKED)
 
 
 def test_an_answer_has_an_end():
