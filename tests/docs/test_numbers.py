@@ -90,6 +90,7 @@ PROMISED = {
         f"{engine_load._LOAD_BYTES_A_SECOND // MIB} MiB",
         f"text of a prompt stops after {WORDS[engine._TEMPLATE_SECONDS]} seconds",
         f"ends within {WORDS[engine._STOP_SECONDS]} seconds",
+        f"gets larger than {engine_child.LOG_BYTES // MIB} MiB",
         f"takes {engine_child.CONNECTIONS} connections at a time",
         f"load that is more than {WORDS[engine_folder._STALE_SECONDS]} later",
     ],
