@@ -127,6 +127,7 @@ PROMISED = {
         f"first {page.MOST_WITHOUT_SCRIPT} runs. It holds {collecting.MOST_RUNS:,} files at most",
         f"it shows {run_facts.LONGEST_TEXT:,} characters",
         f"take {collecting.MOST_TEXT // 1_000_000} MB at most",
+        f"answers of more than {pairs.MOST_WORDS:,} words",
         f"more than {WORDS[pairs.MOST_SECONDS]} seconds",
         f"up to {forms.MOST_IN_LINE} values, and a list up to {forms.MOST_TEXTS} texts",
     ],
@@ -146,6 +147,7 @@ PROMISED = {
     ],
     "run-files": [f"in the answer, within {expectations.PATTERN_SECONDS:g} seconds"],
     "scale": [
+        f"workers' threads, {cluster.MOST_AT_ONCE} at most",
         f"within {cluster.CONNECT_SECONDS:g} seconds, or within `--deadline`",
         f"that long and {cluster_link.SPARE_SECONDS:g} seconds more",
         f"says so after {WORDS[cluster_link.QUIET_SECONDS]}",
