@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,16 @@ def folder(tmp_path, monkeypatch) -> Path:
     work.mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture
+def far_away(monkeypatch):
+    """A system whose time is thirteen hours ahead."""
+    monkeypatch.setenv("TZ", "FAR-13")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

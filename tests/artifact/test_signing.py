@@ -126,22 +126,15 @@ def test_the_time_is_that_of_the_run_and_not_of_today(file, keys, folder):
     assert "not yet valid" in problem_of(signers, file, NOON - 90 * 86400)
 
 
-def test_the_time_of_a_run_is_told_in_the_zone_that_ssh_keygen_reads_it_in(
-    file, keys, folder, monkeypatch
-):
+@pytest.mark.usefixtures("far_away")
+def test_the_time_of_a_run_is_told_in_the_zone_that_ssh_keygen_reads_it_in(file, keys, folder):
     signed(file, keys / "ada")
-    monkeypatch.setenv("TZ", "FAR-13")
-    time.tzset()
-    try:
-        first, last = (
-            time.strftime("%Y%m%d%H%M", time.localtime(NOON + 3600 * hours)) for hours in (-1, 1)
-        )
-        options = f'valid-after="{first}",valid-before="{last}" '
-        signers = Signers(allow(folder / "then", ("ada", keys / "ada"), options=options))
-        assert signers.look(file, DATA, NOON).by == "ada"
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+    first, last = (
+        time.strftime("%Y%m%d%H%M", time.localtime(NOON + 3600 * hours)) for hours in (-1, 1)
+    )
+    options = f'valid-after="{first}",valid-before="{last}" '
+    signers = Signers(allow(folder / "then", ("ada", keys / "ada"), options=options))
+    assert signers.look(file, DATA, NOON).by == "ada"
 
 
 @pytest.mark.parametrize("at", [None, 1e300, -5e9, 0.0, 2.6e11, float("nan"), float("inf")])

@@ -41,16 +41,6 @@ def test_a_turn_is_one_private_file_of_its_day(ore, log):
     assert ore("--verify", str(path)).code == 0
 
 
-@pytest.fixture
-def far_away(monkeypatch):
-    """A system whose time is thirteen hours ahead."""
-    monkeypatch.setenv("TZ", "FAR-13")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
 @pytest.mark.usefixtures("far_away")
 def test_the_time_of_a_run_is_in_utc(tmp_path):
     assert time.localtime(0).tm_hour == 13
