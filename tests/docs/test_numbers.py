@@ -1,7 +1,9 @@
-"""The numbers that pages promise, and the phrases of tools, are those of the code."""
+"""The numbers, days and phrases on pages are those of the code."""
 
 from __future__ import annotations
 
+import calendar
+import re
 from pathlib import Path
 
 import pytest
@@ -207,6 +209,16 @@ def test_a_page_has_the_numbers_of_a_cluster():
 def test_the_window_of_a_loaded_model_is_asked_for_as_long_as_the_page_says():
     assert not_on_page("ollama", ["(`/api/ps`, half a second at most)"]) == []
     assert ollama._WINDOW_SECONDS[0] == 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in forms.NAMES if name != "methods"])
+def test_a_page_has_the_day_of_a_published_form(name):
+    year, month, *days = re.findall(r"\d+", forms.load(name).date[:10])
+    said = " ".join([*(f"{int(day)}" for day in days), calendar.month_name[int(month)], year])
+    [row] = [
+        line for line in (DOCS / "report.md").read_text().splitlines() if f"| `{name}` |" in line
+    ]
+    assert row.endswith(f"| {said} |")
 
 
 @pytest.mark.parametrize("name", tools.TOOL_REGISTRY)
