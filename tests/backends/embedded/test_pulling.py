@@ -179,6 +179,16 @@ def test_what_breaks_off_is_gone_on_with(root, blobs, gives_ranges):
     check_whole(root, name)
 
 
+@pytest.mark.parametrize(
+    "code", [500, 507, 522]
+)  # the last is one of those who stand before registries
+def test_a_server_that_fails_is_to_be_waited_for_and_the_name_is_not_to_blame(root, registry, code):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = status(code)
+    with pytest.raises(BackendError, match=rf"fails \(HTTP {code}\): wait a while, then give the"):
+        pull(name, nothing)
+
+
 def test_a_pull_that_failed_is_gone_on_with_by_the_next(root, registry):
     name = registry.add("team/tiny:q4", WEIGHTS, license=None)
     one = len(WEIGHTS) // 2
