@@ -309,8 +309,6 @@ def _paths(folder: Path | str, depth: int) -> Iterator[tuple[str, ...]]:
                 if entry.is_file(follow_symlinks=False):
                     yield (entry.name,)
             elif entry.is_dir(follow_symlinks=False):
-                with suppress(
-                    FileNotFoundError, NotADirectoryError
-                ):  # just removed; others are there
+                with suppress(FileNotFoundError, NotADirectoryError):  # just removed
                     for below in _paths(entry.path, depth - 1):
                         yield (entry.name, *below)
