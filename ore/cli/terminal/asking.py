@@ -139,12 +139,6 @@ class Asking(Streams):
             self.stdin, self._put_mark, is_edited=is_edited, marks_pastes=marks_pastes, lost=lost
         )
 
-    def keep_modes(self) -> AbstractContextManager[None]:
-        """Return a context after which the terminal's modes are as they were: a program uses it."""
-        from ore.cli.terminal.editing import kept_modes
-
-        return kept_modes(self.stdin)
-
     def _put_mark(self, mark: str) -> None:
         """Send the terminal a sequence that shows nothing, past whatever is being written."""
         with suppress(OSError, ValueError):  # the terminal is gone
