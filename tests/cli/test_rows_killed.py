@@ -127,3 +127,23 @@ def test_a_run_stops_whose_folder_is_taken_away(folder, becomes):
         result = run_ore(*args, "--jobs", "1", open_backend=open_backend)
     assert result.code == 1 and "Artifacts can't be written to out" in result.err
     assert "Run it again to go on" in result.err and 5 <= len(asked) < 12
+
+
+@pytest.mark.parametrize("odd", ["a folder", "a link", "a text"])
+def test_what_is_in_the_place_of_one_artifact_stops_no_other_row(folder, odd):
+    (folder / "table.csv").write_text("n\n1\n2\n3\n")
+    with FakeOllama(reply=lambda body: "x") as server:
+        args = ("--rows", "table.csv", "{{n}}", "--host", server.url, "--artifact-out", "out")
+        run_ore(*args, open_backend=open_backend)
+        paths = sorted(folder.glob("out/*/*.json"))
+        for path in paths:
+            path.unlink()
+        if odd == "a folder":
+            paths[0].mkdir()
+        elif odd == "a link":
+            paths[0].symlink_to("elsewhere")
+        else:
+            paths[0].write_text("mine")
+        result = run_ore(*args, "--jobs", "1", open_backend=open_backend)
+    assert result.code == 1 and "3 of 3 rows, 1 failed" in result.err, result.err
+    assert all(path.is_file() for path in paths[1:])
