@@ -13,7 +13,6 @@ from ore.backends import split_pin
 from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run
-from ore.cli.terminal.editing import kept_modes
 from ore.cli.terminal.editor import write_in_editor
 from ore.cli.terminal.labels import LABELS, has_label
 from ore.cli.terminal.text import LONGEST_CELL
@@ -220,8 +219,7 @@ def _retry(talk: Talk, argument: str) -> str:
 
 
 def _edit(talk: Talk, argument: str) -> str | None:
-    with kept_modes(talk.run.console.stdin):
-        text = write_in_editor(argument, os.environ)
+    text = write_in_editor(argument, os.environ)
     if not text.strip():
         talk.run.console.reply("Nothing was written, so nothing is sent.")
         return None

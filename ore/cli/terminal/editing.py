@@ -190,17 +190,6 @@ def hidden_typing(
 
 
 @contextmanager
-def kept_modes(stdin: io.BufferedIOBase | None) -> Iterator[None]:
-    """Have the terminal as it was after the block, even if a program in it was killed."""
-    before = _modes(stdin)
-    try:
-        yield
-    finally:
-        if before is not None and stdin is not None:
-            _set_modes(stdin, before)
-
-
-@contextmanager
 def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterator[None]:
     """Throw away all that is typed ahead in the block where it is too much, so that Ctrl-C gets through."""
     over, full = threading.Event(), threading.Event()

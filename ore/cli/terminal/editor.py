@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import termios
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -55,7 +56,7 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
 
 def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
     try:
-        with _interrupts_ignored():
+        with _interrupts_ignored(), _kept_modes():
             code = subprocess.call([*command, path], env=environ)
     except OSError as exc:
         raise FileAccessError(
@@ -85,3 +86,18 @@ def _interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _kept_modes() -> Iterator[None]:
+    """Have the terminal as it was after the block, even if a program in it was killed."""
+    try:
+        before = termios.tcgetattr(0)
+    except termios.error:  # stdin is no terminal
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(0, termios.TCSANOW, before)
