@@ -33,7 +33,7 @@ class History:
         self.path = path
 
     def entries(self) -> list[str]:
-        """Return the last ``MOST_ENTRIES`` entries, oldest first."""
+        """Return the last ``MOST_ENTRIES`` entries, oldest first, but none that ``add`` would not keep."""
         if self.path is None:
             return []
         try:
@@ -44,7 +44,8 @@ class History:
         except (OSError, OreError):
             self.path = None
             return []
-        texts = (line.decode("utf-8", "replace") for line in lines[-MOST_ENTRIES:])
+        kept = (line for line in lines[-MOST_ENTRIES:] if len(line) < MOST_BYTES)
+        texts = (line.decode("utf-8", "replace") for line in kept)
         return [_ESCAPED.sub(lambda found: _ESCAPES[found[0]], text) for text in texts if text]
 
     def add(self, entry: str) -> None:

@@ -70,6 +70,12 @@ def test_an_entry_that_is_too_long_is_not_kept(path):
     assert not path.exists()
 
 
+def test_an_entry_of_a_damaged_file_that_is_too_long_is_passed_over(path):
+    path.parent.mkdir()
+    path.write_bytes(b"x" * MOST_BYTES + b"\n" + b"short\n")
+    assert History(path).entries() == ["short"]
+
+
 def test_without_a_file_nothing_is_kept(home):
     none = History(None)
     none.add("two")
