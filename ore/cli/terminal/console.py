@@ -36,6 +36,8 @@ REDRAW_EVERY = 0.1
 """Seconds between two looks of the same bar."""
 MOST_RECALLED = 12
 """Lines of the last answer that are shown when its session is resumed."""
+_RECALLED = 1 << 16
+"""Characters at the end of it that are looked at: laying out 16 MiB would take half a minute."""
 
 
 class Console(Asking):
@@ -228,6 +230,8 @@ class Console(Asking):
         """Write an earlier message to stderr, the end of a long one, unless ORE is to be quiet."""
         if self.quiet:
             return
+        if len(text) > _RECALLED:
+            text = "…\n" + text[-_RECALLED:]
         lines = self._wrapped(text, label).split("\n")
         if len(lines) > MOST_RECALLED:
             lines = ["…", *lines[-MOST_RECALLED:]]

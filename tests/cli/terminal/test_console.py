@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import time
 
 import pytest
 
@@ -35,6 +36,13 @@ def test_in_a_pipe_the_answer_is_verbatim_with_one_newline():
 
 def test_on_a_terminal_the_answer_is_labelled_and_neutral():
     assert say(console(Terminal()), HOSTILE) == "[AYA]: a^[]52;c;aGk=^G\\u202eb\n"
+
+
+def test_of_an_earlier_message_only_the_end_is_laid_out():
+    target, began = console(err=Terminal()), time.process_time()
+    target.recall("[AYA]: ", "You: a line\n" * 400_000 + "the end")
+    assert time.process_time() - began < 3
+    assert target.stderr.getvalue() == "[AYA]: …\n" + " You: a line\n" * 11 + "the end\n"
 
 
 def test_a_broken_answer_ends_its_line_and_no_other():
