@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ore.cli.terminal.history import History
+from ore.cli.terminal.streams import obeys
 
 try:
     import readline
@@ -67,7 +68,7 @@ class LineEditor:
             readline.parse_and_bind("bind ^I rl_complete")
             return
         readline.parse_and_bind("tab: complete")
-        if os.environ.get("TERM", "dumb") != "dumb":
+        if obeys(os.environ):
             # Python switches it off, for its own prompt reads line by line.
             readline.parse_and_bind("set enable-bracketed-paste on")
             version = getattr(readline, "_READLINE_RUNTIME_VERSION", 0)

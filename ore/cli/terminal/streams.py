@@ -272,7 +272,7 @@ def allows_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
 
 def obeys(environ: Mapping[str, str]) -> bool:
     """Return whether a terminal obeys sequences, as far as the environment says what it is."""
-    return environ.get("TERM", "dumb") != "dumb"
+    return (environ.get("TERM") or "dumb") != "dumb"
 
 
 def paint(text: str, style: str) -> str:

@@ -13,6 +13,7 @@ from ore.cli.terminal.streams import allows_colour, paint, paint_label
         (True, {"TERM": "xterm"}, True),
         (True, {"TERM": "dumb"}, False),
         (True, {}, False),
+        (True, {"TERM": ""}, False),
         (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
         (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
         (True, {"TERM": "dumb", "FORCE_COLOR": "1"}, True),
