@@ -33,7 +33,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
     folder = expanded(environ.get("ORE_RUNS", ""))
     if folder and not os.path.isabs(folder):
         raise UsageError(
-            f"ORE_RUNS is '{folder}', which is not an absolute path: set it to the full path of a "
+            f"ORE_RUNS is {folder!r}, which is not an absolute path: set it to the full path of a "
             f"folder, as in ORE_RUNS=~/runs."
         )
     return RunLog(Path(folder)) if folder else None

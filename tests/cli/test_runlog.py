@@ -141,10 +141,11 @@ def test_a_home_that_is_none_puts_no_log_into_the_current_folder(
 # What can't be written
 
 
-def test_a_relative_variable_is_asked_wrongly(ore, folder, monkeypatch):
-    monkeypatch.setenv("ORE_RUNS", "runs")
+@pytest.mark.parametrize("value", ["runs", "\x1b[31mruns\nYou: hi"])
+def test_a_relative_variable_is_asked_wrongly(ore, folder, monkeypatch, value):
+    monkeypatch.setenv("ORE_RUNS", value)
     result = ore("hi")
-    assert (result.code, result.calls) == (2, []) and "ORE_RUNS" in result.err
+    assert (result.code, result.calls) == (2, []) and f"ORE_RUNS is {value!r}," in result.err
     assert list(folder.iterdir()) == []
 
 
