@@ -12,6 +12,7 @@ from ore.errors import FileAccessError, SessionError, SessionInUseError, Session
 from ore.files import reason
 from ore.files.folder import Folder
 from ore.files.locks import Lock, holder, try_lock
+from ore.files.neutral import one_line
 
 _PAUSE = 0.005
 """Between two tries for a lock, in seconds."""
@@ -27,7 +28,7 @@ class SessionLocks:
     @contextmanager
     def hold(self, name: str, wait: float) -> Iterator[None]:
         """Hold the session's lock while the block runs; ``locked`` in the block does not wait."""
-        with saving(name, "can't be saved"), Folder(self._root, make=True) as folder:
+        with saving(name, "can't be saved", self._root), Folder(self._root, make=True) as folder:
             lock = _acquire(folder, name, wait)
         self._held[name] = lock
         try:
@@ -58,14 +59,21 @@ class SessionLocks:
 
 
 @contextmanager
-def saving(name: str, failed: str = "was not saved, and its file is as it was") -> Iterator[None]:
-    """Say of any failure of the system in the block that the session ``failed``."""
+def saving(
+    name: str, failed: str = "was not saved, and its file is as it was", folder: Path | None = None
+) -> Iterator[None]:
+    """Say of any failure of the system in the block that the session ``failed``, and in which folder."""
     try:
         yield
     except SessionError:  # some of them are also an OSError
         raise
     except (FileAccessError, OSError) as exc:
-        why = str(exc) if isinstance(exc, FileAccessError) else f"{reason(exc)}."
+        why = f"{reason(exc)}."
+        if isinstance(exc, FileAccessError):
+            why = str(exc)
+        elif folder is not None:
+            shown = one_line(str(folder))
+            why = f"{reason(exc)} ({shown}). See to it, or set ORE_HOME to another folder."
         raise SessionNotSavedError(f"The session '{name}' {failed}: {why}", name) from exc
 
 

@@ -174,7 +174,8 @@ def test_a_lock_that_can_not_be_made_is_reported_before_anything_is_asked(store,
         (store.root / ".talk.lock").mkdir()
     else:
         (store.root / ".talk.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(SessionNotSavedError, match="The session 'talk' can't be saved: "):
+    with pytest.raises(SessionNotSavedError, match="The session 'talk' can't be saved: ") as caught:
         with store.lock("talk"):
             pass
+    assert f" ({store.root}). See to it, or set ORE_HOME" in str(caught.value)
     assert not (tmp_path / "victim").exists()
