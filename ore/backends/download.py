@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -73,8 +74,9 @@ class Download:
         finally:
             self._stopped.set()
             self._registry.stop()
+            until = time.monotonic() + _END_SECONDS  # for all of them: a server may be silent
             for each in self._workers:
-                each.join(_END_SECONDS)
+                each.join(max(until - time.monotonic(), 0.0))
             os.close(source)
 
     def _begin(self) -> None:

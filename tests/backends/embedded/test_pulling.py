@@ -41,7 +41,7 @@ from tests.support.fake_registry import (
     wrong,
 )
 from tests.support.gguf import tiny_model
-from tests.support.process import ROOT, until
+from tests.support.process import PATIENCE, ROOT, until
 
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
@@ -653,6 +653,30 @@ def test_the_licence_is_that_of_the_shelf(root, registry):
     with pytest.raises(ModelNotFoundError):
         backend.licenses("nobody/has:this")
     assert as_bytes(LICENSE) in registry.blobs.values() and weights.models_folder() == root
+
+
+def test_an_interrupt_waits_once_for_all_threads_that_a_server_lets_wait(root, registry):
+    name, waiting, gate = registry.add("team/tiny:q4", WEIGHTS), list[int](), threading.Event()
+    interrupted = list[float]()
+
+    def silent(answer):
+        if answer.status == 206 and not answer.headers["Content-Range"].startswith("bytes 0-"):
+            waiting.append(1)
+            gate.wait(PATIENCE)
+        return answer
+
+    def progress(*_):
+        if len(waiting) == download.AT_ONCE:
+            interrupted.append(time.monotonic())
+            raise KeyboardInterrupt
+
+    registry.always["blobs"] = silent
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pull(name, progress)
+        assert time.monotonic() - interrupted[0] < 2 * download._END_SECONDS
+    finally:
+        gate.set()
 
 
 def test_a_manifest_with_more_layers_than_files_may_be_open_is_not_blamed_on_the_folder(
