@@ -136,7 +136,9 @@ def _open(path: Path) -> int:
 def _require_private(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise FileAccessError(
-            f"{path} belongs to another user: set ORE_HOME to a folder of yours.", path
+            f"{path} belongs to another user: set ORE_HOME, or for models ORE_MODEL_DIR, to a folder of "
+            f"yours.",
+            path,
         )
     if why := distrust(status, path):
         raise FileAccessError(f"Nothing in {path} is used: {why}.", path)
