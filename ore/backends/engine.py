@@ -43,6 +43,7 @@ class Engine:
         device: What computes: ``"CPU"``, or the names of graphics cards.
         path: The model's file.
         template: The model's chat template: how messages become its prompt.
+        has_other_template: Whether it was given in the place of the file's own.
         takes_system: Whether it takes system messages; else the engine makes them the user's.
         load_duration: How long loading took, in nanoseconds.
     """
@@ -69,9 +70,12 @@ class Engine:
             "Connection": "close",
         }
         self.path: Path = path
-        self._whose, self._other = f"chat template of {path}", "use another model"
+        self.has_other_template: bool = bool(template)
+        self._what, self._whose = str(path), f"chat template of {path}"
+        self._other = "use another model"
         if template:
-            self._whose, self._other = "chat template", "correct it, or leave `chat_template=` out"
+            self._what, self._whose = f"{path} or the chat template", "chat template"
+            self._other = "correct the chat template, or leave `chat_template=` out"
         self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
@@ -257,7 +261,7 @@ class Engine:
         return BackendError(
             f"The embedded engine needs more memory for this turn than the "
             f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}: "
-            f"shorten the prompt, or use another model."
+            f"shorten the prompt, or {self._other}."
         )
 
     def _cut_off(self) -> IncompleteAnswerError:
@@ -266,7 +270,7 @@ class Engine:
             return closed_error()
         return IncompleteAnswerError(
             f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
-            f"Its process was killed, or {self.path} is damaged or made to do harm."
+            f"Its process was killed, or {self._what} is damaged or made to do harm."
         )
 
 

@@ -81,9 +81,13 @@ def _as_one(messages: Sequence[Message]) -> Message:
     return replace(messages[-1], content=text, images=images)
 
 
-def left_out(message: Message) -> str:
-    """Return the sentence that a chat template has no place for a message."""
-    step = "leave it out"
+def left_out(message: Message, *, is_given: bool = False) -> str:
+    """Return the sentence that a chat template has no place for a message.
+
+    Args:
+        is_given: Whether the template was given in the place of the model's own.
+    """
+    step, whose = "leave it out", "The" if is_given else "The model's"
     if message.role == "system":
         step = (
             "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
@@ -92,7 +96,7 @@ def left_out(message: Message) -> str:
     text = one_line(shorten(message.content))
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return (
-        f"The model's chat template leaves out a message of the role '{message.role}' "
-        f"({text!r}), so the model was not asked: {step}, or use "
-        f"another model."
+        f"{whose} chat template leaves out a message of the role "
+        f"'{message.role}' ({text!r}), so the model was not asked: {step}, or use another "
+        f"{'template' if is_given else 'model'}."
     )

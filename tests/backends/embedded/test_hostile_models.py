@@ -305,10 +305,20 @@ def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
         ),
         (
             f"{'x' * 20_000}{CHATML}",
-            "The chat template makes more than 10,0.. bytes .*: correct it",
+            "The chat template makes more than 10,... bytes .*: correct the",
         ),
+        (trap(ITSELF), "gguf or the chat template is damaged or made to do harm"),
+        ("{{ 'x' }}", "^The chat template leaves out a message .* or use another template.$"),
     ],
-    ids=["raises", "crashes", "endless", "endless in a turn", "much text"],
+    ids=[
+        "raises",
+        "crashes",
+        "endless",
+        "endless in a turn",
+        "much text",
+        "crashes in a turn",
+        "leaves out",
+    ],
 )
 def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
     tmp_path, monkeypatch, text, said
@@ -320,9 +330,6 @@ def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
     with pytest.raises(BackendError, match=said) as raised:
         ask(path, TRAP, chat_template=text)
     assert "another model" not in str(raised.value) or "crashed" in str(raised.value)
-    assert "`chat_template=` out" in str(raised.value) or "Leave `chat_template=`" in str(
-        raised.value
-    )
 
 
 def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
