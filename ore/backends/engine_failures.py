@@ -38,9 +38,11 @@ def refusal_error(body: bytes) -> BackendError:
                 f"{why.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
                 f"window with `options['num_ctx']`."
             )
-    change = "Simplify the schema" if "grammar" in said else "Change the prompt"
+    change = "Change the prompt"
     if "Field '" in said or "samplers" in said:
         change = "Change the option"
+    if "grammar" in said or "JSON schema" in said:  # which its samplers are made of
+        change = "Simplify the schema"
     error = TurnRefusedError(
         f"The embedded engine refused the turn{said}. {change}, or use another model."
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends.choice import open_backend
+from ore.backends.engine_failures import TurnRefusedError
 from ore.core import load_aya_system_prompt
 from ore.errors import ServerUnreachableError
 from tests.support.artifacts import GOOD
@@ -252,6 +253,15 @@ def test_a_failing_backend_is_1_and_what_was_done_is_shown(ore, folder):
     )
     assert result.code == 1 and result.out == "a.json\tsame\tmessages rebuilt\n"
     assert result.err.endswith("ore: It is down.\n")
+
+
+def test_a_turn_that_the_engine_refuses_is_one_run_s_fault_and_the_next_is_asked(ore, folder):
+    for name in "ab":
+        record(folder / f"{name}.json", "hi")
+    refused = TurnRefusedError("The embedded engine refused the turn.")
+    result = ore("--replay", "a.json", "b.json", replies=[refused, "Paris."])
+    assert result.code == 3 and rows(result.out)["b.json"][0] == "same"
+    assert rows(result.out)["a.json"] == ["not run", "The embedded engine refused the turn."]
 
 
 def test_a_missing_model_is_the_fault_of_the_artifact_unless_it_was_named(ore, folder):

@@ -137,6 +137,16 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
             "failed to parse grammar. Simplify the schema, or use another model.",
         ),
         (
+            b'{"error":{"message":"Failed to initialize samplers: failed to parse grammar"}}',
+            TurnRefusedError,
+            "failed to parse grammar. Simplify the schema, or use another model.",
+        ),
+        (
+            b'{"error":{"message":"generation failed: JSON schema error at #: unsupported $ref #"}}',
+            TurnRefusedError,
+            "unsupported $ref #. Simplify the schema, or use another model.",
+        ),
+        (
             b'{"error":{"message":"Field \'top_k\': Value must be less"}}',
             TurnRefusedError,
             "Value must be less. Change the option, or use another model.",
