@@ -82,7 +82,7 @@ def why_not(artifact: ExecutionArtifact) -> str | None:
     if metadata.get("thinking"):
         return "the model thought first, and what it thought is no part of the answer"
     if metadata.get("done_reason") not in ("stop", "length"):
-        return "it does not say how the answer ended"
+        return "it does not say that the answer ended by itself, or at a limit"
     if "\ufffd" in artifact.output.content:
         return "a part of a character in it was lost when it was written down"
     return None

@@ -144,7 +144,16 @@ CANNOT = [
     ),
     (["-o", "seed=1"], {}, "it does not say its temperature"),
     (["-o", "temperature=0", "-o", "stop=."], {}, "it was asked with stop texts"),
-    (["-o", "temperature=0"], {"done_reason": None}, "it does not say how the answer ended"),
+    (
+        ["-o", "temperature=0"],
+        {"done_reason": None},
+        "it does not say that the answer ended by itself, or at a limit",
+    ),
+    (
+        ["-o", "temperature=0"],
+        {"done_reason": "content_filter"},
+        "it does not say that the answer ended by itself, or at a limit",
+    ),
     (["-o", "temperature=0"], {"choice": {"probability": 1}}, "it was chosen from words"),
     (["-o", "temperature=0"], {"thinking": "Hm."}, "the model thought first"),
 ]
