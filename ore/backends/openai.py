@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ore.backends import Backend, Model, Progress, failures, window
+from ore.backends import Backend, Model, Progress, failures, openai_models, window
 from ore.backends.address import Host, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
@@ -34,7 +34,6 @@ from ore.types import Message, Response
 from ore.types.score import Score
 
 _WINDOW_SECONDS, _LEAST_IMAGE_TOKENS = 1.0, 64
-_REFUSING = ("llamacpp", "sglang", "vllm")  # owners of models: servers that cut no prompt
 
 Scored = TypeVar("Scored")
 
@@ -285,7 +284,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             window_of(entry),
             read,
             metadata["eval_count"],
-            refuses=lambda: entry.get("owned_by") in _REFUSING,
+            refuses=lambda: openai_models.cuts_no_prompt(entry, metadata.get("system_fingerprint")),
         )
         also = {"thinking": answer.thinking, "images": images}
         metadata.update({name: value for name, value in also.items() if value})

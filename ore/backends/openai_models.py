@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import Any
 
@@ -9,6 +10,11 @@ from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
 from ore.backends.openai_client import Call, load_packages
+
+_REFUSING = ("llamacpp", "sglang", "vllm")
+"""Owners of models: servers that refuse a prompt which does not fit."""
+_OLD_BUILDS = range(1000, 6000)
+"""Of llama.cpp's server, as it names them (``b4567-…``): until August 2025 it cut such a prompt."""
 
 LOOK_UP_SECONDS = 10.0
 """How long the list may take where something is asked of it alone."""
@@ -39,6 +45,13 @@ def window_of(entry: dict[str, Any]) -> int | None:
     """Return the context window in tokens, where the server's list of models says it."""
     length = meta_of(entry).get("n_ctx") or known_count(entry.get("max_model_len"))
     return length or None
+
+
+def cuts_no_prompt(entry: dict[str, Any], fingerprint: str | None) -> bool:
+    """Whether a server refuses what does not fit: its list says which it is, ``fingerprint`` its build."""
+    build = re.match(r"b(\d{1,9})-", fingerprint or "")
+    is_old = build is not None and int(build[1]) in _OLD_BUILDS
+    return entry.get("owned_by") in _REFUSING and not is_old
 
 
 def meta_of(entry: dict[str, Any]) -> dict[str, int]:

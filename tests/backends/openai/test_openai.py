@@ -215,6 +215,18 @@ def test_a_server_that_cuts_no_prompt_is_believed():
             assert reasoner(fake).reason(prompt).metadata["context"]["status"] == status
 
 
+@pytest.mark.parametrize(
+    "build, status",
+    [("b4567-abc", "unknown"), ("b6999-abc", "complete"), ("b0-unknown", "complete")],
+)
+def test_an_old_llama_cpp_may_have_cut_a_prompt(build, status):
+    usage = event(usage={**USAGE, "prompt_tokens": 3_000}, system_fingerprint=build)
+    prompt = [Message("user", "word " * 2_900), Message("user", "And now?")]
+    with FakeOpenAI(about={"owned_by": "llamacpp"}) as fake:
+        fake.play = [*fake.events(), usage, DONE]
+        assert reasoner(fake).reason(prompt).metadata["context"]["status"] == status
+
+
 def test_the_only_model_s_window_is_that_of_the_model_which_answers_to_any_name():
     with FakeOpenAI(models=("/models/small.gguf",), serves_any=True) as fake:
         response = reasoner(fake).reason(ASKED)
