@@ -291,9 +291,10 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or failures.CUT.search(why):
         return failures.broken_off_error(host, why, is_begun=request.status > 0)
-    if request.lines is not None and not request.lines.whole:
+    lines = request.lines
+    if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
-    text = _error_in(request.lines.last if request.lines is not None else request.body)
+    text = _error_in(lines.last if lines is not None else request.body)
     if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)

@@ -278,6 +278,7 @@ def raw(body: bytes, *fields: str) -> bytes:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
             "only Transfer-Encoding: chunked is supported",
         ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html>Sign in", "it is not JSON"),
     ],
 )
 def test_what_is_no_answer_of_its_kind_has_not_broken_off(raw_answer, words):
