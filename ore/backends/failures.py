@@ -60,6 +60,8 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
         return proxy_error(host)
     if "WRONG_VERSION_NUMBER" in why:  # TLS's words for an answer in plain text
         why = "what answers there does not speak https, so try http"
+    if "UNEXPECTED_EOF" in why:
+        why = "it closed the connection before it had said who it is, as one does that speaks no https"
     way, start = "", protocol.start
     if proxy:
         way, start = _THROUGH.format(proxy=proxy), f"Else {start[0].lower()}{start[1:]}"
@@ -103,9 +105,16 @@ def proxy_for(url: str) -> str:
 
 def _untrusted_error(host: Host, why: str) -> ServerUnreachableError:
     """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
+    way = "name the authority that signed it with SSL_CERT_FILE"
+    if "mismatch" in why:
+        way = "name the server as its certificate does"
+    elif "expired" in why or "not yet valid" in why:
+        way = "renew it there, or set this machine's clock"
+    elif os.environ.get("SSL_CERT_FILE"):
+        way += ", whose file does not hold it"
     return ServerUnreachableError(
-        f"The certificate of {host} can't be trusted ({shorten(why)}): name the authority that "
-        f"signed it with SSL_CERT_FILE, or another server with `host=`.",
+        f"The certificate of {host} can't be trusted ({shorten(why)}): {way}, or name another server "
+        f"with `host=`.",
         host=host.url,
     )
 

@@ -35,13 +35,13 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.unreachable_error(
                 HOST,
-                "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate "
+                "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired "
                 "(_ssl.c:1006)",
                 failures.OPENAI,
             ),
             ServerUnreachableError,
-            f"The certificate of {AT} can't be trusted (self-signed certificate): name the "
-            f"authority that signed it with SSL_CERT_FILE, or another server with `host=`.",
+            f"The certificate of {AT} can't be trusted (certificate has expired): renew it there, or "
+            f"set this machine's clock, or name another server with `host=`.",
         ),
         (
             failures.silence_error(HOST, 2.5),
@@ -179,6 +179,34 @@ def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
     with one_answer(REFUSED) as (server, _):
         said = said_of(ask, server.url)
     assert "A proxy answers at" in said and said.endswith("check the address.")
+
+
+@pytest.mark.parametrize(
+    "why, file, way",
+    [
+        ("self-signed certificate", "", "name the authority that signed it with SSL_CERT_FILE, or"),
+        ("self-signed certificate", "/no/file", "SSL_CERT_FILE, whose file does not hold it, or"),
+        (
+            "IP address mismatch, certificate is",
+            "/a",
+            "name the server as its certificate does, or",
+        ),
+        ("certificate has expired", "", "renew it there, or set this machine's clock, or"),
+        ("certificate is not yet valid", "/a", "renew it there, or set this machine's clock, or"),
+    ],
+)
+def test_what_helps_against_a_certificate_is_said_by_its_reason(why, file, way, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", file)
+    told = f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {why} (_ssl.c:1006)"
+    error = failures.unreachable_error(Host("https://box:1"), told, failures.OLLAMA)
+    assert f"can't be trusted ({why}): " in str(error) and way in str(error)
+    assert str(error).endswith(", or name another server with `host=`.")
+
+
+def test_a_connection_that_is_closed_in_a_handshake_is_said_in_words():
+    told = "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol (_ssl.c:1006)"
+    said = str(failures.unreachable_error(Host("https://box:1"), told, failures.OPENAI))
+    assert "it closed the connection before it had said who it is" in said and "_ssl" not in said
 
 
 def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
