@@ -100,6 +100,8 @@ PROMISED = {
         f"There can be {choosing.MOST_WORDS:,} words at most",
         f"their tokens can be in {llama_score.MOST_PLACES} places at most",
         f"the {llama_score._LIKELY:,} likeliest tokens",
+        f"known for the {llama_score.NEXT_BEST} likeliest",
+        f"If that is below {choosing.SELDOM:g}, stderr",
         f"at most {vllm_score.MOST_TOKENS:,} tokens in all",
     ],
     "faq": [f"After {WORDS[prompt.PATIENCE]} seconds"],
