@@ -290,3 +290,12 @@ def test_a_system_prompt_that_only_this_machine_has_is_told(ore, path, flags, is
     result = ore("hi", "--artifact-out", str(path), *flags)
     assert result.code == 0
     assert ("--artifact-text keeps it" in result.err) is is_told
+
+
+def test_what_concerns_every_turn_is_said_once_in_a_conversation(ore, folder):
+    flags = ["-c", "--runs", "log", "--system", "Rhyme.", "--artifact-hashes-only"]
+    noted = {"notes": ["The template is an odd one."]}
+    result = ore(*flags, stdin="one\ntwo\n", replies=["1", "2"], metadata=noted)
+    assert result.code == 0 and result.out == "1\n2\n"
+    assert result.err.count("--artifact-text keeps it") == 1
+    assert result.err.count("The template is an odd one.") == 1
