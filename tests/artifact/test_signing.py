@@ -431,6 +431,24 @@ def test_what_a_program_can_not_sign_does_not_hold(folder, keys):
         ore.sign(["-"], keys / "ada")
 
 
+def test_a_signature_has_the_permissions_of_its_file(file, keys):
+    for mode in (0o600, 0o640, 0o644):
+        file.chmod(mode)
+        signed(file, keys / "ada")
+        assert stat.S_IMODE(file.with_name("run.json.sig").stat().st_mode) == mode
+
+
+def test_the_key_of_several_files_asks_in_no_window_either(folder, keys, monkeypatch):
+    asks = folder / "asks"
+    asks.write_text(f"#!/bin/sh\n: > {folder}/asked\n")
+    asks.chmod(0o700)
+    monkeypatch.setenv("SSH_ASKPASS", str(asks))
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+    with pytest.raises(ArtifactError, match="it would ask for its passphrase for each file"):
+        Signer(str(keys / "locked")).check()
+    assert not (folder / "asked").exists()
+
+
 def test_the_key_of_several_files_asks_for_no_passphrase(folder, keys):
     record(folder / "a.json", "hi")
     with pytest.raises(ArtifactError, match="for each file"):
