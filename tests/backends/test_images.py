@@ -10,6 +10,7 @@ import pytest
 
 from ore.backends.choice import open_backend
 from ore.backends.images import MOST_IMAGE_BYTES, media_type
+from ore.errors import UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 
@@ -30,6 +31,14 @@ def png(tmp_path):
 )
 def test_the_bytes_tell_the_kind(data, kind):
     assert media_type(data) == kind
+
+
+@pytest.mark.parametrize(
+    "data", [b"RIFF\x24\0\0\0WAVEfmt ", b"GIF89a", b"BM", b"<svg/>", b"\x89PNG"]
+)
+def test_what_is_none_of_the_three_kinds_is_refused(data):
+    with pytest.raises(UsageError, match="is not an image that models read"):
+        media_type(data)
 
 
 def seen(*args: str, capabilities=("completion", "vision")):
