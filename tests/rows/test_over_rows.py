@@ -16,6 +16,7 @@ from ore.errors import (
     CheckFailedError,
     ModelNotFoundError,
     OreError,
+    ServerUnreachableError,
     UsageError,
 )
 from tests.support.harness import run_ore
@@ -289,3 +290,23 @@ def test_metadata_that_mean_something_else_to_a_reasoner_stop_nothing(table, tmp
     response = engine.execute("What is the capital of France?")
     assert [*ore.notices_of(response, in_session=True)] == []
     assert engine.record(response).output.metadata.items() >= metadata.items()
+
+
+@pytest.mark.parametrize("answered, asked", [((), 10), ((9,), 20), ((5, 15, 25), 30)])
+def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(tmp_path, answered, asked):
+    class Often(Reasoner):
+        calls = 0
+
+        def reason(self, messages):
+            self.calls += 1
+            if self.calls - 1 not in answered:
+                raise ServerUnreachableError("Nobody is there.")
+            return Response("Yes.", "atlas")
+
+    path = tmp_path / "numbers.txt"
+    path.write_text("".join(f"{number}\n" for number in range(30)))
+    reasoner = Often()
+    with ore.open_table(str(path)) as table:
+        _, run = ask(reasoner, table, "{{line}}")
+    assert reasoner.calls == asked
+    assert isinstance(run.tally.halt, ServerUnreachableError) == (asked < 30)
