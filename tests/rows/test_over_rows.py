@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from dataclasses import replace
 
@@ -19,6 +21,8 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
+from ore.rows.row_turns import Outcome
+from ore.rows.tally import Tally
 from tests.support.harness import run_ore
 from tests.support.keys import allow, make_keys, needs_ssh_keygen
 
@@ -292,21 +296,47 @@ def test_metadata_that_mean_something_else_to_a_reasoner_stop_nothing(table, tmp
     assert engine.record(response).output.metadata.items() >= metadata.items()
 
 
-@pytest.mark.parametrize("answered, asked", [((), 10), ((9,), 20), ((5, 15, 25), 30)])
-def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(tmp_path, answered, asked):
-    class Often(Reasoner):
-        calls = 0
+@pytest.mark.parametrize("answered, done", [((), 10), ((9,), 20), ((5, 15, 25), 30)])
+def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(answered, done):
+    tally = Tally(30)
+    for number in range(30):
+        error = None if number in answered else ServerUnreachableError("Nobody is there.")
+        if tally.halt is None:
+            tally.add(Outcome(ore.Row(number + 1, number + 1), error=error))
+    assert tally.done == done
+    assert isinstance(tally.halt, ServerUnreachableError) == (done < 30)
 
-        def reason(self, messages):
-            self.calls += 1
-            if self.calls - 1 not in answered:
-                raise ServerUnreachableError("Nobody is there.")
-            return Response("Yes.", "atlas")
 
-    path = tmp_path / "numbers.txt"
-    path.write_text("".join(f"{number}\n" for number in range(30)))
-    reasoner = Often()
-    with ore.open_table(str(path)) as table:
-        _, run = ask(reasoner, table, "{{line}}")
-    assert reasoner.calls == asked
-    assert isinstance(run.tally.halt, ServerUnreachableError) == (asked < 30)
+@pytest.mark.parametrize(
+    "code, is_over", [(errno.ENOSPC, True), (errno.EROFS, True), (errno.EPERM, False)]
+)
+def test_a_run_stops_where_no_answer_can_be_kept_any_more(
+    table, tmp_path, monkeypatch, code, is_over
+):
+    def refuse(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("ore.rows.kept.replace_file", refuse)
+    found, run = ask(Capitals(), table, folder=str(tmp_path / "out"))
+    assert [outcome.content for outcome in found][:1] == ["Paris."]
+    assert (run.tally.halt is not None) is is_over
+    assert is_over or run.tally.failed == 3
+
+
+def test_the_artifact_of_another_question_is_no_answer(table, tmp_path):
+    folder = tmp_path / "out"
+    ask(Capitals(), table, folder=str(folder))
+    france, italy, _ = sorted(folder.glob("*/*.json"))
+    italy.write_bytes(france.read_bytes())
+    reasoner = Capitals()
+    found, _ = ask(reasoner, table, folder=str(folder))
+    assert [outcome.content for outcome in found] == ["Paris.", "Rome.", "Tokyo."]
+    assert len(reasoner.asked) == 1
+
+
+def test_the_time_left_is_told_once_ten_rows_were_asked():
+    tally = Tally(30)
+    for number in range(1, 11):
+        assert tally.seconds_left() is None
+        tally.add(Outcome(ore.Row(number, number), content="Yes."))
+    assert tally.seconds_left() is not None
