@@ -21,6 +21,7 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
+from ore.rows.kept import asked_digest
 from ore.rows.row_turns import Outcome
 from ore.rows.tally import Tally
 from tests.support.harness import run_ore
@@ -340,3 +341,11 @@ def test_the_time_left_is_told_once_ten_rows_were_asked():
         assert tally.seconds_left() is None
         tally.add(Outcome(ore.Row(number, number), content="Yes."))
     assert tally.seconds_left() is not None
+
+
+def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():
+    known = {"backend": "ollama", "messages_sha256": "1", "options": {}, "model_id": "atlas"}
+    asked = asked_digest({**known, "model_digest": "a"})
+    assert asked != asked_digest({**known, "model_digest": "b"})
+    assert asked == asked_digest({**known, "model_digest": "a", "model_id": "globe"})
+    assert asked_digest(known) != asked_digest({**known, "model_id": "globe"})
