@@ -70,7 +70,8 @@ def _load(text: str) -> dict[Any, Any]:
         repr(fields)  # fails on an integer that Python reads in hexadecimal, and can't write
     except (TypeError, ValueError, OverflowError) as exc:
         # A list as a key, or a date or a number that Python can't hold.
-        raise ValueError(f"its frontmatter has a value that can't be read: {exc}") from exc
+        why = str(exc).partition(";")[0]  # what follows is advice for programmers
+        raise ValueError(f"its frontmatter has a value that can't be read: {why}") from exc
     if not isinstance(fields, dict):
         raise ValueError("its frontmatter is not a mapping of 'field: value' lines")
     return fields
