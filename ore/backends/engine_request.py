@@ -33,6 +33,7 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda window: LEAST_WINDOW <= window <= MOST_WINDOW,
         f"{LEAST_WINDOW} to {MOST_WINDOW} tokens",
     ),
+    "repeat_last_n": (lambda tokens: tokens <= MOST_WINDOW, f"at most {MOST_WINDOW} tokens"),
     "repeat_penalty": (lambda penalty: penalty > 0, "a number above 0, where 1 is no penalty"),
 }
 """Which values an option can have where not all of its kind do, and how that is said."""

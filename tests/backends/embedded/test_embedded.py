@@ -136,6 +136,7 @@ def test_what_the_model_sets_is_taken_as_ollama_takes_it():
     [
         ({"num_ctx": 255}, "'num_ctx' is 255: give 256 to 1048576 tokens"),
         ({"num_ctx": "wide"}, "'num_ctx' is wide: give 256 to"),
+        ({"repeat_last_n": 10**9}, "'repeat_last_n' is 1000000000: give at most 1048576 tokens"),
         (
             {"repeat_penalty": 0},
             "'repeat_penalty' is 0: give a number above 0, where 1 is no penalty",
