@@ -103,8 +103,8 @@ def load_error(
         )
     if ended:
         return BackendError(
-            f"{path} can't be loaded: the engine crashed over it ({ended}). It, or a chat template "
-            f"that was given with `chat_template=`, is damaged or made to do harm; use another."
+            f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "
+            f"to do harm; use another model."
         )
     damage, again = "it is damaged, or not as the engine expects it", "Fetch it again"
     if gguf.is_part(path.name):

@@ -137,7 +137,7 @@ def test_a_template_that_includes_itself_is_a_sentence_and_the_next_turn_works(t
     with pytest.raises(BackendError, match=r"the engine crashed over it \(SIGSEGV\)"):
         ask(template(tmp_path, ITSELF))
     whole = write_model(tmp_path / "whole.gguf")
-    with pytest.raises(BackendError, match="chat template that was given with .*; use another"):
+    with pytest.raises(BackendError, match="Leave `chat_template=` out, or use another"):
         ask(whole, chat_template=ITSELF)
     path = template(tmp_path, trap(ITSELF))
     with closing(EmbeddedReasoner(str(path), Settings(options=FEW))) as reasoner:
