@@ -37,6 +37,7 @@ class T(Tool):
     name, description, required_permissions = "odd", "Odd.", frozenset()
     def run(self, args): ...
 """
+SLOW = pytest.mark.slow
 LEAVES = "import os, time; os.fork() or (os.setsid(), time.sleep(6))"
 SCRIPT = "#!/bin/sh\nprintf '%s: rain\\n' \"$2\"\n"
 
@@ -138,7 +139,7 @@ def test_the_command_has_no_input():
         ("import sys; sys.exit('one\\ntwo\\n\\n')", "", "ended with exit code 1: two."),
         ("import os; os.kill(os.getpid(), 9)", "", "was ended by signal 9"),
         ("import time; time.sleep(60)", "seconds = 0.3", "took longer than 0.3 seconds"),
-        (LEAVES, "seconds = 3", "a process that it left behind still has its output open"),
+        pytest.param(LEAVES, "seconds = 3", "it left behind still has its output open", marks=SLOW),
         ("import os, time; os.close(1); os.close(2); time.sleep(60)", "seconds = 0.3", "longer"),
         ("print('x' * 2_000_000)", "", "wrote more than 1,048,576 bytes"),
         ("import sys; sys.stdout.buffer.write(b'\\xff')", "", "not UTF-8"),

@@ -115,5 +115,5 @@ class RunLog:
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
         return ArtifactError(
             f"The run log can't be written to {one_line(str(path))}: {why}. See to it, or name "
-            f"another folder with --runs or ORE_RUNS."
+            f"another folder."
         )

@@ -24,6 +24,7 @@ FIRST_GUESS = 10
 
 _FOR_ALL = (ModelNotFoundError, CapabilityError, ExtraNotInstalledError)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ESTALE)
 
 
 class Tally:
@@ -101,7 +102,7 @@ class Tally:
         cause = error.__cause__
         if getattr(cause, "errno", None) in _NO_ROOM:
             return error
-        if isinstance(error, ArtifactError) and isinstance(cause, OSError):  # the folder is gone
+        if isinstance(error, ArtifactError) and getattr(cause, "errno", None) in _NO_FOLDER:
             return error
         if self._unreachable >= UNREACHABLE_IN_A_ROW:
             return error

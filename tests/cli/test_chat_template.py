@@ -133,7 +133,7 @@ def test_a_run_whose_messages_were_joined_by_hand_is_repeated_so(ask, tmp_path):
         (b"a\x00b", 1, "is not text"),
         (b"\xff", 1, "is not UTF-8"),
         (b"x" * ((1 << 20) + 1), 1, "larger than"),
-        (b"{% for %}", 1, "its chat template can't be used ("),
+        (b"{% for %}", 1, "The chat template can't be used ("),
         (b"{{ raise_exception('Never.') }}", 1, "can't be used (Never)"),
     ],
     ids=["empty", "blank", "NUL", "bytes", "large", "no Jinja", "raises"],

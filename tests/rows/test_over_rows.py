@@ -309,7 +309,8 @@ def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(answered, done):
 
 
 @pytest.mark.parametrize(
-    "code, is_over", [(errno.ENOSPC, True), (errno.EROFS, True), (errno.EPERM, False)]
+    "code, is_over",
+    [(errno.ENOSPC, True), (errno.EROFS, True), (errno.ENOENT, True), (errno.EPERM, False)],
 )
 def test_a_run_stops_where_no_answer_can_be_kept_any_more(
     table, tmp_path, monkeypatch, code, is_over
