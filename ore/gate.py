@@ -69,7 +69,7 @@ class Gate:
                 tool.name,
             ) from exc
         except BaseException as exc:  # a tool is anyone's code; not even its exit ends the process
-            result = ToolResult(tool.name, _one_line(exc), "error")
+            result = ToolResult(tool.name, error_line(exc), "error")
         elapsed = (time.perf_counter() - started) * 1000
         checked = sorted(permission.value for permission in permitted)
         added = {"execution_time_ms": round(elapsed, 3), "checked_permissions": checked}
@@ -94,7 +94,8 @@ def _checked(name: str, result: object) -> ToolResult:
     return result
 
 
-def _one_line(exc: BaseException) -> str:
+def error_line(exc: BaseException) -> str:
+    """Return what a tool has raised, ``exc``, on one line."""
     message = said_by(exc)[:_MOST_SHOWN]
     if isinstance(exc, OreError) and message:
         return message

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ore.cli.options import Options
-from ore.errors import ToolFailedError, UsageError
+from ore.errors import Terminated, ToolFailedError, UsageError
 from ore.files.neutral import one_line
-from ore.gate import Gate
+from ore.gate import Gate, error_line
 from ore.skills import (
     build_skill_registry,
     build_targets_from_skill_registry,
@@ -132,7 +133,7 @@ class ContextSource:
         decision = router.route(prompt, targets)
         if decision.target is None or decision.target_type != "tool":
             return decision
-        return replace(decision, args=find_tool(decision.target).extract_args(prompt))
+        return replace(decision, args=_extracted(find_tool(decision.target), prompt))
 
     def _follow(
         self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
@@ -158,6 +159,23 @@ class ContextSource:
         self._gate().check(tool)
         if not lacking:
             results.append(self._run(tool, decision.args))
+
+
+def _extracted(tool: Tool, prompt: str) -> dict[str, str]:
+    """Return the arguments that a tool finds in a routed prompt."""
+    try:
+        found: object = tool.extract_args(prompt)
+        if not (
+            isinstance(found, dict) and all(isinstance(each, str) for each in chain(*found.items()))
+        ):
+            raise TypeError("extract_args returned something else than a dict of texts")
+        return dict(found)
+    except (KeyboardInterrupt, Terminated):
+        raise
+    except BaseException as exc:  # a tool is anyone's code; not even its exit ends ORE
+        raise ToolFailedError(
+            f"The tool '{tool.name}' failed, so nothing was sent: {error_line(exc)}", tool.name
+        ) from exc
 
 
 def parse_arguments(

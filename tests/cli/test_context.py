@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ore.cli.context import parse_arguments
 from ore.errors import UsageError
+from ore.tools import TOOL_REGISTRY, EchoTool
 from tests.support.skill_files import write_skill
 
 BODY = "Write in rhyme."
@@ -223,6 +226,38 @@ def test_routing_is_in_the_json(ore):
     assert list(routing) == keys
     assert (routing["target"], routing["args"]) == ("echo", {"msg": "please echo"})
     assert "routing" not in ore("please echo", "--json").json
+
+
+@pytest.fixture
+def finder():
+    """A tool of a program's own, whose function that finds its arguments is given."""
+
+    def make(extract):
+        tool = TOOL_REGISTRY["finder"] = EchoTool()
+        tool.name, tool.routing_hints, tool.extract_args = "finder", lambda: ("find",), extract
+
+    yield make
+    TOOL_REGISTRY.pop("finder", None)
+
+
+@pytest.mark.parametrize(
+    "extract, said",
+    [
+        (lambda prompt: 1 // 0, "ZeroDivisionError: "),
+        (lambda prompt: sys.exit(3), "SystemExit: 3"),
+        (lambda prompt: None, "something else than a dict of texts"),
+        (lambda prompt: ["x"], "something else than a dict of texts"),
+        (lambda prompt: {"x": 1}, "something else than a dict of texts"),
+    ],
+)
+def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
+    ore, finder, extract, said
+):
+    finder(extract)
+    result = ore("find it", "--route")
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert said in result.err and result.err.startswith("ore: The tool 'finder' failed")
+    assert len(result.err.splitlines()) == 1
 
 
 def test_a_route_is_chosen_again_in_every_turn_of_a_repl(ore):
