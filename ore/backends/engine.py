@@ -43,7 +43,7 @@ class Engine:
         device: What computes: ``"CPU"``, or the names of graphics cards.
         path: The model's file.
         template: The model's chat template: how messages become its prompt.
-        has_other_template: Whether it was given in the place of the file's own.
+        has_given_template: Whether it was given in the place of the file's own.
         takes_system: Whether it takes system messages; else the engine makes them the user's.
         load_duration: How long loading took, in nanoseconds.
     """
@@ -70,7 +70,7 @@ class Engine:
             "Connection": "close",
         }
         self.path: Path = path
-        self.has_other_template: bool = bool(template)
+        self.has_given_template: bool = bool(template)
         self._what, self._whose = str(path), f"chat template of {path}"
         self._other = "use another model"
         if template:

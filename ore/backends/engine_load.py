@@ -87,7 +87,7 @@ class EngineProcess:
         window = min(window, longest_window(path, head))
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
-        self._path, self._has_own_template = path, not template
+        self._path, self._has_given_template = path, bool(template)
         self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
@@ -206,8 +206,8 @@ class EngineProcess:
         circles = hardware.Circles(self._child.pid)
         while not said.endswith(b"\n"):
             if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
-                own = self._has_own_template
-                raise endless_load_error(self._path, has_own_template=own)
+                given = self._has_given_template
+                raise endless_load_error(self._path, has_given_template=given)
             if is_ready(pipe, deadline.wait(_LOOK_SECONDS)):
                 read = os.read(pipe, 1 << 16)
                 if not read:
@@ -239,8 +239,8 @@ class EngineProcess:
         return self._load_error(self._whole_log() or said, how)
 
     def _load_error(self, log: str, ended: str) -> BackendError:
-        own = self._has_own_template
-        return load_error(self._path, log, ended, self.memory, has_own_template=own)
+        given = self._has_given_template
+        return load_error(self._path, log, ended, self.memory, has_given_template=given)
 
     def _whole_log(self) -> str:
         """Return the log with its last line, which the engine writes in a thread of its own."""

@@ -129,7 +129,8 @@ def _made(
 
     parts = parts_of(texts, render, TurnRefusedError)
     if lost := missing_from(parts, texts):
-        raise TurnRefusedError(left_out(messages[lost[0]], is_given=engine.has_other_template))
+        left = messages[lost[0]]
+        raise TurnRefusedError(left_out(left, has_given_template=engine.has_given_template))
     folds = not engine.takes_system and any(message.role == "system" for message in messages)
     notes = [_NO_TEMPLATE] if engine.template == _CHATML else []
     return Prompt(sent, parts, groups, (*notes, _FOLDED) if folds else tuple(notes))

@@ -81,13 +81,13 @@ def _as_one(messages: Sequence[Message]) -> Message:
     return replace(messages[-1], content=text, images=images)
 
 
-def left_out(message: Message, *, is_given: bool = False) -> str:
+def left_out(message: Message, *, has_given_template: bool = False) -> str:
     """Return the sentence that a chat template has no place for a message.
 
     Args:
-        is_given: Whether the template was given in the place of the model's own.
+        has_given_template: Whether the template was given in the place of the model's own.
     """
-    step, whose = "leave it out", "The" if is_given else "The model's"
+    step, whose = "leave it out", "The" if has_given_template else "The model's"
     if message.role == "system":
         step = (
             "leave the system prompt and the skills out (`system_prompt=''`), or put them into the "
@@ -98,5 +98,5 @@ def left_out(message: Message, *, is_given: bool = False) -> str:
     return (
         f"{whose} chat template leaves out a message of the role "
         f"'{message.role}' ({text!r}), so the model was not asked: {step}, or use another "
-        f"{'template' if is_given else 'model'}."
+        f"{'template' if has_given_template else 'model'}."
     )

@@ -70,7 +70,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
 
 
 def load_error(
-    path: Path, log: str, ended: str, memory: int, *, has_own_template: bool = True
+    path: Path, log: str, ended: str, memory: int, *, has_given_template: bool = False
 ) -> BackendError:
     """Return the error for a model that was not loaded.
 
@@ -78,11 +78,11 @@ def load_error(
         log: What the engine wrote.
         ended: How its process ended, in a few words, where it did not say why.
         memory: How many bytes it might have had.
-        has_own_template: Whether the chat template is that of the file, and not one that was given.
+        has_given_template: Whether a chat template was given in the place of the file's own.
     """
     for pattern, sentence in _KINDS:
         if found := re.search(pattern, log):
-            if pattern == _TEMPLATE and not has_own_template:
+            if pattern == _TEMPLATE and has_given_template:
                 return BackendError(
                     f"The chat template can't be used ({one_line(_reason(log))}): correct it, or leave "
                     f"`chat_template=` out."
@@ -96,7 +96,7 @@ def load_error(
             f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
             f"another model."
         )
-    if ended and not has_own_template:
+    if ended and has_given_template:
         return BackendError(
             f"{path} can't be loaded: the engine crashed over it, or over the chat template that is to "
             f"take the place of its own ({ended}). Leave `chat_template=` out, or use another model."
@@ -114,10 +114,10 @@ def load_error(
     )
 
 
-def endless_load_error(path: Path, *, has_own_template: bool = True) -> BackendError:
+def endless_load_error(path: Path, *, has_given_template: bool = False) -> BackendError:
     """Return the error for a model with which the engine does not come to an end."""
     whose, step = "Its chat template", "give it another with `chat_template=`, or use another model"
-    if not has_own_template:
+    if has_given_template:
         whose, step = "The chat template", "correct it, or leave `chat_template=` out"
     return BackendError(
         f"{path} can't be loaded: the engine does not come to an end with it. {whose} may go round in "
