@@ -53,8 +53,9 @@ OPENAI = Protocol(
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:
     """Nothing listens at ``host``, or it can't be reached, or trusted; ``why`` is the system's reason."""
-    if untrusted := _UNTRUSTED.search(why):
-        return _untrusted_error(host, untrusted[1])
+    if untrusted := untrusted_words(str(host), why):
+        text = f"{untrusted}, or name another server with `host=`."
+        return ServerUnreachableError(text, host=host.url)
     proxy = proxy_for(host.url)
     if proxy and why.startswith("407"):  # what a proxy says that is asked for a tunnel
         return proxy_error(host)
@@ -103,20 +104,22 @@ def proxy_for(url: str) -> str:
     return max(named, default="")  # the one in small letters goes before the others
 
 
-def _untrusted_error(host: Host, why: str) -> ServerUnreachableError:
-    """The server's certificate can't be trusted; ``why`` is TLS's own reason."""
-    way = "name the authority that signed it with SSL_CERT_FILE"
-    if "mismatch" in why:
+def untrusted_words(host: str, why: str) -> str:
+    """Return that the certificate of ``host`` can't be trusted, and what helps, without a full stop.
+
+    Nothing where ``why``, what the HTTP library says, is another trouble.
+    """
+    found = _UNTRUSTED.search(why)
+    if not found:
+        return ""
+    reason, way = found[1], "set SSL_CERT_FILE to the certificate of the authority that signed it"
+    if "mismatch" in reason:
         way = "name the server as its certificate does"
-    elif "expired" in why or "not yet valid" in why:
+    elif "expired" in reason or "not yet valid" in reason:
         way = "renew it there, or set this machine's clock"
     elif os.environ.get("SSL_CERT_FILE"):
-        way += ", whose file does not hold it"
-    return ServerUnreachableError(
-        f"The certificate of {host} can't be trusted ({shorten(why)}): {way}, or name another server "
-        f"with `host=`.",
-        host=host.url,
-    )
+        way = "add the authority that signed it to the file that SSL_CERT_FILE names"
+    return f"The certificate of {host} can't be trusted ({shorten(reason)}): {way}"
 
 
 def client_error(host: Host, error: BaseException) -> BackendError:

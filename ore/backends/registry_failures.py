@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from ore.backends.failures import untrusted_words
 from ore.backends.http import shorten
 from ore.backends.model_names import ModelName
 from ore.errors import (
@@ -19,7 +18,6 @@ GO_ON = "give the same command again, which goes on where this one ended"
 NO_ADDRESS = "it is no address of the web"
 MOST_TRIES = 6
 """How often the same is asked for where nothing comes of it."""
-_UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure")
 
 
@@ -53,13 +51,8 @@ class Tries:
 
 def unreachable_error(host: str, why: str) -> ServerUnreachableError:
     """No connection to ``host`` came about."""
-    untrusted = _UNTRUSTED.search(why)
-    if untrusted:
-        return ServerUnreachableError(
-            f"The certificate of {host} can't be trusted ({shorten(untrusted[1])}): name the "
-            f"authority that signed it with SSL_CERT_FILE.",
-            host=host,
-        )
+    if untrusted := untrusted_words(host, why):
+        return ServerUnreachableError(f"{untrusted}.", host=host)
     if any(sign in why for sign in _NOT_TLS):
         return ServerUnreachableError(
             f"{host} does not speak https: add `insecure=True` to ask it over http, where nobody on the "

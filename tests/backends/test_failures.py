@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.backends import failures, http, refusals
+from ore.backends import failures, http, refusals, registry_failures
 from ore.backends.address import Host
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIReasoner
@@ -184,8 +184,16 @@ def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
 @pytest.mark.parametrize(
     "why, file, way",
     [
-        ("self-signed certificate", "", "name the authority that signed it with SSL_CERT_FILE, or"),
-        ("self-signed certificate", "/no/file", "SSL_CERT_FILE, whose file does not hold it, or"),
+        (
+            "self-signed certificate",
+            "",
+            "set SSL_CERT_FILE to the certificate of the authority that signed it, or",
+        ),
+        (
+            "self-signed certificate",
+            "/no/file",
+            "add the authority that signed it to the file that SSL_CERT_FILE names, or",
+        ),
         (
             "IP address mismatch, certificate is",
             "/a",
@@ -201,6 +209,13 @@ def test_what_helps_against_a_certificate_is_said_by_its_reason(why, file, way, 
     error = failures.unreachable_error(Host("https://box:1"), told, failures.OLLAMA)
     assert f"can't be trusted ({why}): " in str(error) and way in str(error)
     assert str(error).endswith(", or name another server with `host=`.")
+
+
+def test_what_helps_against_a_registry_s_certificate_is_said_by_its_reason():
+    told = "certificate verify failed: certificate has expired (_ssl.c:1006)"
+    assert str(registry_failures.unreachable_error("box", told)).endswith(
+        "can't be trusted (certificate has expired): renew it there, or set this machine's clock."
+    )
 
 
 def test_a_connection_that_is_closed_in_a_handshake_is_said_in_words():

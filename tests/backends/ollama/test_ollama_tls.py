@@ -91,8 +91,8 @@ def server(certificate):
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(server, streams, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     says = (
-        f"The certificate of {server.url} can't be trusted (self-signed certificate): name the "
-        f"authority that signed it with SSL_CERT_FILE, or name another server with `host=`."
+        f"The certificate of {server.url} can't be trusted (self-signed certificate): set "
+        f"SSL_CERT_FILE to the certificate of the authority that signed it, or name another server with `host=`."
     )
     for ask in (
         lambda: fetch_models(server.url),
