@@ -23,8 +23,9 @@ _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     """Return what cut off an answer with these metadata, in words; None where it ended by itself."""
     reason = metadata.get("done_reason")
-    by_filter = "the server's filter" if reason == "content_filter" else None
-    return "a limit" if reason == "length" else by_filter
+    if reason == "length":
+        return "a limit"
+    return "the server's filter" if reason == "content_filter" else None
 
 
 def _is_number(value: Any) -> bool:
