@@ -183,6 +183,24 @@ PROMISED = {
     ],
     "why": [f"give or take {judging.MOST_NATS:g} nats at each token"],
 }
+OF_EXTRAS = [
+    (
+        "ore.backends.validation",
+        "configuration",
+        lambda code: [
+            f"can't be checked within {code.LONGEST:g} seconds does not fit",
+            f"can't be checked within {code.LONGEST_CHECK:g} seconds is refused",
+        ],
+    ),
+    (
+        "ore.backends.cluster_child",
+        "scale",
+        lambda code: [
+            f"up to {WORDS[code.RETRIES]} times. If there is none for {WORDS[code.ALONE_SECONDS]}",
+            f"of at most {code.MOST_MEMORY // GIB} GiB",
+        ],
+    ),
+]
 
 
 @pytest.mark.parametrize("name", PROMISED)
@@ -190,22 +208,10 @@ def test_a_page_has_the_numbers_of_the_code(name):
     assert not_on_page(name, PROMISED[name]) == []
 
 
-def test_a_page_has_the_numbers_of_a_check_by_a_schema():
-    validation = pytest.importorskip("ore.backends.validation", exc_type=ImportError)
-    promised = [
-        f"can't be checked within {validation.LONGEST:g} seconds does not fit",
-        f"can't be checked within {validation.LONGEST_CHECK:g} seconds is refused",
-    ]
-    assert not_on_page("configuration", promised) == []
-
-
-def test_a_page_has_the_numbers_of_a_cluster():
-    child = pytest.importorskip("ore.backends.cluster_child", exc_type=ImportError)
-    promised = [
-        f"up to {WORDS[child.RETRIES]} times. If there is none for {WORDS[child.ALONE_SECONDS]}",
-        f"of at most {child.MOST_MEMORY // GIB} GiB",
-    ]
-    assert not_on_page("scale", promised) == []
+@pytest.mark.parametrize("module, name, promised", OF_EXTRAS, ids=["schema", "cluster"])
+def test_a_page_has_the_numbers_of_code_that_needs_an_extra(module, name, promised):
+    code = pytest.importorskip(module, exc_type=ImportError)
+    assert not_on_page(name, promised(code)) == []
 
 
 def test_the_window_of_a_loaded_model_is_asked_for_as_long_as_the_page_says():
