@@ -239,7 +239,8 @@ def _ipv6(text: str) -> str:
 
 def _name(host: str, source: str, text: str) -> str:
     if _AMBIGUOUS.intersection(host):
-        raise _bad(source, "", "its name is not the same everywhere in ASCII: write that, xn--…")
+        why = "its name is not the same everywhere in ASCII; write the form that begins with xn--"
+        raise _bad(source, "", why)
     try:
         if len(host) > _LONGEST_NAME:
             raise UnicodeError

@@ -187,7 +187,7 @@ def test_a_bad_address_is_blamed_on_who_named_it(flag, environ, named):
     "name", ["stra\u00dfe.example", "a\u200db.example", "\u03b2\u03c2.example"]
 )
 def test_a_name_that_is_not_the_same_everywhere_is_refused(name):
-    with pytest.raises(UsageError, match="not the same everywhere in ASCII: write that"):
+    with pytest.raises(UsageError, match="not the same everywhere in ASCII; write the form"):
         resolve_ollama(name, {})
 
 
