@@ -142,8 +142,8 @@ def ollama_status_error(
     else:
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
         why += "check the address, or its log"
-    way = "" if error else answered_by_proxy(host)
-    return BackendError(f"The server at {host} {why}.{way}", host=host.url)
+    through = "" if error else answered_by_proxy(host)
+    return BackendError(f"The server at {host} {why}.{through}", host=host.url)
 
 
 def openai_status_error(
@@ -175,8 +175,8 @@ def openai_status_error(
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
-    way = "" if text else answered_by_proxy(host)
-    return BackendError(f"The server at {host} {why}.{way}", host=host.url)
+    through = "" if text else answered_by_proxy(host)
+    return BackendError(f"The server at {host} {why}.{through}", host=host.url)
 
 
 def error_words(body: bytes) -> str:
