@@ -310,6 +310,7 @@ def test_judging_that_never_ends_is_ended(schema, answer, ore, monkeypatch):
     assert "judging it takes longer than 0.5 seconds" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["allOf", "if"])
 @pytest.mark.parametrize(
     "what, inner, answer",

@@ -655,6 +655,7 @@ def test_the_licence_is_that_of_the_shelf(root, registry):
     assert as_bytes(LICENSE) in registry.blobs.values() and weights.models_folder() == root
 
 
+@pytest.mark.slow
 def test_an_interrupt_waits_once_for_all_threads_that_a_server_lets_wait(root, registry):
     name, waiting, gate = registry.add("team/tiny:q4", WEIGHTS), list[int](), threading.Event()
     interrupted = list[float]()
