@@ -65,13 +65,11 @@ def many(count: int, layout: str, *rest: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    "tensors, body",
-    [(0, many(1_000_000, "IB", 0, 1)), (800_000, ARCHITECTURE + many(800_000, "IIQ", 0, 0, 0))],
-    ids=["keys", "tensors"],
-)
-def test_no_more_is_read_of_a_file_than_a_model_can_have(tmp_path, tensors, body):
+@pytest.mark.slow
+@pytest.mark.parametrize("tensors", [0, 800_000], ids=["keys", "tensors"])
+def test_no_more_is_read_of_a_file_than_a_model_can_have(tmp_path, tensors):
     keys = 1 if tensors else 1_000_000
+    body = ARCHITECTURE + many(tensors, "IIQ", 0, 0, 0) if tensors else many(keys, "IB", 0, 1)
     path = tmp_path / "m.gguf"
     path.write_bytes(head(body, count=keys, tensors=tensors))
     found = read_tables(path)
