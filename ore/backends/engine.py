@@ -71,11 +71,11 @@ class Engine:
         }
         self.path: Path = path
         self.has_given_template: bool = bool(template)
-        self._what, self._whose = str(path), f"chat template of {path}"
-        self._other = "use another model"
+        self._suspect, self._template_name = str(path), f"chat template of {path}"
+        self._remedy = "use another model"
         if template:
-            self._what, self._whose = f"{path} or the chat template", "chat template"
-            self._other = "correct the chat template, or leave `chat_template=` out"
+            self._suspect, self._template_name = f"{path} or the chat template", "chat template"
+            self._remedy = "correct the chat template, or leave `chat_template=` out"
         self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
@@ -161,8 +161,8 @@ class Engine:
             body = response.read(longest + 1)
             if len(body) > longest:
                 raise BackendError(
-                    f"The {self._whose} makes more than {longest:,} bytes of these messages: "
-                    f"{self._other}."
+                    f"The {self._template_name} makes more than {longest:,} bytes of these messages: "
+                    f"{self._remedy}."
                 )
             found: dict[str, Any] = json.loads(body)
             return found
@@ -197,7 +197,7 @@ class Engine:
                 raise timeout_error(silence, deadline) from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
-                f"ended: the {self._whose} may go round in circles; {self._other}."
+                f"ended: the {self._template_name} may go round in circles; {self._remedy}."
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
             raise self._cut_off() from exc
@@ -261,7 +261,7 @@ class Engine:
         return BackendError(
             f"The embedded engine needs more memory for this turn than the "
             f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}: "
-            f"shorten the prompt, or {self._other}."
+            f"shorten the prompt, or {self._remedy}."
         )
 
     def _cut_off(self) -> IncompleteAnswerError:
@@ -270,7 +270,7 @@ class Engine:
             return closed_error()
         return IncompleteAnswerError(
             f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
-            f"Its process was killed, or {self._what} is damaged or made to do harm."
+            f"Its process was killed, or {self._suspect} is damaged or made to do harm."
         )
 
 
