@@ -168,7 +168,7 @@ def _extracted(tool: Tool, prompt: str) -> dict[str, str]:
         if not (
             isinstance(found, dict) and all(isinstance(each, str) for each in chain(*found.items()))
         ):
-            raise TypeError("extract_args returned something else than a dict of texts")
+            raise TypeError("extract_args returned something other than a dict of texts")
         return dict(found)
     except (KeyboardInterrupt, Terminated):
         raise

@@ -245,9 +245,9 @@ def finder():
     [
         (lambda prompt: 1 // 0, "ZeroDivisionError: "),
         (lambda prompt: sys.exit(3), "SystemExit: 3"),
-        (lambda prompt: None, "something else than a dict of texts"),
-        (lambda prompt: ["x"], "something else than a dict of texts"),
-        (lambda prompt: {"x": 1}, "something else than a dict of texts"),
+        (lambda prompt: None, "something other than a dict of texts"),
+        (lambda prompt: ["x"], "something other than a dict of texts"),
+        (lambda prompt: {"x": 1}, "something other than a dict of texts"),
     ],
 )
 def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
