@@ -17,6 +17,9 @@ from ore.types import RoutingDecision, RoutingTarget
 
 DEFAULT_CONFIDENCE_THRESHOLD = 0.5
 
+MOST_LOOKED_AT = 1 << 20
+"""Characters of a prompt in which a hint is looked for, from the first."""
+
 TEST_ROUTING_TARGET = RoutingTarget(
     name="test",
     target_type="tool",
@@ -86,11 +89,11 @@ class RuleRouter(Router):
             return _fallback("The prompt is blank")
         if not targets:
             return _fallback("There are no targets to choose from")
-        text = _folded(prompt)
+        text = _folded(prompt[:MOST_LOOKED_AT])
         found = (_candidate(text, target) for target in targets)
         best = min(filter(None, found), key=_rank, default=None)
         if best is None:
-            return _fallback(_no_hint(targets))
+            return _fallback(_no_hint(targets, len(prompt)))
         target = best.target
         reasoning = f'"{_shown(best.hint)}" matches the {target.target_type} {_shown(target.name)}'
         if best.confidence >= self.confidence_threshold:
@@ -177,14 +180,16 @@ def _fallback(reasoning: str) -> RoutingDecision:
     return RoutingDecision(None, "fallback", 0.0, {}, reasoning)
 
 
-def _no_hint(targets: Iterable[RoutingTarget]) -> str:
-    """Return that none of the hints is in the prompt, and the first of them."""
+def _no_hint(targets: Iterable[RoutingTarget], length: int) -> str:
+    """Return that none of the hints is in a prompt of that length, and the first of them."""
     hints = sorted({_shown(hint) for target in targets for hint in target.hints})
     if not hints:
         return "No target has a hint"
     named = [f'"{hint}"' for hint in hints[:_MOST_HINTS]]
     named += [f"and {len(hints) - len(named)} more"] if len(hints) > len(named) else []
-    return f"The prompt has none of these hints: {', '.join(named)}"
+    cut = f"first {MOST_LOOKED_AT:,} characters of the prompt have"
+    where = "prompt has" if length <= MOST_LOOKED_AT else cut
+    return f"The {where} none of these hints: {', '.join(named)}"
 
 
 def _folded(text: str) -> str:

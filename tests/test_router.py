@@ -10,6 +10,7 @@ import pytest
 
 from ore.errors import UsageError
 from ore.router import (
+    MOST_LOOKED_AT,
     DEFAULT_CONFIDENCE_THRESHOLD,
     TEST_ROUTING_TARGET,
     Router,
@@ -281,3 +282,12 @@ def test_the_page_about_routing_is_true():
     page = Path(__file__).parent.parent / "docs" / "routing.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 3) == (0, True)
+
+
+def test_a_hint_is_looked_for_in_the_first_characters_of_a_very_long_prompt():
+    prompt = "x" * (MOST_LOOKED_AT - 4) + " one"
+    assert RuleRouter(0.1).route(prompt, [target("one")]).target_type == "skill"
+    decision = RuleRouter(0.1).route(f" {prompt}", [target("one")])
+    assert decision.target is None
+    said = "The first 1,048,576 characters of the prompt have none of these hints: "
+    assert decision.reasoning == f'{said}"one"'

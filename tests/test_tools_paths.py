@@ -81,3 +81,9 @@ def test_a_long_prompt_is_searched_quickly(unit):
     started = time.process_time()
     find_path(unit * (500_000 // len(unit)))
     assert time.process_time() - started < 5
+
+
+def test_a_path_is_looked_for_in_the_first_characters_of_a_very_long_prompt():
+    before = "read " + "x " * (1 << 19)
+    assert find_path(before[:-15] + " notes.txt") == "notes.txt"
+    assert find_path(before + "notes.txt") is None

@@ -24,6 +24,8 @@ MAX_FILE_BYTES = 1 << 20
 _MAX_PATH = 4096  # characters; Linux opens no longer path
 _SHOWN = 200  # characters of a text from outside that a sentence repeats
 
+_MOST_LOOKED_AT = 1 << 20  # characters of a prompt in which a path is looked for
+
 _KEYWORDS = frozenset({"read", "show", "cat", "open", "file"})
 _MAX_QUOTED = 1000  # characters between quotes; more is a citation, not a path
 
@@ -279,7 +281,9 @@ def find_path(prompt: str) -> str | None:
     Only the text is looked at; no such file need exist. A quoted text that looks like a path wins,
     then the first word after read, show, cat, open or file that does, then a quoted text right
     after one of those. A path has a slash, an extension or a leading ``~``; a web address is none.
+    Only the first 1,048,576 characters are looked at.
     """
+    prompt = prompt[:_MOST_LOOKED_AT]
     quoted = [(found.start(), found[0][1:-1]) for found in _QUOTED.finditer(prompt)]
     for _, text in quoted:
         if _looks_like_path(text):
