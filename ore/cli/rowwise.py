@@ -65,7 +65,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         if not looked.rows and not options.dry_run:
             if options.csv:
                 console.document(csv_line(columns))
-            console.notice(f"{table.shown} has no rows: there is nothing to ask.")
+            console.notice(f"The table {table.shown} has no rows: there is nothing to ask.")
             return
         warned = Warned()
         run = stack.enter_context(_opened(options, given, console, connect, warned))
@@ -249,7 +249,7 @@ class _Rows:
         self._console.notice(f"{self._tally.in_words()}.")
         if folder is not None and (others := self._rows.others()):
             self._console.notice(
-                f"{one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
+                f"The folder {one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
                 f"another prompt, model, option or table. They are as they were."
             )
         if folder is not None and self._unsigned:

@@ -79,7 +79,7 @@ def _read_folder(folder: str, notice: Callable[[str], None]) -> list[ToolResult]
         why = f": {said}" if said else ""
         raise FileAccessError(f"{shown} has no text file to read{why}. Name another.", folder)
     files = "1 file is" if len(read) == 1 else f"{len(read):,} files are"
-    notice(f"{shown}: {files} read{f'; left out: {said}' if said else ''}.")
+    notice(f"The folder {shown}: {files} read{f'; left out: {said}' if said else ''}.")
     return read
 
 

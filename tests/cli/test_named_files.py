@@ -162,7 +162,7 @@ def test_a_folder_is_its_text_files_in_order_of_name_and_says_what_it_left_out(o
         f"[Tool:file:{folder}/{name}]\ntext of {name}" for name in names
     ]
     assert result.err == (
-        f"{folder}: 4 files are read; left out: empty (g); hidden (.git, .secret); link (h, i); "
+        f"The folder {folder}: 4 files are read; left out: empty (g); hidden (.git, .secret); link (h, i); "
         f"not UTF-8 text (d.bin, e.txt); not a file (j); too large (f.log).\n"
     )
     assert ore("Hi", "-f", str(folder), "-q").err == ""
@@ -176,10 +176,18 @@ def test_a_repl_says_once_what_a_folder_has_and_again_where_that_changed(ore, fo
 
     result = ore("-i", "-f", str(folder), stdin="one\ntwo\nthree\n", replies=["0", add, "2"])
     assert [line.partition("; ")[0] for line in result.err.splitlines() if "read;" in line] == [
-        f"{folder}: 4 files are read",
-        f"{folder}: 5 files are read",
+        f"The folder {folder}: 4 files are read",
+        f"The folder {folder}: 5 files are read",
     ]
     assert [len(call) for call in result.calls] == [6, 6, 7]
+
+
+@pytest.mark.parametrize("name", ["You", "[AYA]", "ore"])
+def test_the_name_of_a_folder_is_no_label_of_a_line(ore, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "a.txt").write_text("a")
+    assert ore("Hi", "-f", name).err == f"The folder {name}: 1 file is read.\n"
 
 
 def test_many_names_that_are_left_out_are_counted(ore, tmp_path):
