@@ -24,6 +24,7 @@ from ore import (
     Settings,
 )
 from ore.errors import CapabilityError, OreError, UsageError
+from ore.store import FileSessionStore
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import ScriptedReasoner
@@ -181,6 +182,27 @@ def test_a_turn_that_is_cancelled_when_its_thread_is_done_keeps_nothing():
 
     asyncio.run(cancel())
     assert session.messages == []
+
+
+def test_two_turns_at_once_with_one_answer_leave_a_session_that_can_be_saved(tmp_path):
+    class Cached(Reasoner):
+        answer = Response("Hi.", "m")
+
+        def reason(self, messages):
+            return self.answer
+
+    async def ask(session):
+        turns = [asyncio.ensure_future(ORE(Cached(), "").aexecute(each, session)) for each in "ab"]
+        await asyncio.sleep(0)
+        for thread in threading.enumerate():
+            if thread.name == "ore-turn":
+                thread.join(5)  # both have ended before the loop hears of one
+        await asyncio.gather(*turns)
+
+    session = Session()
+    asyncio.run(ask(session))
+    assert [message.content for message in session.messages[1::2]] == ["Hi.", "Hi."]
+    FileSessionStore(tmp_path / "sessions").save(session, "two")
 
 
 @pytest.mark.invariant

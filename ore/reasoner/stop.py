@@ -53,7 +53,10 @@ class Stop:
         """Add what was held back, unless the end was asked for."""
         with self._lock:
             if self._held is not None and not self.is_asked:
-                self._held.extend(self._more)
+                there = {message.id for message in self._held}  # more than when the turn ended
+                self._held.extend(
+                    [_other(each) if each.id in there else each for each in self._more]
+                )
                 self._more = []
 
     @contextmanager
@@ -68,6 +71,10 @@ class Stop:
         finally:
             with self._lock:
                 self._hang_up = None
+
+
+def _other(message: Message) -> Message:
+    return type(message)(message.role, message.content)
 
 
 STOP: ContextVar[Stop | None] = ContextVar("STOP", default=None)
