@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
+_MOST_INDENTED = 1 << 20  # characters of an answer: indenting 15 million takes three seconds
 
 
 def read_schema(text: str) -> dict[str, Any]:
@@ -84,8 +85,9 @@ def judge_of(schema: Mapping[str, Any]) -> Judge:
 
 
 def as_document(text: str) -> str:
-    """Return JSON text as ORE prints JSON: ASCII, indented."""
-    return json.dumps(json.loads(text.removeprefix("\ufeff")), indent=2, ensure_ascii=True)
+    """Return JSON text as ORE prints JSON: ASCII, and indented if it is not too long for that."""
+    indent = 2 if len(text) <= _MOST_INDENTED else None
+    return json.dumps(json.loads(text.removeprefix("\ufeff")), indent=indent, ensure_ascii=True)
 
 
 class SchemaReasoner(Reasoner):

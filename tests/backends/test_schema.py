@@ -11,7 +11,7 @@ import pytest
 
 from ore.backends import validation
 from ore.backends.choice import open_backend
-from ore.backends.schema import SchemaReasoner, parse_answer, read_schema
+from ore.backends.schema import SchemaReasoner, as_document, parse_answer, read_schema
 from ore.backends.validation import Judge
 from ore.core import ORE
 from ore.errors import ReasonerContractError, UsageError
@@ -373,3 +373,10 @@ def test_a_long_schema_that_is_none_is_told_where():
         UsageError, match=r"is not a JSON Schema: at \$\.properties\.name9\.type, 5"
     ):
         read_schema(json.dumps({"properties": names | {"name9": {"type": 5}}}))
+
+
+@pytest.mark.parametrize("most, lines", [(5, 1), (6, 3)])
+def test_an_answer_is_indented_unless_that_would_take_long(monkeypatch, most, lines):
+    monkeypatch.setattr("ore.backends.schema._MOST_INDENTED", most)
+    shown = as_document('["\u00e9"]'.ljust(6))
+    assert len(shown.split("\n")) == lines and json.loads(shown) == ["\u00e9"] and shown.isascii()
