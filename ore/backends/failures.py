@@ -88,7 +88,11 @@ def proxy_error(host: Host) -> ServerUnreachableError:
 
 def answered_by_proxy(host: Host) -> str:
     """Return a sentence on the proxy through which ``host`` is asked, or nothing: of http, it may answer."""
-    proxy = proxy_for(host.url) if host.url.startswith("http:") else ""
+    return _through_proxy(host) if host.url.startswith("http:") else ""
+
+
+def _through_proxy(host: Host) -> str:
+    proxy = proxy_for(host.url)
     return f" {_THROUGH.format(proxy=proxy).rstrip()}" if proxy else ""
 
 
@@ -138,13 +142,15 @@ def silence_error(host: Host, seconds: float | None) -> BackendTimeoutError:
         what = f"Nothing came from {host}, and the connection was given up: ask again"
     else:
         what = f"Nothing came from {host} for {seconds:g} s: give it longer with `timeout=`"
-    return BackendTimeoutError(f"{what}, or look at the server's log.", host=host.url)
+    text = f"{what}, or look at the server's log.{_through_proxy(host)}"
+    return BackendTimeoutError(text, host=host.url)
 
 
 def no_reply_error(host: Host, seconds: float) -> BackendTimeoutError:
     """A question was not answered within ``seconds``, which nobody can set."""
     return BackendTimeoutError(
-        f"The server at {host} did not answer within {round(seconds, 2):g} s: try again, or look at its log.",
+        f"The server at {host} did not answer within {round(seconds, 2):g} s: try again, or look at its "
+        f"log.{_through_proxy(host)}",
         host=host.url,
     )
 

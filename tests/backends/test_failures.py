@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 import pytest
@@ -22,6 +23,7 @@ from ore.errors import (
     ServerUnreachableError,
 )
 from ore.files.neutral import neutralise
+from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import one_answer
 
@@ -169,6 +171,24 @@ def test_what_a_proxy_may_have_said_is_not_said_to_be_the_server_s_alone(ask, st
             said = said_of(ask, "http://box.example:1234")
         assert seen and said.endswith("check that, or name the server in NO_PROXY.") is is_page
         assert ("through the proxy of http_proxy, which may be what fails" in said) is is_page
+
+
+@pytest.mark.usefixtures("no_authorities")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda url: AyaReasoner("m", url, timeout=0.2).reason([Message("user", "Hello?")]),
+        lambda url: OllamaClient(Host(url)).names(0.2),
+    ],
+    ids=["turn", "list"],
+)
+def test_a_silent_proxy_is_not_said_to_be_the_server(ask, scheme, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv(f"{scheme}_proxy", f"http://{SECRET}@127.0.0.1:{proxy.getsockname()[1]}")
+        said = said_of(ask, f"{scheme}://box.example:1234")
+    assert said.startswith("BackendTimeoutError: ")
+    assert f"through the proxy of {scheme}_proxy, which may be what fails" in said
 
 
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
