@@ -264,7 +264,7 @@ def tls_context() -> ssl.SSLContext:
         context = ssl.create_default_context(capath=folder or os.devnull)
         if file:
             with suppress(OSError):  # what can't be read vouches for nobody
-                context.load_verify_locations(file)
+                in_time(CONNECT_SECONDS, lambda: context.load_verify_locations(file))
         return context
     context = ssl.create_default_context()
     with suppress(ImportError):

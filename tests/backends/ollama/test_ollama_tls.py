@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -138,6 +139,19 @@ def test_where_the_environment_names_an_authority_none_of_the_system_s_is_truste
     monkeypatch.setenv(named, str(where[named]))
     assert len(tls_context().get_ca_certs()) == (named == "SSL_CERT_FILE")
     assert loaded == [named]
+
+
+def test_a_file_of_certificates_that_nobody_writes_is_not_waited_for(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pipe"))
+    monkeypatch.setattr("ore.backends.http.CONNECT_SECONDS", 0.1)
+    found: list[object] = []
+    thread = threading.Thread(
+        target=lambda: found.append(tls_context().get_ca_certs()), daemon=True
+    )
+    thread.start()
+    thread.join(10)
+    assert found == [[]]
 
 
 @both_ways
