@@ -141,6 +141,13 @@ def test_a_redirect_to_another_host_carries_nothing_of_the_first(root):
     assert WEIGHTS in blobs_of(root)
 
 
+def test_no_proxy_is_used_for_a_registry_of_this_machine(root, registry, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    assert WEIGHTS in blobs_of(root)
+
+
 def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypatch):
     monkeypatch.setattr("ore.backends.download.PART_BYTES", 1 << 14)
     monkeypatch.setattr("ore.backends.download.AT_ONCE", 1)
