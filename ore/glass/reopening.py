@@ -89,7 +89,7 @@ class Reopening(Closing):
         options: The model's options in the place of the recorded ones of these names; or texts
             ``KEY=VALUE``.
         timeout: The longest silence to accept, in seconds; None waits.
-        deadline: The longest a whole turn may take, in seconds; None waits.
+        deadline: The longest a whole turn, or a scoring, may take, in seconds; None waits.
         strict_context: A prompt that does not fit the context window is an error.
         chat_template: The text of the chat template in the place of the recorded one.
         others: Where the answer is looked for that a run went on from: artifacts, or paths of their
