@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import termios
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 from ore.errors import FileAccessError, UsageError
 from ore.files import read_regular, reason
@@ -27,21 +28,51 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: Neither is set, what is set is not a command, or what was saved is not text.
         FileAccessError: The editor failed, or its file can't be made, can't be read or is larger
-            than 1 MiB.
+            than 1 MiB. What was written is not lost: this and the one before say where it is.
     """
     command = _command(environ.get("VISUAL") or environ.get("EDITOR") or "")
+    with _file_of(text) as path:
+        _run(command, path, environ)
+        return _read(path)
+
+
+@contextmanager
+def _file_of(text: str) -> Iterator[str]:
+    """Make a file with ``text`` for the block; it stays where the block fails and another text is in it."""
+    begun, folder = text.encode(), ""
     try:
-        with TemporaryDirectory(prefix="ore-") as folder:
-            path = os.path.join(folder, "prompt.md")
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            _run(command, path, environ)
-            data = read_regular(path, _LIMIT)
+        folder = mkdtemp(prefix="ore-")
+        path = os.path.join(folder, "prompt.md")
+        with open(path, "wb") as file:
+            file.write(begun)
     except OSError as exc:
+        shutil.rmtree(folder, ignore_errors=True)
         raise FileAccessError(
             f"A file for the editor can't be made: {reason(exc)}; free some space, or set TMPDIR "
             f"to another folder."
         ) from exc
+    try:
+        yield path
+    except (FileAccessError, UsageError) as exc:
+        if not _has_other(path, begun):
+            raise
+        folder = ""
+        raise type(exc)(f"{exc} What you wrote is in {path}.") from exc
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_other(path: str, begun: bytes) -> bool:
+    """Return whether there is something in a file, and not what it began with."""
+    with suppress(OSError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return file.read(len(begun) + 1) not in (b"", begun)
+    return False
+
+
+def _read(path: str) -> str:
+    data = read_regular(path, _LIMIT)
     if b"\0" in data:
         raise UsageError(
             f"The text has a NUL at byte {data.index(0)}: take it out. Nothing was sent."

@@ -68,6 +68,29 @@ def test_a_file_that_is_not_text_is_not_sent(editor, script, error):
         write_in_editor("", editor(script))
 
 
+@pytest.mark.parametrize(
+    "script, begun, kept",
+    [
+        (r'printf "\377" > "$2"', "", b"\xff"),
+        ('head -c 1048577 /dev/zero > "$2"', "", bytes(1_048_577)),
+        ('printf "long work" > "$2"; kill -9 $$', "", b"long work"),
+        ("exit 1", "begun", None),
+        ('printf "" > "$2"; exit 1', "begun", None),
+    ],
+)
+def test_what_was_written_and_is_not_sent_stays_and_is_named(
+    editor, tmp_path, monkeypatch, script, begun, kept
+):
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    with pytest.raises((UsageError, FileAccessError)) as raised:
+        write_in_editor(begun, editor(script))
+    paths = list((tmp_path / "t").glob("*/*"))
+    assert [path.read_bytes() for path in paths] == ([] if kept is None else [kept])
+    assert all(str(raised.value).endswith(f"What you wrote is in {path}.") for path in paths)
+    assert paths or not any((tmp_path / "t").iterdir())
+
+
 def test_an_editor_opens_even_where_no_signal_can_be_handled(editor):
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(write_in_editor, "kept", editor("true")).result() == "kept"
