@@ -33,6 +33,8 @@ class Conversation:
         is_noted: Whether a turn of this run was noted beside the session as recorded.
         source_id: The identity of the session that was loaded, which a fork does not have.
         beginning: How the session was begun, where that is to be kept with its first turn.
+        counted: The model of this run's last turn, and the most tokens that one of its prompts had; of
+            those that are the conversation alone.
         held: What is given back in the end: the lock of its session.
     """
 
@@ -45,6 +47,7 @@ class Conversation:
     is_noted: bool = False
     source_id: str | None = None
     beginning: Beginning | None = None
+    counted: tuple[str, int] = ("", 0)
     held: ExitStack = field(default_factory=ExitStack)
 
     @property

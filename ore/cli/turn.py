@@ -24,7 +24,7 @@ from ore.errors import (
     ReaderGoneError,
     Terminated,
 )
-from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
+from ore.glass.limits import IN_CIRCLES, Circles, fit_of, notices_of, warnings_of
 from ore.types import Response
 
 SHOWN_APART = (
@@ -97,6 +97,7 @@ def take_turn(run: Run, context: Context) -> Turn:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
         document, not_kept = _keep(run, context, response, told)
         _show(run, context, response, document)
+        _tell_fewer_tokens(run, context, response)
         _tell(run, response, told)
         if response.metadata.keys() & {"joined", "notes"}:
             tell_of_prompt(run, response)
@@ -218,6 +219,23 @@ def _tell_limits(run: Run, response: Response) -> None:
             run.console.notice(text)
     for text in warnings_of(response, run.asked.settings):
         run.console.warning(text)
+
+
+def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
+    """Say of a conversation's prompt that it was counted smaller than one that it goes on from."""
+    fit, (model, most) = fit_of(response), run.conversation.counted
+    tokens = fit.get("prompt_tokens", 0)
+    has_more = context.tool_results or context.skill_context or run.asked.images
+    if run.conversation.session is None or has_more or not tokens:
+        return
+    most = most if model == response.model_id else 0
+    run.conversation.counted = response.model_id, max(most, tokens)
+    if tokens < most and fit.get("status") == "unknown":
+        run.console.warning(
+            f"The server counted {tokens} tokens, and {most} in an earlier turn, which this one goes on "
+            f"from: the model has not seen all of the conversation. Go on with a larger window (-o "
+            f"num_ctx=N), or in another conversation."
+        )
 
 
 def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:

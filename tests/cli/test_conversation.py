@@ -9,9 +9,13 @@ import stat
 
 import pytest
 
+from ore.backends.choice import open_backend
 from ore.errors import BackendError
 from ore.store import FileSessionStore
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
 from tests.support.sessions import blocking
+from tests.support.skill_files import write_skill
 
 
 def stored(home, name: str) -> dict:
@@ -200,3 +204,26 @@ def test_an_answer_as_json_is_written_even_if_it_could_not_be_saved(ore, home):
     result = ore("--session", "a", "one", "--json", replies=[blocking(home)])
     assert result.code == 1 and result.json["content"] == "Paris."
     assert "not saved" in result.err
+
+
+HARD = ["bcdfgh " * 60, "kwrtzp " * 110, "go on", "vxzqkw " * 60, "more", "why"]
+"""Prompts that have more tokens than they look like; a window of 512 holds the first four."""
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (["-c"], ["390 tokens, and 503 ", "401 tokens, and 503 "]),
+        (["-c", "--skill", "rhyme"], []),  # there is more than the conversation
+        (["-i"], []),
+    ],
+)
+def test_a_conversation_that_is_counted_smaller_than_before_was_cut(home, flags, told):
+    write_skill(
+        home / ".ore/skills", "rhyme", "name: rhyme\ndescription: Rhymes.", "Write in rhyme."
+    )
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        args = [*flags, "--system", "Be brief.", "--host", server.url]
+        result = run_ore(*args, stdin="\n".join(HARD), open_backend=open_backend)
+    found = [line for line in result.err.splitlines() if "an earlier turn, which this one" in line]
+    assert len(found) == len(told) and all(each in line for each, line in zip(told, found))
