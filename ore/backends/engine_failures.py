@@ -16,7 +16,7 @@ from ore.files.neutral import one_line
 
 
 class TurnRefusedError(BackendError):
-    """The model's chat template, or the engine, does not take the messages as they are.
+    """The chat template, or the engine, does not take the messages as they are; other turns may work.
 
     Attributes:
         said: The template's own words after a colon, or nothing.

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends import gguf
+from ore.backends.engine_failures import TurnRefusedError
 from ore.backends.http import shorten
 from ore.errors import BackendError
 from ore.files.neutral import one_line
@@ -72,7 +73,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
 def load_error(
     path: Path, log: str, ended: str, memory: int, *, has_given_template: bool = False
 ) -> BackendError:
-    """Return the error for a model that was not loaded.
+    """Return the error for a model that was not loaded: of the turn, where its own template may be why.
 
     Args:
         log: What the engine wrote.
@@ -83,7 +84,7 @@ def load_error(
     for pattern, sentence in _KINDS:
         if found := re.search(pattern, log):
             if pattern == _TEMPLATE and has_given_template:
-                return BackendError(
+                return TurnRefusedError(
                     f"The chat template can't be used ({one_line(_reason(log))}): correct it, or leave "
                     f"`chat_template=` out."
                 )
@@ -97,7 +98,7 @@ def load_error(
             f"another model."
         )
     if ended and has_given_template:
-        return BackendError(
+        return TurnRefusedError(
             f"{path} can't be loaded: the engine crashed over it, or over the chat template that is to "
             f"take the place of its own ({ended}). Leave `chat_template=` out, or use another model."
         )
@@ -116,10 +117,11 @@ def load_error(
 
 def endless_load_error(path: Path, *, has_given_template: bool = False) -> BackendError:
     """Return the error for a model with which the engine does not come to an end."""
+    kind = TurnRefusedError if has_given_template else BackendError
     whose, step = "Its chat template", "give it another with `chat_template=`, or use another model"
     if has_given_template:
         whose, step = "The chat template", "correct it, or leave `chat_template=` out"
-    return BackendError(
+    return kind(
         f"{path} can't be loaded: the engine does not come to an end with it. {whose} may go round in "
         f"circles: {step}."
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine, engine_load, engine_prompt
+from ore.backends.engine_failures import TurnRefusedError
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -334,6 +335,19 @@ def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
     with pytest.raises(BackendError, match=said) as raised:
         ask(path, TRAP, chat_template=text)
     assert "another model" not in str(raised.value) or "crashed" in str(raised.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", ["{% for %}", ITSELF, LOOP], ids=["no Jinja", "crashes", "endless"]
+)
+def test_over_a_given_template_one_turn_fails_and_a_replay_of_others_goes_on(
+    tmp_path, monkeypatch, text
+):
+    monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
+    path = write_model(tmp_path / "m.gguf")
+    with pytest.raises(TurnRefusedError, match="chat template"):
+        ask(path, TRAP, chat_template=text)
 
 
 def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
