@@ -218,7 +218,11 @@ def _is_there(shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress) -> 
 
 def _check_place(blobs: Folder, name: str, shelf: Shelf) -> None:
     """Raise where what has a file's name is something else than a file."""
-    if blobs.has(name) and not stat.S_ISREG(blobs.stat(name).st_mode):
+    try:
+        mode = blobs.stat(name).st_mode
+    except FileNotFoundError:  # or another pull has just removed it
+        return
+    if not stat.S_ISREG(mode):
         path = shelf.root / BLOBS / name
         raise FileAccessError(
             f"{path} is there and is not a file, so nothing takes its place: move it away, then try "

@@ -29,6 +29,7 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
+from ore.files.folder import Folder
 from tests.support.fake_registry import (
     LICENSE,
     FakeRegistry,
@@ -551,6 +552,15 @@ def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
     ranges = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
     assert len(ranges) == len(set(ranges)) == 11
     check_whole(root, name)
+
+
+def test_a_file_that_another_pull_removes_meanwhile_is_no_trouble(root):
+    class Removed(Folder):
+        def has(self, name: str) -> bool:
+            return True  # it was there, a moment ago
+
+    with Removed(root / "blobs", make=True) as blobs:
+        pulling._check_place(blobs, ".sha256-1.lock", Shelf(root))
 
 
 @pytest.mark.slow
