@@ -15,6 +15,7 @@ from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.gguf import check_kind, described, read_head, read_tables, window_of
 from ore.errors import BackendError, FileAccessError
+from tests.support.engine import needs_engine
 from tests.support.gguf import entry, head, key, text
 
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
@@ -88,6 +89,7 @@ def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):
     assert length is None or length > 0
 
 
+@needs_engine
 @pytest.mark.parametrize("window", [1, 15, 1 << 31])
 def test_an_engine_is_not_started_on_a_model_of_an_absurd_window(tmp_path, window):
     path = tmp_path / "m.gguf"
