@@ -176,24 +176,19 @@ class Engine:
         silence: float | None,
         deadline: Deadline,
     ) -> Iterator[tuple[HTTPResponse, socket]]:
-        """Send a request; yield its answer, and the socket that it comes from.
-
-        ``begin`` is the longest that it may take to begin, in seconds.
-        """
+        """Send a request; yield its answer, which may take ``begin`` seconds to begin, and its socket."""
         turn = _Turn()
         try:
             with self._connected(turn) as (connection, opened):
                 opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
-                body = json.dumps(request).encode()
                 turn.is_sent = True
-                connection.request("POST", path, body, self._headers)
-                with closing(connection.getresponse()) as response:  # comes with the first event
-                    turn.has_begun = True
-                    if response.status != 200:
-                        raise self._refusal(response.read(REFUSAL_LIMIT))
-                    yield response, opened
+                connection.request("POST", path, json.dumps(request).encode(), self._headers)
+                turn.answer = response = connection.getresponse()  # comes with the first event
+                if response.status != 200:
+                    raise self._refusal(response.read(REFUSAL_LIMIT))
+                yield response, opened
         except TimeoutError as exc:
-            if turn.has_begun or deadline.passed or begin == silence:
+            if turn.answer is not None or deadline.passed or begin == silence:
                 raise timeout_error(silence, deadline) from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
@@ -226,10 +221,12 @@ class Engine:
             finally:
                 with self._lock:
                     self._asking -= 1
-                if turn.is_sent and not turn.has_begun and not self._asking:
+                if turn.is_sent and turn.answer is None and not self._asking:
                     self.close()  # it puts the prompt together, which nothing stops
                 else:
                     self._let_go(opened)
+                if turn.answer is not None:
+                    turn.answer.close()  # and with it the socket, which was waited for
 
     def _let_go(self, opened: socket) -> None:
         """Hang up and wait until the engine has done so too; end it where it does not."""
@@ -275,9 +272,10 @@ class Engine:
 
 
 class _Turn:
-    """How far a request has come: whether it was sent, and whether the engine computes it."""
+    """How far a request has come: whether it was sent, and its answer, which the engine computes."""
 
-    is_sent = has_begun = False
+    is_sent = False
+    answer: HTTPResponse | None = None
 
 
 class _Connection(HTTPConnection):
