@@ -87,8 +87,10 @@ def main(
             console.stopped(str(exc) or "Stopped.")
         console.end()
         return INTERRUPTED
-    except Terminated:
+    except Terminated as exc:
         console.give_up_stalled()
+        if str(exc):
+            console.notice(str(exc))
         console.end()
         raise
     except SHORT_OF_MEMORY as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -151,6 +152,22 @@ def test_many_signals_in_quick_succession_end_it_as_one_does(server, flags):
             time.sleep(0.001)
         result = end(process)
         assert (result.code, result.err, process.returncode) == (130, "", 130)
+
+
+def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named(server, tmp_path):
+    editor, folder = tmp_path / "editor", tmp_path / "t"
+    editor.write_text("#!/bin/sh\nprintf 'long work' > \"$1\"\nkill $PPID\nexec sleep 60\n")
+    editor.chmod(0o700)
+    folder.mkdir()
+    ours, terminal = pty.openpty()
+    os.write(ours, b"/edit\n")
+    process = start("-i", stdin=terminal, env=environment(EDITOR=str(editor), TMPDIR=str(folder)))
+    result = end(process)
+    os.close(ours)
+    os.close(terminal)
+    (path,) = folder.glob("ore-*/prompt.md")
+    assert (result.code, path.read_text()) == (143, "long work")
+    assert f"What you wrote is in {path}." in result.err
 
 
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):

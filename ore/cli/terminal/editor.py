@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
 
-from ore.errors import FileAccessError, UsageError
+from ore.errors import FileAccessError, Terminated, UsageError
 from ore.files import read_regular, reason
 
 _LIMIT = 1 << 20
@@ -28,7 +28,8 @@ def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: Neither is set, what is set is not a command, or what was saved is not text.
         FileAccessError: The editor failed, or its file can't be made, can't be read or is larger
-            than 1 MiB. What was written is not lost: this and the one before say where it is.
+            than 1 MiB.
+        Terminated: The process is to end. What was written is not lost: all three say where it is.
     """
     command = _command(environ.get("VISUAL") or environ.get("EDITOR") or "")
     with _file_of(text) as path:
@@ -53,11 +54,11 @@ def _file_of(text: str) -> Iterator[str]:
         ) from exc
     try:
         yield path
-    except (FileAccessError, UsageError) as exc:
+    except (FileAccessError, UsageError, Terminated) as exc:
         if not _has_other(path, begun):
             raise
         folder = ""
-        raise type(exc)(f"{exc} What you wrote is in {path}.") from exc
+        raise type(exc)(f"{exc} What you wrote is in {path}.".lstrip()) from exc
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
