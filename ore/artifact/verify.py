@@ -253,12 +253,11 @@ def _parent_problems(execution_id: str, provenance: dict[str, Any]) -> Iterable[
 def short(value: object) -> str:
     """Return ``value`` as a text; of one that is absurdly long its SHA-256, for thousands are kept.
 
-    Two values never become one text: what looks like such a hash has its own.
+    Two texts never become one: what looks like such a hash has its own.
     """
     text = value if isinstance(value, str) else f"{type(value).__name__} {json.dumps(value)}"
-    if len(text) <= _LONGEST_ID and not text.startswith(_HASHED):
-        return text
-    return _HASHED + text_digest(text)
+    is_hash = text.startswith(_HASHED) and len(text) == len(_HASHED) + 64
+    return _HASHED + text_digest(text) if is_hash or len(text) > _LONGEST_ID else text
 
 
 def _content(document: dict[str, Any]) -> bytes:

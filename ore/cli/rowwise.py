@@ -248,9 +248,10 @@ class _Rows:
         folder = self._folder
         self._console.notice(f"{self._tally.in_words()}.")
         if folder is not None and (others := self._rows.others()):
+            what = "1 artifact" if others == 1 else f"{others:,} artifacts"
             self._console.notice(
-                f"The folder {one_line(str(folder.root))} has {others:,} artifacts of other questions too: "
-                f"another prompt, model, option or table. They are as they were."
+                f"The folder {one_line(str(folder.root))} has {what} of other questions too: another "
+                f"prompt, model, option or table. What was there is as it was."
             )
         if folder is not None and self._unsigned:
             shown = one_line(str(folder.root))

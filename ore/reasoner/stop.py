@@ -74,7 +74,8 @@ class Stop:
 
 
 def _other(message: Message) -> Message:
-    return type(message)(message.role, message.content)
+    """Return the same message with an id of its own."""
+    return type(message)(message.role, message.content, images=message.images)
 
 
 STOP: ContextVar[Stop | None] = ContextVar("STOP", default=None)
