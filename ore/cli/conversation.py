@@ -33,8 +33,9 @@ class Conversation:
         is_noted: Whether a turn of this run was noted beside the session as recorded.
         source_id: The identity of the session that was loaded, which a fork does not have.
         beginning: How the session was begun, where that is to be kept with its first turn.
-        counted: The model of this run's last turn, and the most tokens that one of its prompts had; of
-            those that are the conversation alone.
+        sizes: The tokens of prompts that were the conversation alone, and a hash of what they were
+            made of, by the id of the answer; None as long as it was not needed.
+        noted: The ids of those that are noted beside the session.
         held: What is given back in the end: the lock of its session.
     """
 
@@ -47,7 +48,8 @@ class Conversation:
     is_noted: bool = False
     source_id: str | None = None
     beginning: Beginning | None = None
-    counted: tuple[str, int] = ("", 0)
+    sizes: dict[str, tuple[int, str]] | None = None
+    noted: set[str] = field(default_factory=set[str])
     held: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -94,6 +96,42 @@ class Conversation:
                 self.name,
             )
         return None
+
+    def longest_counted(self, made_of: str) -> int:
+        """Return the most tokens that a prompt of the conversation had which was made of the same."""
+        return self._longest(made_of)[0]
+
+    def note_size(self, id: str, tokens: int, made_of: str) -> OreError | None:
+        """Note how many tokens the last prompt had, where none had more; return what went wrong."""
+        if tokens > self.longest_counted(made_of):
+            self._sizes()[id] = tokens, made_of
+        most, longest = self._longest(made_of)
+        if self.store is None or self.name is None or self.unsaved or longest in self.noted:
+            return None
+        self.noted.add(longest)
+        try:
+            self.store.add_size(self.name, longest, most, made_of)
+        except OSError as exc:
+            return SessionError(
+                f"How many tokens the prompt has is not noted beside the session '{self.name}' "
+                f"({reason(exc)}): a later run can't tell from it that a prompt was cut.",
+                self.name,
+            )
+        return None
+
+    def _longest(self, made_of: str) -> tuple[int, str]:
+        answers = {message.id for message in self.session.messages} if self.session else set()
+        sizes = self._sizes().items()
+        found = ((n, id) for id, (n, of) in sizes if of == made_of and id in answers)
+        return max(found, default=(0, ""))
+
+    def _sizes(self) -> dict[str, tuple[int, str]]:
+        if self.sizes is None:
+            self.sizes = {}
+            if self.store is not None and self.source is not None:
+                self.sizes = self.store.sizes(self.source)
+                self.noted = set(self.sizes) if self.name == self.source else set()
+        return self.sizes
 
     def _runs(self) -> dict[str, str]:
         if self.recorded is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -223,19 +225,29 @@ def _tell_limits(run: Run, response: Response) -> None:
 
 def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
     """Say of a conversation's prompt that it was counted smaller than one that it goes on from."""
-    fit, (model, most) = fit_of(response), run.conversation.counted
+    fit, conversation = fit_of(response), run.conversation
     tokens = fit.get("prompt_tokens", 0)
     has_more = context.tool_results or context.skill_context or run.asked.images
-    if run.conversation.session is None or has_more or not tokens:
+    if conversation.session is None or has_more or not tokens:
         return
-    most = most if model == response.model_id else 0
-    run.conversation.counted = response.model_id, max(most, tokens)
+    made_of = _made_of(run, response.model_id)
+    most = conversation.longest_counted(made_of)
+    if (error := conversation.note_size(response.id, tokens, made_of)) is not None:
+        run.console.warning(str(error))
     if tokens < most and fit.get("status") == "unknown":
         run.console.warning(
             f"The server counted {tokens} tokens, and {most} in an earlier turn, which this one goes on "
             f"from: the model has not seen all of the conversation. Go on with a larger window (-o "
             f"num_ctx=N), or in another conversation."
         )
+
+
+def _made_of(run: Run, model_id: str) -> str:
+    """Return a hash of what a prompt has beside its messages, and of what counts its tokens."""
+    asked, settings = run.asked, run.asked.settings
+    more = (settings.think, settings.format, settings.choices, settings.chat_template)
+    text = json.dumps([run.backend.name, model_id, asked.system_prompt, *more], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from ore.errors import InvalidSessionError, SessionError, SessionExistsError, Se
 from ore.files.folder import Folder
 from ore.files.trust import home_folder
 from ore.store.beginnings import Beginning, copy_beginning, read_beginning, write_beginning
-from ore.store.beside import RUNS, TYPED, files_beside, take_along
+from ore.store.beside import RUNS, SIZES, TYPED, files_beside, take_along
 from ore.store.facts import Found, Salvaged, SessionDetails, describe, search
 from ore.store.names import check_name, salvaged_name
 from ore.store.salvage import salvage_turns
-from ore.store.session_files import SessionFiles
+from ore.store.session_files import SessionFiles, require_regular
 from ore.store.session_locks import SessionLocks, saving
-from ore.store.session_runs import add_runs, read_runs
+from ore.store.session_notes import add_runs, add_size, read_runs, read_sizes
 from ore.types import Session
 
 __all__ = [
@@ -165,6 +165,14 @@ class FileSessionStore(SessionStore):
         """Note ``runs``, as ``runs()`` returns them, beside ``name``; raises ``OSError``."""
         add_runs(self.root / (check_name(name) + RUNS), runs)
 
+    def sizes(self, name: str) -> dict[str, tuple[int, str]]:
+        """Return how many tokens prompts of ``name`` had, and what of, by the id of the answer."""
+        return read_sizes(self.root / (check_name(name) + SIZES))
+
+    def add_size(self, name: str, id: str, tokens: int, made_of: str) -> None:
+        """Note a prompt, as ``sizes()`` returns them, beside ``name``; raises ``OSError``."""
+        add_size(self.root / (check_name(name) + SIZES), id, tokens, made_of)
+
     def details(self, name: str) -> SessionDetails:
         """Return what a list says of the session ``name``; raises what ``load`` raises."""
         name = check_name(name)
@@ -202,7 +210,7 @@ class FileSessionStore(SessionStore):
         """
         old, new = check_name(old), check_name(new)
         with self._files.folder(old) as folder:
-            _require_regular(folder, old)
+            require_regular(folder, old)
             with self._locks.locked(folder, old, 0.0):
                 if old == new:
                     raise _taken(new)
@@ -226,7 +234,7 @@ class FileSessionStore(SessionStore):
         """
         name = check_name(name)
         with self._files.folder(name) as folder:
-            _require_regular(folder, name)
+            require_regular(folder, name)
             with self._locks.locked(folder, name, 0.0):
                 folder.remove(f"{name}.json")
                 for file in (f".{name}.tmp", *files_beside(name)):
@@ -305,12 +313,3 @@ def _taken(name: str) -> SessionExistsError:
         f"another name.",
         name,
     )
-
-
-def _require_regular(folder: Folder, name: str) -> None:
-    if not stat.S_ISREG(folder.stat(f"{name}.json").st_mode):
-        raise SessionError(
-            f"The session '{name}' is not a regular file and is left as it is: see to "
-            f"{folder.path / name}.json yourself.",
-            name,
-        )

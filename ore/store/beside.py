@@ -9,8 +9,8 @@ from ore.files import reason
 from ore.files.folder import Folder
 from ore.store.names import META, MOST_FILE_BYTES
 
-TYPED, RUNS = ".typed", ".runs"
-_SUFFIXES = (TYPED, RUNS, META)
+TYPED, RUNS, SIZES = ".typed", ".runs", ".sizes"
+_SUFFIXES = (TYPED, RUNS, SIZES, META)
 
 
 def files_beside(name: str) -> list[str]:

@@ -6,6 +6,7 @@ Whoever writes holds the session's lock.
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -178,6 +179,16 @@ class SessionFiles:
 
     def _path(self, name: str) -> Path:
         return self._root / f"{name}.json"
+
+
+def require_regular(folder: Folder, name: str) -> None:
+    """Raise ``SessionError`` where the session's file is not a regular one."""
+    if not stat.S_ISREG(folder.stat(f"{name}.json").st_mode):
+        raise SessionError(
+            f"The session '{name}' is not a regular file and is left as it is: see to "
+            f"{folder.path / name}.json yourself.",
+            name,
+        )
 
 
 def _is_reached(folder: Folder, file: str) -> bool:

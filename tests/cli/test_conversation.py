@@ -227,3 +227,69 @@ def test_a_conversation_that_is_counted_smaller_than_before_was_cut(home, flags,
         result = run_ore(*args, stdin="\n".join(HARD), open_backend=open_backend)
     found = [line for line in result.err.splitlines() if "an earlier turn, which this one" in line]
     assert len(found) == len(told) and all(each in line for each, line in zip(told, found))
+
+
+def talked(server, *lines, flags=(), told=0):
+    """Take a turn in a process of its own with each line, and return how often it was said to be cut."""
+    found = 0
+    for line in lines:
+        result = run_ore(line, *flags, "--host", server.url, open_backend=open_backend)
+        found += result.err.count("in an earlier turn, which this one goes on from")
+    return found
+
+
+SAVED = ("--session", "a", "--system", "Be brief.")
+
+
+@pytest.mark.parametrize(
+    "between, flags, told",
+    [
+        ([], SAVED, 2),
+        ([], (*SAVED, "--model", "other"), 0),
+        ([], ("--session", "a", "--no-system"), 1),  # of the second, compared with the first
+        ([], (*SAVED, "--think", "low"), 0),
+        ([], ("--resume-session", "a", "--save-session", "b", "--system", "Be brief."), 1),
+        ([], ("--resume-session", "a", "--system", "Be brief."), 2),
+        (["--rename-session", "a", "b"], ("--session", "b", "--system", "Be brief."), 2),
+    ],
+)
+def test_a_saved_conversation_that_is_counted_smaller_than_in_an_earlier_run_was_cut(
+    home, between, flags, told
+):
+    with FakeOllama(models=["llama3.2", "other"], num_ctx=512, reply="Fine.") as server:
+        assert talked(server, *HARD[:4], flags=SAVED) == 0
+        if between:
+            assert run_ore(*between).code == 0
+        more = HARD[4:5] if "--save-session" in flags else HARD[4:]
+        assert talked(server, *more, flags=flags) == told
+        if "--save-session" in flags:
+            assert talked(server, HARD[5], flags=("--session", "b", "--system", "Be brief.")) == 1
+
+
+def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_there_is(home):
+    file = home / ".ore/sessions/a.sizes"
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        talked(server, "one", flags=SAVED)
+        (line,) = file.read_text().splitlines()
+        id, tokens, made_of = line.split()
+        file.write_bytes(
+            f"other 900 {made_of}\n{id} 900\n{id} 900 {'0' * 64}\n{id} x {made_of}\n".encode()
+            + b"\xff\n"
+            + line[:20].encode()
+        )
+        assert talked(server, "two", flags=SAVED) == 0
+        assert len(file.read_text(errors="replace").splitlines()) == 7
+        file.write_text(f"{id} 900 {made_of}\n")
+        assert talked(server, *HARD[:4], flags=SAVED) == 1
+        assert file.read_text() == f"{id} 900 {made_of}\n"
+
+
+def test_how_long_a_prompt_was_may_be_impossible_to_note(home):
+    file = home / ".ore/sessions/a.sizes"
+    with FakeOllama(reply="Fine.") as server:
+        talked(server, "one", flags=SAVED)
+        file.unlink()
+        file.mkdir()
+        result = run_ore("two", *SAVED, "--host", server.url, open_backend=open_backend)
+    assert (result.code, result.out) == (0, "Fine.\n")
+    assert "How many tokens the prompt has is not noted beside the session 'a'" in result.err

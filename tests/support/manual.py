@@ -23,6 +23,7 @@ FILES = {
     "~/.ore/sessions/NAME.meta.json": "What the session was begun with.",
     "~/.ore/sessions/NAME.typed": "What was typed into its REPL, without the answers.",
     "~/.ore/sessions/NAME.runs": "Which turns of a saved conversation are recorded.",
+    "~/.ore/sessions/NAME.sizes": "How many tokens the longest of its prompts had.",
     "~/.ore/history": "The same for all other REPLs, with ORE_HISTORY=on.",
 }
 _HEADER = '.\\" Made from the parser: UPDATE_DOCS=1 python -m pytest tests/docs/test_manual.py\n'

@@ -1,0 +1,62 @@
+"""What is noted of a session's turns, a line for each, which begins with the id of the answer.
+
+``NAME.runs`` has the hash of the artifact of each turn that is recorded. ``NAME.sizes`` has how many
+tokens a prompt was counted, where none before it had more, and a hash of what it was made of.
+The files are only appended to. A line that is not whole, or whose turn the session does not have, means
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ore.errors import FileAccessError
+from ore.files import OPEN_FLAGS, read_regular
+
+_RUN = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([0-9a-f]{64})")
+_SIZE = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([1-9][0-9]{0,15}) ([0-9a-f]{64})")
+_LIMIT = 1 << 24
+
+
+def read_runs(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of the artifact of each run that the file names; none where it can't be read."""
+    return {run[1].decode(): run[2].decode() for run in _lines(path, _RUN)}
+
+
+def add_runs(path: Path, runs: dict[str, str]) -> None:
+    """Append a line for each run; raises ``OSError``. The folder must be there."""
+    _append(path, "".join(f"{execution_id} {sha256}\n" for execution_id, sha256 in runs.items()))
+
+
+def read_sizes(path: Path) -> dict[str, tuple[int, str]]:
+    """Return how many tokens each prompt had that the file names, and the hash of what it was made of.
+
+    There are none where it can't be read.
+    """
+    return {each[1].decode(): (int(each[2]), each[3].decode()) for each in _lines(path, _SIZE)}
+
+
+def add_size(path: Path, id: str, tokens: int, made_of: str) -> None:
+    """Append the line of one answer's prompt; raises ``OSError``. The folder must be there."""
+    _append(path, f"{id} {tokens} {made_of}\n")
+
+
+def _lines(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    try:
+        lines = read_regular(path, _LIMIT, follow=False).split(b"\n")
+    except FileAccessError:
+        return
+    yield from (match for line in lines if (match := pattern.fullmatch(line)))
+
+
+def _append(path: Path, text: str) -> None:
+    """Append ``text``. A last line that is not whole, as a full disk leaves one, is ended first."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | OPEN_FLAGS
+    with open(os.open(path, flags, 0o600), "r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            text = text if file.read() == b"\n" else f"\n{text}"
+        file.write(text.encode("utf-8", "backslashreplace"))
