@@ -170,7 +170,10 @@ class FileSessionStore(SessionStore):
         return read_sizes(self.root / (check_name(name) + SIZES))
 
     def add_size(self, name: str, id: str, tokens: int, made_of: str) -> None:
-        """Note a prompt, as ``sizes()`` returns them, beside ``name``; raises ``OSError``."""
+        """Note that the prompt of the answer ``id`` had so many ``tokens``, beside ``name``.
+
+        ``made_of`` is a hash of what it had beside its messages. Raises ``OSError``.
+        """
         add_size(self.root / (check_name(name) + SIZES), id, tokens, made_of)
 
     def details(self, name: str) -> SessionDetails:
