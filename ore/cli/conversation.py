@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ore.cli.options import Options
 from ore.errors import OreError, SessionError, SessionNotFoundError
 from ore.files import reason
-from ore.types import Session
+from ore.types import Message, Session
 
 if TYPE_CHECKING:  # a turn without a session does not load it
     from pathlib import Path
@@ -97,13 +97,19 @@ class Conversation:
             )
         return None
 
-    def longest_counted(self, made_of: str) -> int:
-        """Return the most tokens that a prompt of the conversation had which was made of the same."""
-        return self._longest(made_of)[0]
+    def longest_prompt(self, made_of: str) -> tuple[int, list[Message]]:
+        """Return the tokens of the longest prompt that was made of the same, and what follows its answer.
+
+        Where there is none, they are 0.
+        """
+        most, id = self._longest(made_of)
+        messages = self.session.messages if self.session is not None else []
+        at = next((n for n, message in enumerate(messages) if message.id == id), -1)
+        return most, messages[at + 1 :]
 
     def note_size(self, id: str, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""
-        if tokens > self.longest_counted(made_of):
+        if tokens > self._longest(made_of)[0]:
             self._sizes()[id] = tokens, made_of
         most, longest = self._longest(made_of)
         if self.store is None or self.name is None or self.unsaved or longest in self.noted:

@@ -12,6 +12,7 @@ from typing import Any
 from ore.backends.effective import in_words
 from ore.backends.http import SPENT
 from ore.backends.schema import as_document
+from ore.backends.window import estimate
 from ore.cli.context import Context
 from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
@@ -224,21 +225,26 @@ def _tell_limits(run: Run, response: Response) -> None:
 
 
 def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
-    """Say of a conversation's prompt that it was counted smaller than one that it goes on from."""
+    """Say of a conversation's prompt that it has fewer tokens than what it goes on from and adds."""
     fit, conversation = fit_of(response), run.conversation
     tokens = fit.get("prompt_tokens", 0)
     has_more = context.tool_results or context.skill_context or run.asked.images
     if conversation.session is None or has_more or not tokens:
         return
     made_of = _made_of(run, response.model_id)
-    most = conversation.longest_counted(made_of)
+    most, since = conversation.longest_prompt(made_of)
     if (error := conversation.note_size(response.id, tokens, made_of)) is not None:
         run.console.warning(str(error))
-    if tokens < most and fit.get("status") == "unknown":
+    if not most or fit.get("status") != "unknown":
+        return
+    asked = [each.content for each in since if each.role == "user"]  # answers may be sent in part
+    added = estimate(text.encode("utf-8", "surrogatepass") for text in asked).least
+    if tokens < most + added:
+        more = f", and what was asked since has {added} at least" if added else ""
         run.console.warning(
-            f"The server counted {tokens} tokens, and {most} in an earlier turn, which this one goes on "
-            f"from: the model has not seen all of the conversation. Go on with a larger window (-o "
-            f"num_ctx=N), or in another conversation."
+            f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
+            f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
+            f"(-o num_ctx=N), or in another conversation."
         )
 
 

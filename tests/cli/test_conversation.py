@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 
@@ -208,25 +209,30 @@ def test_an_answer_as_json_is_written_even_if_it_could_not_be_saved(ore, home):
 
 HARD = ["bcdfgh " * 60, "kwrtzp " * 110, "go on", "vxzqkw " * 60, "more", "why"]
 """Prompts that have more tokens than they look like; a window of 512 holds the first four."""
+GROWING = ["bcdfgh " * 100, "one two three " * 100]
+"""Two prompts of which such a window holds one; the second is longer."""
 
 
 @pytest.mark.parametrize(
-    "flags, told",
+    "flags, prompts, told",
     [
-        (["-c"], ["390 tokens, and 503 ", "401 tokens, and 503 "]),
-        (["-c", "--skill", "rhyme"], []),  # there is more than the conversation
-        (["-i"], []),
+        (["-c"], HARD, ["390 tokens. An earlier, 503, ", "401 tokens. An earlier, 503, 1"]),
+        (["-c"], GROWING, ["417 tokens. An earlier, 211, 270"]),
+        (["-c", "--skill", "rhyme"], HARD, []),  # there is more than the conversation
+        (["-i"], HARD, []),
     ],
 )
-def test_a_conversation_that_is_counted_smaller_than_before_was_cut(home, flags, told):
+def test_a_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(home, flags, prompts, told):
     write_skill(
         home / ".ore/skills", "rhyme", "name: rhyme\ndescription: Rhymes.", "Write in rhyme."
     )
     with FakeOllama(num_ctx=512, reply="Fine.") as server:
         args = [*flags, "--system", "Be brief.", "--host", server.url]
-        result = run_ore(*args, stdin="\n".join(HARD), open_backend=open_backend)
-    found = [line for line in result.err.splitlines() if "an earlier turn, which this one" in line]
-    assert len(found) == len(told) and all(each in line for each, line in zip(told, found))
+        result = run_ore(*args, stdin="\n".join(prompts), open_backend=open_backend)
+    said = re.compile(
+        r"counted (\d+ tokens. An earlier) .* had (\d+)(?:, and .* has (\d+) at least)?:"
+    )
+    assert [", ".join(found) for found in said.findall(result.err)] == told
 
 
 def talked(server, *lines, flags=(), told=0):
@@ -234,7 +240,7 @@ def talked(server, *lines, flags=(), told=0):
     found = 0
     for line in lines:
         result = run_ore(line, *flags, "--host", server.url, open_backend=open_backend)
-        found += result.err.count("in an earlier turn, which this one goes on from")
+        found += result.err.count("An earlier prompt, which this one goes on from")
     return found
 
 
@@ -253,7 +259,7 @@ SAVED = ("--session", "a", "--system", "Be brief.")
         (["--rename-session", "a", "b"], ("--session", "b", "--system", "Be brief."), 2),
     ],
 )
-def test_a_saved_conversation_that_is_counted_smaller_than_in_an_earlier_run_was_cut(
+def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
     home, between, flags, told
 ):
     with FakeOllama(models=["llama3.2", "other"], num_ctx=512, reply="Fine.") as server:
