@@ -170,6 +170,25 @@ def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named
     assert f"What you wrote is in {path}." in result.err
 
 
+def test_an_editor_that_is_told_to_end_keeps_what_it_has_beside_the_file(server, tmp_path):
+    editor, folder = tmp_path / "editor", tmp_path / "t"
+    editor.write_text(
+        "#!/bin/sh\ntrap 'echo unsaved > \"$1.save\"; exit 1' TERM\nkill -HUP $PPID\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    editor.chmod(0o700)
+    folder.mkdir()
+    ours, terminal = pty.openpty()
+    os.write(ours, b"/edit\n")
+    process = start("-i", stdin=terminal, env=environment(EDITOR=str(editor), TMPDIR=str(folder)))
+    result = end(process)
+    os.close(ours)
+    os.close(terminal)
+    (path,) = folder.glob("ore-*/prompt.md.save")
+    assert (result.code, path.read_text()) == (129, "unsaved\n")
+    assert f"What the editor kept is in {path.parent}." in result.err
+
+
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
     process = start("--session", "s", "Hi", "--stream", stdin=subprocess.DEVNULL)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import termios
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
 
@@ -17,6 +17,8 @@ from ore.errors import FileAccessError, Terminated, UsageError
 from ore.files import read_regular, reason
 
 _LIMIT = 1 << 20
+_GRACE = 1.0
+"""Seconds in which an editor ends that was told to."""
 
 
 def write_in_editor(text: str, environ: Mapping[str, str]) -> str:
@@ -55,21 +57,25 @@ def _file_of(text: str) -> Iterator[str]:
     try:
         yield path
     except (FileAccessError, UsageError, Terminated) as exc:
-        if not _has_other(path, begun):
+        kept = _kept(path, begun)
+        if not kept:
             raise
         folder = ""
-        raise type(exc)(f"{exc} What you wrote is in {path}.".lstrip()) from exc
+        raise type(exc)(f"{exc} {kept}".lstrip()) from exc
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _has_other(path: str, begun: bytes) -> bool:
-    """Return whether there is something in a file, and not what it began with."""
+def _kept(path: str, begun: bytes) -> str:
+    """Return where there is more than an empty file, or what it began with; "" where there is not."""
     with suppress(OSError):
+        if os.listdir(os.path.dirname(path)) not in ([], [os.path.basename(path)]):
+            return f"What the editor kept is in {os.path.dirname(path)}."  # as it does when told to end
         if os.path.isfile(path):
             with open(path, "rb") as file:
-                return file.read(len(begun) + 1) not in (b"", begun)
-    return False
+                if file.read(len(begun) + 1) not in (b"", begun):
+                    return f"What you wrote is in {path}."
+    return ""
 
 
 def _read(path: str) -> str:
@@ -89,7 +95,12 @@ def _read(path: str) -> str:
 def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
     try:
         with _interrupts_ignored(), _kept_modes():
-            code = subprocess.call([*command, path], env=environ)
+            editor = subprocess.Popen([*command, path], env=environ)
+            try:
+                code = editor.wait()
+            except Terminated:
+                _end(editor)
+                raise
     except OSError as exc:
         raise FileAccessError(
             f"The editor {command[0]} can't be started: {reason(exc)}; set VISUAL or EDITOR."
@@ -98,6 +109,16 @@ def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
         raise FileAccessError(
             f"The editor {command[0]} ended with exit code {code}: nothing was sent."
         )
+
+
+def _end(editor: subprocess.Popen[bytes]) -> None:
+    """End an editor, which may keep first what it has: the terminal that is closed tells it so itself."""
+    steps: tuple[Callable[[], object], ...] = (editor.poll, editor.terminate, editor.kill)
+    for step in steps:
+        step()
+        with suppress(subprocess.TimeoutExpired):
+            editor.wait(_GRACE)
+            return
 
 
 def _command(named: str) -> list[str]:
