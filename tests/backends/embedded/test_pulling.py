@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import download, pulling, weights
+from ore.backends import download, gguf, pulling, registry_failures, weights
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
 from ore.backends.registry import Registry
-from ore.backends.registry_failures import MOST_TRIES
+from ore.backends.registry_failures import MOST_TRIES, Tries, Trouble
 from ore.backends.shelf import Shelf
 from ore.errors import (
     BackendError,
@@ -30,6 +30,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.folder import Folder
+from ore.files.locks import try_lock
 from tests.support.fake_registry import (
     LICENSE,
     FakeRegistry,
@@ -231,6 +232,22 @@ def test_a_server_that_gives_ranges_no_more_gives_all(root, registry):
     registry.always["blobs"] = forgets
     pull(name, nothing)
     check_whole(root, name)
+
+
+def test_tries_begin_afresh_where_something_has_come(root, registry, monkeypatch):
+    monkeypatch.setattr(registry_failures, "MOST_TRIES", 2)
+    name = registry.add("team/tiny:q4", WEIGHTS[:PART], license=None, config={})
+    registry.play["blobs"].extend([lambda answer: answer, cut(0.5), cut(0.5)])
+    pull(name, nothing)
+    assert (root / "blobs" / digest_of(WEIGHTS[:PART]).replace(":", "-")).exists()
+
+
+def test_what_brings_nothing_is_tried_for_a_quarter_of_a_minute():
+    tries, waits = Tries(), list[float]()
+    with pytest.raises(BackendError, match="in vain"):
+        while len(waits) < 10:
+            waits.append(tries.wait_after(Trouble(BackendError("in vain"))))
+    assert waits == [0.5, 1, 2, 4, 8]
 
 
 WRONG = "is not what sha256:.* names, so it was removed"
@@ -486,6 +503,10 @@ def test_what_the_engine_would_read_wrongly_is_refused_by_its_head(root, registr
     assert [file for file in in_blobs(root) if file.endswith((".part", ".notes"))] == []
 
 
+def test_a_file_is_judged_once_all_is_there_that_is_read_of_it_for_that():
+    assert download.HEAD_BYTES == gguf._WHOLE_BYTES
+
+
 def test_what_ollama_has_on_this_disk_is_not_fetched_once_more(
     root, registry, tmp_path, monkeypatch
 ):
@@ -500,6 +521,31 @@ def test_what_ollama_has_on_this_disk_is_not_fetched_once_more(
     registry.add("team/tiny:q4", WEIGHTS, template="newer")
     pull(name, nothing)
     check_whole(root, name)
+
+
+@pytest.fixture
+def ollamas(root, registry, tmp_path, monkeypatch):
+    """A folder of Ollama's with the model that is returned beside it."""
+    folder, name = tmp_path / "ollama", registry.add("team/tiny:q4", WEIGHTS)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("ORE_MODEL_DIR", str(folder))
+        pull(name, nothing)
+        pull(registry.add("team/other:q4", WEIGHTS, template="newer"), nothing)
+    monkeypatch.setenv("OLLAMA_MODELS", str(folder))
+    return folder, name
+
+
+def test_what_ollama_has_in_part_is_fetched(root, ollamas):
+    folder, name = ollamas
+    (folder / "blobs" / digest_of(LICENSE.encode()).replace(":", "-")).unlink()
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+def test_what_ollama_has_under_another_name_is_not_the_newer_model(root, registry, ollamas):
+    registry.add("team/tiny:q4", WEIGHTS, template="newer")
+    pull(ollamas[1], nothing)
+    check_whole(root, ollamas[1])
 
 
 def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name(root, registry):
@@ -603,6 +649,20 @@ def test_what_was_begun_and_left_for_a_week_is_removed(root, registry):
     pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
     left = [name for name in in_blobs(root) if name.startswith(".")]
     assert left == [f"{new.name}.notes", f"{new.name}.part"]
+
+
+def test_what_was_begun_a_week_ago_and_is_still_at_work_stays(root):
+    with Folder(root / "blobs", make=True) as blobs:
+        stem = f".sha256-{'a' * 64}"
+        for ending in (".part", ".notes"):
+            (root / "blobs" / f"{stem}{ending}").write_bytes(b"x")
+            os.utime(root / "blobs" / f"{stem}{ending}", (1, 1))
+        lock = try_lock(blobs, f"{stem}.lock")
+        pulling._sweep(blobs)
+        assert in_blobs(root) == [f"{stem}{ending}" for ending in (".lock", ".notes", ".part")]
+        lock.remove(blobs)
+        pulling._sweep(blobs)
+        assert in_blobs(root) == []
 
 
 def test_no_more_room_is_taken_than_the_file_and_a_twentieth(root, registry):

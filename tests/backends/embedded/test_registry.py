@@ -96,6 +96,13 @@ def test_no_other_host_is_asked_for_a_token(realm, said):
         assert len(registry.asked) == 1
 
 
+def test_a_token_for_what_is_asked_over_https_never_comes_over_http():
+    asked = Registry(ModelName("models.example", "team", "tiny", "q4"))
+    with pytest.raises(CapabilityError, match="the token would come over http"):
+        asked._new_token('Bearer realm="http://models.example/token"')
+    asked.close()
+
+
 @pytest.mark.parametrize(
     "challenge", ["Basic realm=x", "", "Bearer", 'Bearer realm="http://[x"', 'Bearer realm=""']
 )
