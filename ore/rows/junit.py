@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import IO
@@ -64,6 +64,7 @@ class Report:
 
     def __init__(self, spool: IO[bytes]) -> None:
         self._spool = spool
+        self.failure: OutputError | None = None  # after which half a case may be on disk
         self.counts: Counter[str] = Counter()
         self.seconds: float = 0.0
 
@@ -78,7 +79,8 @@ class Report:
         try:
             self._spool.write(_as_xml(case).encode("utf-8"))
         except OSError as exc:
-            raise OutputError(f"{_WHAT} can't be kept: {reason(exc)}.") from exc
+            self.failure = _not_kept(exc)
+            raise self.failure from exc
 
 
 @contextmanager
@@ -96,12 +98,16 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
     """
     check_report(path)
     begun = time.time()
-    with tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY) as spool:
-        report = Report(spool)
+    spool = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)
+    report = Report(spool)
+    try:
+        yield report
+    finally:
         try:
-            yield report
-        finally:
             _write(path, name, begun, report, spool)
+        finally:
+            with suppress(OSError):  # of a full disk, which was told
+                spool.close()
 
 
 def check_report(path: str) -> None:
@@ -110,6 +116,8 @@ def check_report(path: str) -> None:
 
 
 def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes]) -> None:
+    if report.failure is not None:
+        raise report.failure
     counts = report.counts
     totals: dict[str, str | int] = {
         "name": name,
@@ -124,10 +132,17 @@ def _write(path: str, name: str, begun: float, report: Report, spool: IO[bytes])
     try:
         spool.seek(0)
     except OSError as exc:
-        raise OutputError(f"{_WHAT} can't be kept: {reason(exc)}.") from exc
+        raise _not_kept(exc) from exc
     parts = iter(lambda: spool.read(_PART), b"")
     end = b" </testsuite>\n</testsuites>\n"
     write_owned(path, _chained(_BEGIN + head.encode("utf-8"), parts, end), _BEGIN, _WHAT, 0o644)
+
+
+def _not_kept(exc: OSError) -> OutputError:
+    return OutputError(
+        f"{_WHAT} can't be kept until it is whole: {reason(exc)}; free some space, or set TMPDIR to "
+        f"another folder."
+    )
 
 
 def _chained(head: bytes, parts: Iterator[bytes], end: bytes) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -115,6 +116,29 @@ def test_what_was_done_until_an_error_is_written(tmp_path):
             report.add(CASES[0])
             raise KeyboardInterrupt
     assert check(tmp_path / "out.xml").get("tests") == "1"
+
+
+@pytest.mark.parametrize("is_full_for_good", [True, False])
+@pytest.mark.parametrize("size", [100, 60_000])
+def test_a_report_that_there_is_no_room_for_is_an_error_and_not_half_a_report(
+    size, is_full_for_good, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(junit, "_MOST_IN_MEMORY", 1000)
+    path, limits = tmp_path / "out.xml", resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = path.write_bytes(junit._BEGIN + b"/>") and path.read_bytes()
+    try:
+        with pytest.raises(OutputError, match="can't be kept until it is whole: .* set TMPDIR to"):
+            with junit_report(str(path), "n") as report:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+                try:
+                    for _ in range(2000):
+                        report.add(Case("a", "g", output="x" * size))
+                finally:
+                    if not is_full_for_good:
+                        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
 
 
 def test_a_report_is_replaced_and_nothing_else_is(tmp_path):
