@@ -208,6 +208,8 @@ def _section(title: str, text: str, about: list[str] | None = None) -> list[str]
 def _code(value: Any) -> str:
     """Return a value of the artifact on one line, in backticks that it can't leave."""
     text = one_line(str(value))
+    if not text:  # two backticks would begin what the next two end
+        return "(empty)"
     longest = _longest_ticks(text)
     marks, space = "`" * (longest + 1), " " if longest else ""
     return f"{marks}{space}{text}{space}{marks}"

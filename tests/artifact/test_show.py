@@ -137,6 +137,13 @@ def test_nothing_of_an_artifact_is_obeyed_or_leaves_its_fence(ore, folder, run):
     assert page.endswith("`````\n^[[2J```\n````\n`````\n")
 
 
+def test_an_empty_value_ends_no_other_ones_backticks(ore, folder, run):
+    odd = {"backend": "", "server_version": "a`<img src=x>"}
+    rewrite(folder / "run.json", lambda document: document["provenance"].update(odd))
+    page = ore("--show", "run.json").out
+    assert "- Backend: (empty) `` a`<img src=x> ``\n" in page
+
+
 def test_a_spoiled_artifact_is_never_a_crash(ore, folder, run):
     import random
 
