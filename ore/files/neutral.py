@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _CONTROLS = [*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
 _INVISIBLE = [
+    *(0x061C, 0x070F, 0x200E, 0x200F),  # marks of direction: one alone turns a line around
     0x200B,  # zero width space; U+200C and U+200D stay, scripts and emoji need them
     *range(0x2028, 0x202F),  # line and paragraph separator, bidi embeddings and overrides
     *range(0x2060, 0x2070),  # word joiner, invisible operators, bidi isolates
