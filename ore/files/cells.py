@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?\d[\d .,]*%?")
-_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+_QUOTED = re.compile(r'[",;\t\r\n]|^\s|\s$')
+"""Some spreadsheets part cells at semicolons and tabs, too, unless these are between quotes."""
 
 
 def csv_line(cells: Iterable[str]) -> str:
@@ -22,7 +23,7 @@ def harmless(text: str) -> str:
 
     A number is left as it is.
     """
-    is_formula = text.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(text.strip())
+    is_formula = text.lstrip(" \0").startswith(_FORMULA) and not _NUMBER.fullmatch(text.strip())
     return f"'{text}" if is_formula else text
 
 

@@ -20,7 +20,20 @@ ROW = Row(3, 7, {"id": "x", "text": 'a "b",\nc'})
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+SUM(A1)", "-2+3", "@x", "\tx", "\rx", " =1", "＝1+1", "=HYPERLINK(1)", "-", "+a"],
+    [
+        "=1+1",
+        "+SUM(A1)",
+        "-2+3",
+        "@x",
+        "\tx",
+        "\rx",
+        " =1",
+        "＝1+1",
+        "=HYPERLINK(1)",
+        "-",
+        "+a",
+        "\0=1",
+    ],
 )
 def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text):
     assert harmless(text) == f"'{text}"
@@ -31,6 +44,11 @@ def test_what_a_spreadsheet_would_run_gets_an_apostrophe(text):
 )
 def test_what_no_spreadsheet_runs_is_left_as_it_is(text):
     assert harmless(text) == text
+
+
+def test_no_separator_of_other_spreadsheets_begins_a_cell():
+    """LibreOffice parts at commas, semicolons and tabs, unless they are between quotes."""
+    assert csv_line(["a;=1+1", "b\t=1+1", "c"]) == '"a;=1+1","b\t=1+1",c'
 
 
 @pytest.mark.parametrize(
