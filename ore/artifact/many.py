@@ -28,6 +28,7 @@ from ore.artifact.verify import (
 )
 from ore.errors import ArtifactError
 from ore.files import reason
+from ore.files.bounded import usable_processors
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
@@ -146,7 +147,7 @@ def _in_parts(
     paths: Sequence[str], look: Callable[[Sequence[str]], Iterable[Found]]
 ) -> Iterator[Found]:
     """Yield what ``look`` returns for a part of the paths after the other: see ``looked_at``."""
-    processes = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    processes = min(usable_processors(), MOST_PROCESSES)
     parts = [paths[at : at + _AT_ONCE] for at in range(0, len(paths), _AT_ONCE)]
     if len(paths) <= ALONE or processes == 1:
         for part in parts:

@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ore.files.bounded import usable_processors
+
 _NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
 SMALL_MODEL_BYTES = 128 << 20
 _FEW_PAGES = 256
@@ -56,7 +58,7 @@ def missing_features(cpu_info: str) -> set[str]:
 
 def thread_count() -> int:
     """Return how many threads to compute with; a second one on a core slows the engine down."""
-    usable = len(os.sched_getaffinity(0))
+    usable = usable_processors()
     physical = physical_cores(_text_of(_CPU_INFO)) or usable
     return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
 

@@ -32,6 +32,13 @@ _CODE = (
 )
 
 
+def usable_processors() -> int:
+    """Return how many processors this process may use: all, where the system has no such limit (macOS)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Bounded:
     """Calls a function of values that JSON has, in a process that is made once and kept.
 

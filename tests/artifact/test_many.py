@@ -145,6 +145,13 @@ def test_several_processes_find_what_one_finds(folder, monkeypatch):
     assert all(c.artifact is None for c in found)
 
 
+def test_a_system_that_binds_no_process_to_processors_reads_a_folder(folder, monkeypatch):
+    """As macOS, whose ``os`` has no ``sched_getaffinity``."""
+    record(folder / "run.json", "Question")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert [each.state for each in many.verify_many(["run.json"], lambda _: None)] == ["holds"]
+
+
 @pytest.mark.parametrize("given", [0, 1])
 @pytest.mark.parametrize("missing", ["fork", "pipe"])
 def test_what_the_system_gives_no_process_for_is_read_all_the_same(

@@ -79,6 +79,11 @@ def test_no_more_threads_than_the_process_may_use_and_at_least_one():
     assert 1 <= thread_count() <= (os.cpu_count() or 1)
 
 
+def test_a_system_that_binds_no_process_to_processors_has_threads(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert 1 <= thread_count() <= (os.cpu_count() or 1)
+
+
 def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
