@@ -12,6 +12,7 @@ from itertools import chain
 
 from ore.cli.options import Options
 from ore.errors import Terminated, ToolFailedError, UsageError
+from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import one_line
 from ore.gate import Gate, error_line
 from ore.skills import (
@@ -113,15 +114,19 @@ class ContextSource:
 
     def _run(self, tool: Tool, arguments: Mapping[str, str]) -> ToolResult:
         """Run a tool in what its turn's deadline has left."""
-        deadline, started = self._options.deadline, time.monotonic()
-        left = None if deadline is None else max(0.0, deadline - self._spent)
-        result = self._gate().run(tool, arguments, seconds=left)
+        started = time.monotonic()
+        result = self._gate().run(tool, arguments, seconds=self._left())
         self._spent += time.monotonic() - started
         if result.status != "ok":
             raise ToolFailedError(
                 f"The tool '{tool.name}' failed, so nothing was sent: {result.output}", tool.name
             )
         return result
+
+    def _left(self) -> float | None:
+        """Return how many seconds of the turn's deadline are left, if it has one."""
+        deadline = self._options.deadline
+        return None if deadline is None else max(0.0, deadline - self._spent)
 
     def _route(self, prompt: str) -> RoutingDecision:
         from ore.router import DEFAULT_CONFIDENCE_THRESHOLD, RuleRouter, build_targets_from_registry
@@ -133,7 +138,10 @@ class ContextSource:
         decision = router.route(prompt, targets)
         if decision.target is None or decision.target_type != "tool":
             return decision
-        return replace(decision, args=_extracted(find_tool(decision.target), prompt))
+        tool, started = find_tool(decision.target), time.monotonic()
+        args = _extracted(tool, prompt, self._left())
+        self._spent += time.monotonic() - started
+        return replace(decision, args=args)
 
     def _follow(
         self, decision: RoutingDecision, skills: list[str], results: list[ToolResult]
@@ -161,10 +169,10 @@ class ContextSource:
             results.append(self._run(tool, decision.args))
 
 
-def _extracted(tool: Tool, prompt: str) -> dict[str, str]:
-    """Return the arguments that a tool finds in a routed prompt."""
+def _extracted(tool: Tool, prompt: str, seconds: float | None) -> dict[str, str]:
+    """Return the arguments that a tool finds in a routed prompt, in so many ``seconds``."""
     try:
-        found: object = tool.extract_args(prompt)
+        found: object = in_time(seconds, lambda: tool.extract_args(prompt))
         if not (
             isinstance(found, dict) and all(isinstance(each, str) for each in chain(*found.items()))
         ):
@@ -172,6 +180,12 @@ def _extracted(tool: Tool, prompt: str) -> dict[str, str]:
         return dict(found)
     except (KeyboardInterrupt, Terminated):
         raise
+    except OutOfTime as exc:
+        raise ToolFailedError(
+            f"The tool '{tool.name}' did not find its arguments in {seconds or 0:.3g} s, so nothing was "
+            f"sent: give it longer with --deadline, or name the tool with --tool.",
+            tool.name,
+        ) from exc
     except BaseException as exc:  # a tool is anyone's code; not even its exit ends ORE
         raise ToolFailedError(
             f"The tool '{tool.name}' failed, so nothing was sent: {error_line(exc)}", tool.name

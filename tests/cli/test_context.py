@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
@@ -258,6 +259,15 @@ def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
     assert (result.code, result.out, result.calls) == (1, "", [])
     assert said in result.err and result.err.startswith("ore: The tool 'finder' failed")
     assert len(result.err.splitlines()) == 1
+
+
+def test_a_routed_tool_that_never_finds_its_arguments_ends_at_the_deadline(ore, finder):
+    finder(lambda prompt: time.sleep(20) or {})
+    began = time.monotonic()
+    result = ore("find it", "--route", "--deadline", "0.5")
+    assert time.monotonic() - began < 10
+    assert (result.code, result.out, result.calls) == (1, "", [])
+    assert result.err.startswith("ore: The tool 'finder' did not find its arguments in 0.5 s")
 
 
 def test_a_route_is_chosen_again_in_every_turn_of_a_repl(ore):
