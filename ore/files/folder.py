@@ -17,6 +17,7 @@ from ore.files import (
     replace_file,
     sync,
 )
+from ore.files.home import instead_of
 from ore.files.trust import distrust
 
 
@@ -127,7 +128,7 @@ def _open(path: Path) -> int:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise
         raise FileAccessError(
-            f"{path} is a symbolic link or not a folder: move it away, or set ORE_HOME to another "
+            f"{path} is a symbolic link or not a folder: move it away, or {instead_of(path)} another "
             f"folder.",
             path,
         ) from exc
@@ -136,8 +137,8 @@ def _open(path: Path) -> int:
 def _require_private(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise FileAccessError(
-            f"{path} belongs to another user: set ORE_HOME, or for models ORE_MODEL_DIR, to a folder of "
-            f"yours.",
+            f"{path} belongs to another user: {instead_of(path)} a folder of yours, or for models set "
+            f"ORE_MODEL_DIR to one.",
             path,
         )
     if why := distrust(status, path):

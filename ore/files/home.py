@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import HomeError, UsageError
@@ -44,6 +45,14 @@ def expanded(path: str) -> str:
             f"HOME to the full path of a folder."
         )
     return os.path.expanduser(path)
+
+
+def instead_of(folder: Path) -> str:
+    """Return how another folder comes in the place of one: the words before "another folder"."""
+    with suppress(HomeError):
+        if ore_home() in (folder, *folder.parents):
+            return "set ORE_HOME to"
+    return "use"
 
 
 def _absolute(variable: str, value: str) -> Path:

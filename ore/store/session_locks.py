@@ -11,6 +11,7 @@ from pathlib import Path
 from ore.errors import FileAccessError, SessionError, SessionInUseError, SessionNotSavedError
 from ore.files import reason
 from ore.files.folder import Folder
+from ore.files.home import instead_of
 from ore.files.locks import Lock, holder, try_lock
 from ore.files.neutral import one_line
 
@@ -60,7 +61,9 @@ class SessionLocks:
 
 @contextmanager
 def saving(
-    name: str, failed: str = "was not saved, and its file is as it was", folder: Path | None = None
+    name: str,
+    failed: str = "was not saved, and what was there is as it was",
+    folder: Path | None = None,
 ) -> Iterator[None]:
     """Say of any failure of the system in the block that the session ``failed``, and in which folder."""
     try:
@@ -73,7 +76,7 @@ def saving(
             why = str(exc)
         elif folder is not None:
             shown = one_line(str(folder))
-            why = f"{reason(exc)} ({shown}). See to it, or set ORE_HOME to another folder."
+            why = f"{reason(exc)} ({shown}). See to it, or {instead_of(folder)} another folder."
         raise SessionNotSavedError(f"The session '{name}' {failed}: {why}", name) from exc
 
 

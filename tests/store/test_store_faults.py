@@ -97,7 +97,7 @@ def test_any_call_that_fails_means_saved_or_not_saved_and_never_damage(root, num
         failed[seen["call"], "not saved" if seen["said"] else "saved"] += 1
         if seen["said"]:
             assert os.strerror(number).lower() in seen["said"].lower()
-            at_saving = "The session 'talk' was not saved, and its file is as it was: "
+            at_saving = "The session 'talk' was not saved, and what was there is as it was: "
             at_locking = ("The session 'talk' can't be saved: ",) if how == "locked" else ()
             assert seen["said"].startswith((at_saving, *at_locking))
         assert len(seen["left"]) <= (seen["call"] == "unlink")

@@ -177,5 +177,22 @@ def test_a_lock_that_can_not_be_made_is_reported_before_anything_is_asked(store,
     with pytest.raises(SessionNotSavedError, match="The session 'talk' can't be saved: ") as caught:
         with store.lock("talk"):
             pass
-    assert f" ({store.root}). See to it, or set ORE_HOME" in str(caught.value)
+    assert f" ({store.root}). See to it, or use another folder." in str(caught.value)
     assert not (tmp_path / "victim").exists()
+
+
+def test_only_a_store_in_the_home_folder_is_moved_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / "home"))
+    for root, advice in ((None, "or set ORE_HOME to"), (tmp_path / "own", "or use")):
+        store = FileSessionStore(root)
+        store.root.parent.mkdir(exist_ok=True)
+        store.root.symlink_to(tmp_path)
+        with pytest.raises(SessionNotSavedError, match=f"{advice} another folder"):
+            store.save(Session(turn()), "talk")
+
+
+def test_a_first_save_that_fails_speaks_of_no_file(store):
+    store.root.mkdir(mode=0o700)
+    (store.root / ".talk.lock").mkdir()
+    with pytest.raises(SessionNotSavedError, match="and what was there is as it was: "):
+        store.save(Session(turn()), "talk")
