@@ -44,6 +44,7 @@ def as_begun(
             f"{store.root} away.",
             name,
         )
+    conversation.beginning = begun
     changed: dict[str, Any] = {}
     said: list[str] = []
     chosen = options.backend or os.environ.get("ORE_BACKEND") or "auto"

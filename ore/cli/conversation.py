@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,8 @@ class Conversation:
             None as long as it was not needed.
         is_noted: Whether a turn of this run was noted beside the session as recorded.
         source_id: The identity of the session that was loaded, which a fork does not have.
-        beginning: How the session was begun, where that is to be kept with its first turn.
+        beginning: How the session was begun, if that is known; it is kept with its first turn, and again
+            where the session is gone.
         sizes: The tokens of prompts that were the conversation alone, and a hash of what they were
             made of, by the id of the answer; None as long as it was not needed.
         noted: The ids of those that are noted beside the session.
@@ -149,13 +150,16 @@ class Conversation:
         """Save the session where it has a name; return what went wrong: the answer comes first."""
         if self.name is None or self.store is None or self.session is None:
             return None
-        self.unsaved = True
+        self.unsaved, is_there = True, False
+        with suppress(OreError):  # saving says what is wrong
+            is_there = self.store.exists(self.name)
         try:
             self.store.save(self.session, self.name)
         except SessionError as exc:
             return exc
         self.unsaved = False
-        self._begin()
+        if not is_there:
+            self._begin()
         return None
 
     def save_as(self, name: str, store: FileSessionStore, beginning: Beginning) -> None:
@@ -186,7 +190,6 @@ class Conversation:
     def _begin(self) -> None:
         if self.beginning is not None and self.store is not None and self.name is not None:
             self.store.begin(self.name, self.beginning)
-            self.beginning = None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -238,6 +239,17 @@ def test_showing_and_exporting_say_what_it_was_begun_with(ore, begun):
     assert said in ore("--export-session", "trip").out.splitlines()[2]
     ore("-S", "other", "Where?", "--system", "Be brief.")
     assert "\n\n## System prompt\n\nBe brief.\n\n## You\n" in ore("--export-session", "other").out
+
+
+@pytest.mark.parametrize("flags", [("--session", "trip"), ("--session", "new", *FLAGS)])
+def test_it_is_kept_again_where_the_folder_goes_away_in_a_conversation(ore, home, begun, flags):
+    def delete_everything(_):
+        assert list(begun.glob(f"{flags[1]}.meta.json"))
+        shutil.rmtree(begun)
+        return "2"
+
+    assert ore(*flags, stdin="a\nb\n", replies=["1", delete_everything], **MODELS).code == 0
+    assert SAID in ore("--session", flags[1], "c", **MODELS).err
 
 
 @pytest.mark.parametrize("left", [None, b"{", b'{"id": "other", "model": "gone"}'])
