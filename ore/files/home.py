@@ -36,7 +36,8 @@ def expanded(path: str) -> str:
     """Return ``path`` with the home folder in the place of a ``~`` at its beginning.
 
     Raises:
-        UsageError: No absolute home is known: the path would lead into the current folder.
+        UsageError: No absolute home is known, or no user of that name, nor a folder that is called so:
+            the path would lead into the current folder.
     """
     is_home = path == "~" or path.startswith("~/")
     if is_home and not os.path.isabs(os.environ.get("HOME", os.path.expanduser("~"))):
@@ -44,7 +45,12 @@ def expanded(path: str) -> str:
             f"{path!r} begins with the home folder, and none is known: write the full path, or set "
             f"HOME to the full path of a folder."
         )
-    return os.path.expanduser(path)
+    found = os.path.expanduser(path)
+    if found.startswith("~") and "/" in path and not os.path.lexists(path.partition("/")[0]):
+        raise UsageError(
+            f"{path!r} begins with a user whose home is not known: write the full path."
+        )
+    return found
 
 
 def instead_of(folder: Path) -> str:

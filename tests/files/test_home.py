@@ -72,6 +72,14 @@ def test_only_a_home_at_the_beginning_of_a_path_is_expanded(monkeypatch):
     assert [expanded(path) for path in ("~", "~/runs")] == ["/home/ada", "/home/ada/runs"]
 
 
+def test_the_home_of_an_unknown_user_is_no_folder_of_the_current_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="^'~no-such-user/runs' begins with a user"):
+        expanded("~no-such-user/runs")
+    (tmp_path / "~no-such-user").mkdir()
+    assert expanded("~no-such-user/runs") == "~no-such-user/runs"
+
+
 def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("only root can become a user without an entry")
