@@ -12,7 +12,7 @@ from ore.core import AYA_PROMPT_PATH
 from ore.errors import FileAccessError, PersonaError, SessionNameError, UsageError
 from ore.files import read_confined, read_regular
 from ore.files.trust import distrust, home_folder
-from ore.store.names import check_name
+from ore.store.names import MOST_FILE_BYTES, check_name
 
 LONGEST_SYSTEM_PROMPT = 1 << 20
 """Bytes: the longest system prompt that is read from a file."""
@@ -36,7 +36,10 @@ def load_persona(name: str) -> str:
         raise UsageError(str(exc)) from exc
     folder = personas_folder()
     apart = unicodedata.normalize("NFD", name)  # as files that come from a Mac may be called
-    own = ((folder, name + _OWN), (folder, apart + _OWN))
+    files = [
+        each + _OWN for each in (name, apart) if len((each + _OWN).encode()) <= MOST_FILE_BYTES
+    ]
+    own = [(folder, file) for file in files]
     for root, file in (*own, (AYA_PROMPT_PATH.parent, name + _PACKAGED)):
         judge = distrust if root is folder else None
         try:

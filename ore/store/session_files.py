@@ -194,7 +194,10 @@ def require_regular(folder: Folder, name: str) -> None:
 def _is_reached(folder: Folder, file: str) -> bool:
     """Return whether the one spelling that names have leads to a file, as on disks that take all for one."""
     spelled = unicodedata.normalize("NFC", file)
-    return spelled == file or folder.is_same(spelled, file)
+    try:
+        return spelled == file or folder.is_same(spelled, file)
+    except OSError:  # no file can have that name
+        return False
 
 
 def _encode(session: Session, text: bytearray, ids: set[str], name: str) -> bytes:

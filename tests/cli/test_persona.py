@@ -50,6 +50,10 @@ def test_a_persona_whose_accents_are_stored_apart_is_found_by_its_name(ore, pers
     assert sent(ore("hi", "--persona", "caf\u00e9")) == ["From a Mac."]
 
 
+def test_a_missing_persona_whose_accents_apart_are_too_long_for_a_name_is_missing(ore, personas):
+    assert ore("hi", "--persona", "\uac01" * 30).err.startswith("ore: There is no persona ")
+
+
 def test_the_persona_of_the_user_wins_over_that_of_the_package(ore, personas):
     assert sent(ore("hi", "--persona", "aya")) == [load_aya_system_prompt()]
     (personas / "aya.md").write_text("Mine.")

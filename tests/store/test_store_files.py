@@ -40,6 +40,13 @@ def test_a_file_whose_accents_are_stored_apart_is_named_for_no_name_finds_it(sto
         whole.unlink(missing_ok=True)
 
 
+def test_a_file_whose_one_spelling_is_too_long_for_a_name_hides_no_other(store, reported):
+    store.save(Session(turn()), "talk")
+    (store.root / ("\u0958" * 80 + ".json")).write_text("{}")
+    assert store.list() == ["talk"] and store.latest() == "talk"
+    assert "is left out" in reported[0]
+
+
 @pytest.mark.invariant
 @pytest.mark.parametrize("data, problem", BAD, ids=[problem for _, problem in BAD])
 def test_a_bad_file_is_one_sentence_and_untouched_whatever_is_tried(store, data, problem):
