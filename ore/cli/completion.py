@@ -10,6 +10,7 @@ import importlib.util
 
 from ore.backends.weights import PINNED
 from ore.cli.flags import FLAGS, TOPICS
+from ore.cli.terminal.console import apart
 from ore.errors import ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.tools import Permission, all_tools
@@ -112,9 +113,11 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     import shtab
 
     known = {flag.long: (topic, flag) for topic, flags in FLAGS.items() for flag in flags}
+    with apart():
+        tools = sorted(all_tools())
     words = {
         "--help": (*TOPICS, "all"),
-        "--tool": sorted(all_tools()),
+        "--tool": tools,
         "--grant": [permission.value for permission in Permission],
     }
     for action in parser._actions:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from ore.cli.options import Options
+from ore.cli.terminal.console import apart
 from ore.errors import Terminated, ToolFailedError, UsageError
 from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import one_line
@@ -62,7 +63,8 @@ class ContextSource:
         self._files = self._read_files()
         if options.grant:
             self._gate()  # refuses what is not a permission
-        self._tool = find_tool(options.tool, notice) if options.tool else None
+        with apart():
+            self._tool = find_tool(options.tool, notice) if options.tool else None
         self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
             self._skills = build_skill_registry(report=notice)
@@ -82,13 +84,14 @@ class ContextSource:
         """
         options = self._options
         self._spent = 0.0
-        decision = self._route(prompt if typed is None else typed) if options.route else None
-        skills = [options.skill] if options.skill else []
-        results = self._read_files() if options.is_repl else list(self._files)
-        if self._tool is not None:
-            results.append(self._run(self._tool, self._arguments))
-        if decision is not None:
-            self._follow(decision, skills, results)
+        with apart():
+            decision = self._route(prompt if typed is None else typed) if options.route else None
+            skills = [options.skill] if options.skill else []
+            results = self._read_files() if options.is_repl else list(self._files)
+            if self._tool is not None:
+                results.append(self._run(self._tool, self._arguments))
+            if decision is not None:
+                self._follow(decision, skills, results)
         return Context(
             prompt,
             skill_context=[skill_text(self._skills[each], self._notice) for each in skills] or None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ore.backends import Backend
 from ore.cli.options import Options, with_default_system
-from ore.cli.terminal.console import Console
+from ore.cli.terminal.console import Console, apart
 from ore.cli.terminal.text import brief
 from ore.core import AYA_PROMPT_PATH
 from ore.errors import BackendError, OreError, PersonaError, Terminated
@@ -21,13 +21,15 @@ from ore.tools import all_tools
 
 def list_tools(options: Options, console: Console, *_: object) -> None:
     """List the tools and the permissions that they need."""
+    with apart():
+        tools = all_tools(console.notice)
     rows = [
         {
             "name": tool.name,
             "permissions": sorted(p.value for p in tool.required_permissions),
             "description": tool.description,
         }
-        for _, tool in sorted(all_tools(console.notice).items())
+        for _, tool in sorted(tools.items())
     ]
     _list(
         console,

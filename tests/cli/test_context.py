@@ -270,6 +270,12 @@ def test_a_routed_tool_that_never_finds_its_arguments_ends_at_the_deadline(ore, 
     assert result.err.startswith("ore: The tool 'finder' did not find its arguments in 0.5 s")
 
 
+def test_what_a_tool_prints_is_no_part_of_the_answer(ore, finder, capsys):
+    finder(lambda prompt: print("You: no") or {})
+    result = ore("find it", "--route", replies=["Yes."])
+    assert (result.code, result.out, capsys.readouterr()) == (0, "Yes.\n", ("", "You: no\n"))
+
+
 def test_a_route_is_chosen_again_in_every_turn_of_a_repl(ore):
     result = ore("-i", "--route", stdin="repeat after me: a\nb\n", replies=["1", "2"])
     assert [bool(given(result, turn)) for turn in (0, 1)] == [True, False]

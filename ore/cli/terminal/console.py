@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.asking import Asking
@@ -38,6 +38,11 @@ MOST_RECALLED = 12
 """Lines of the last answer that are shown when its session is resumed."""
 _RECALLED = 1 << 16
 """Characters at the end of it that are looked at: laying out 16 MiB would take half a minute."""
+
+
+def apart() -> AbstractContextManager[object]:
+    """Return a block in which what the code of a tool prints goes to stderr: stdout is ORE's."""
+    return redirect_stdout(sys.stderr)
 
 
 class Console(Asking):
