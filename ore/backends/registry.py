@@ -183,12 +183,13 @@ class Registry:
         """Send one request; only the registry itself is shown its token."""
         if self._token and _origin(url) == self._origin:
             headers = {**headers, "authorization": f"Bearer {self._token}"}
-        trace = trace_of(lambda: getattr(self._own, "deadline", None))
-        request = self._client.build_request(
-            "GET", url, headers=headers, extensions={"trace": trace}
-        )
+        traced = {"trace": trace_of(lambda: getattr(self._own, "deadline", None))}
+        request = self._client.build_request("GET", url, headers=headers, extensions=traced)
         with self._within(HEAD_SECONDS):
-            return self._client.send(request, stream=True, follow_redirects=False)
+            try:
+                return self._client.send(request, stream=True, follow_redirects=False)
+            except ConnectionError as exc:  # of a look-up, or a proxy: no fault of a file
+                raise httpx.ConnectError(str(exc), request=request) from exc
 
     def _next(self, response: httpx.Response) -> httpx.URL:
         """Return where a redirect leads, if it may be followed."""

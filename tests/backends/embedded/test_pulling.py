@@ -441,6 +441,18 @@ def test_where_nobody_listens_it_is_said_at_once(root):
     assert listed(root) == []
 
 
+def test_where_a_name_is_not_known_the_folder_is_not_blamed(root):
+    with pytest.raises(ServerUnreachableError, match="^nosuch.invalid can't be reached"):
+        pull("nosuch.invalid/n/m", nothing)
+
+
+def test_a_redirect_to_a_name_that_is_not_known_names_it(root, registry):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    registry.always["manifests"] = status(302, Location="https://nosuch.invalid/manifest")
+    with pytest.raises(ServerUnreachableError, match="^nosuch.invalid can't be reached"):
+        pull(name, nothing)
+
+
 def make_fifo(path: Path) -> None:
     os.mkfifo(path)
 
