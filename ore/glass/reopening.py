@@ -14,7 +14,7 @@ from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, parse_options
 from ore.backends.settings import Settings
-from ore.errors import ArtifactError, CheckFailedError
+from ore.errors import ArtifactError, CheckFailedError, OreError
 from ore.files.neutral import one_line
 from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced
@@ -208,7 +208,7 @@ class Reopening(Closing):
         settings = replace(self.settings(recalled), choices=None)
         recalled.rerun.check(backend)
         model = recalled.rerun.model
-        _check_model(artifact, backend.provenance(model)["model_digest"], model)
+        _check_model(artifact, backend, model)
         reasoner = self.reasoner(recalled, settings)
         joins = bool((artifact.provenance or {}).get("joined"))
         return Opened(recalled.messages, reasoner, backend, joins)
@@ -228,14 +228,27 @@ class Reopening(Closing):
                     yield read_artifact(each)
 
 
-def _check_model(artifact: ExecutionArtifact, here: str | None, model: str) -> None:
+def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> None:
+    here = backend.provenance(model)["model_digest"]
     recorded = (artifact.provenance or {}).get("model_digest")
     if not isinstance(recorded, str):
         raise ArtifactError("it has no digest of its model: nobody knows which one that was")
     if here is None:
-        raise ArtifactError(f"the digest of {one_line(model)} is not known here")
+        why = _why_unknown(backend, model)
+        raise ArtifactError(f"the digest of {one_line(model)} is not known here{why}")
     if here != recorded:
         raise CheckFailedError(
             f"the model is another one: the SHA-256 of {one_line(model)} begins with "
             f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
         )
+
+
+def _why_unknown(backend: Backend, model: str) -> str:
+    """Return why nobody says the digest of a model, as the end of a sentence; empty if that is unknown."""
+    try:
+        backend.reasoner(model, Settings()).close()  # raises where it knows that there is none
+        names = backend.models()
+    except OreError as exc:
+        return f": {str(exc).rstrip('.')}"
+    is_there = backend.name != "ollama" or {model, f"{model}:latest"} & set(names)
+    return "" if is_there else ": there is no such model; `Backend.models()` shows what there is"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ore.backends.choice import open_backend
 from ore.errors import ContextTruncatedError, UsageError
 from tests.cli.test_judged import DIGEST, Model
+from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 from tests.support.runs import record
 from tests.support.scores import Scoring
@@ -211,3 +213,15 @@ def test_what_it_goes_with(ore, flags, sentence):
 
 def test_the_digest_is_that_of_the_tests():
     assert Known().provenance("scripted")["model_digest"] == DIGEST
+
+
+def test_where_no_digest_is_known_it_is_said_why(folder):
+    with FakeOllama() as server:
+        flags = ("--host", server.url)
+        record(folder / "a.json", "Where?", *flags, open_backend=open_backend)
+        missing = run_ore("--why", "a.json", "--model", "nosuch", *flags, open_backend=open_backend)
+    assert missing.code == 1 and missing.err.endswith(
+        "nosuch is not known here: there is no such model; --list-models shows what there is.\n"
+    )
+    gone = run_ore("--why", "a.json", *flags, open_backend=open_backend)
+    assert gone.code == 1 and "is not known here: No Ollama server answers at" in gone.err
