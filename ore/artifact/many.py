@@ -148,6 +148,8 @@ def _in_parts(
 ) -> Iterator[Found]:
     """Yield what ``look`` returns for a part of the paths after the other: see ``looked_at``."""
     processes = min(usable_processors(), MOST_PROCESSES)
+    if multiprocessing.current_process().daemon:  # a worker of a pool may start none
+        processes = 1
     parts = [paths[at : at + _AT_ONCE] for at in range(0, len(paths), _AT_ONCE)]
     if len(paths) <= ALONE or processes == 1:
         for part in parts:
@@ -155,7 +157,8 @@ def _in_parts(
         return
     children: list[tuple[BaseProcess, Connection]] = []
     try:
-        with suppress(OSError):  # the system gives no more of them: this one reads what is left
+        # The system gives no more of them, or a subinterpreter none: this one reads what is left.
+        with suppress(OSError, RuntimeError):
             for number in range(processes):
                 with deferred_signals():  # else there might be a process that nobody knows of
                     children.append(_begun(parts[number::processes], look))
@@ -172,13 +175,13 @@ def _in_parts(
 def _begun(
     parts: Sequence[Sequence[str]], look: Callable[[Sequence[str]], Iterable[Any]]
 ) -> tuple[BaseProcess, Connection]:
-    """Start a process that reads; ``OSError`` where the system gives none."""
+    """Start a process that reads; ``OSError`` or ``RuntimeError`` where there can be none."""
     fork = multiprocessing.get_context("fork")
     found, there = fork.Pipe(duplex=False)
     try:
         child = fork.Process(target=_read, args=(parts, look, found, there), daemon=True)
         child.start()
-    except OSError:
+    except (OSError, RuntimeError):
         found.close()
         raise
     finally:

@@ -152,8 +152,20 @@ def test_a_system_that_binds_no_process_to_processors_reads_a_folder(folder, mon
     assert [each.state for each in many.verify_many(["run.json"], lambda _: None)] == ["holds"]
 
 
+def check_all(paths):
+    many.ALONE = 3
+    return [each.state for each in many.verify_many(paths, lambda done: None)]
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_worker_of_a_pool_that_may_start_no_process_reads_them_itself(folder, how):
+    record(folder / "one.json", "Why?")
+    with multiprocessing.get_context(how).Pool(1) as pool:
+        assert pool.apply(check_all, (["one.json"] * 5,)) == ["holds"] * 5
+
+
 @pytest.mark.parametrize("given", [0, 1])
-@pytest.mark.parametrize("missing", ["fork", "pipe"])
+@pytest.mark.parametrize("missing", ["fork", "pipe", "subinterpreter"])
 def test_what_the_system_gives_no_process_for_is_read_all_the_same(
     folder, monkeypatch, given, missing
 ):
@@ -167,11 +179,13 @@ def test_what_the_system_gives_no_process_for_is_read_all_the_same(
     begin, begun = many._begun, []
 
     def refuse(*_, **__):
+        if missing == "subinterpreter":
+            raise RuntimeError("fork not supported for isolated subinterpreters")
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     def counted(*args):
         if len(begun) == given:
-            monkeypatch.setattr(os, missing, refuse)
+            monkeypatch.setattr(os, "pipe" if missing == "pipe" else "fork", refuse)
         begun.append(1)
         return begin(*args)
 
@@ -181,7 +195,7 @@ def test_what_the_system_gives_no_process_for_is_read_all_the_same(
     assert [each.path for each in checked] == paths and len(begun) == given + 1
     assert {each.state for each in checked} == {"holds"}
     monkeypatch.undo()
-    assert missing == "fork" or len(os.listdir("/proc/self/fd")) == before
+    assert missing != "pipe" or len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
