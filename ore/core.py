@@ -306,10 +306,9 @@ class ORE(Closing):
 
     @staticmethod
     def _finish(returned: object, sent: Sent, session: Session | None) -> Response:
-        response = require_response(returned)
+        response = note_sent(require_response(returned), sent)
         if session is not None:
             add_unless_stopped(session.messages, [sent.messages[-1], _answer(response, session)])
-        note_sent(response, sent)
         return response
 
 

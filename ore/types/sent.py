@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from uuid import uuid4
 
 from ore.types import ExecutionArtifact, Message, Response, ToolResult
 
@@ -28,9 +30,16 @@ class Sent:
     earlier: int | None = None
 
 
-def note_sent(response: Response, sent: Sent) -> None:
-    """Note with a response what its turn sent; no field of it, so that no comparison or copy has it."""
-    vars(response)["_sent"] = sent
+def note_sent(response: Response, sent: Sent) -> Response:
+    """Note with a response what its turn sent, and return it; no field of it, so no comparison has it.
+
+    Of one that another turn has returned too, as a cache does, this notes it with a copy that has an id
+    of its own, so that each is recorded with what its own turn sent.
+    """
+    if vars(response).setdefault("_sent", sent) is not sent:
+        response = copy(response)
+        vars(response).update(id=str(uuid4()), _sent=sent)
+    return response
 
 
 def sent_with(response: Response) -> Sent | None:

@@ -120,6 +120,24 @@ def test_a_stream_s_response_is_recorded_and_a_copy_is_not():
         engine.record(dataclasses.replace(stream.response))
 
 
+def test_a_response_that_a_reasoner_returns_in_several_turns_is_recorded_with_each_of_them():
+    class Cached(Reasoner):
+        """Returns one object for all, as a cache does."""
+
+        answer = Response("Ask the office.", "faq")
+
+        def reason(self, messages):
+            return self.answer
+
+    engine, session = ORE(Cached(), ""), Session()
+    turns = [engine.execute(prompt, session) for prompt in ("Anna's question", "Ben's", "Cleo's")]
+    found = [engine.record(each) for each in turns]
+    assert [each.input.prompt for each in found] == ["Anna's question", "Ben's", "Cleo's"]
+    assert len({each.execution_id for each in found}) == 3
+    assert [each.id for each in session.messages[1::2]] == [each.id for each in turns]
+    assert {each.content for each in turns} == {"Ask the office."}
+
+
 def test_what_was_sent_is_no_part_of_a_response():
     engine = ORE(Echo(), "")
     response = engine.execute("Hi")
