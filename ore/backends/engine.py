@@ -5,12 +5,11 @@ Whatever the file makes native code do, that process can be ended, and ORE goes 
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -76,7 +75,6 @@ class Engine:
         if template:
             self._suspect, self._template_name = f"{path} or the chat template", "chat template"
             self._remedy = "correct the chat template, or leave `chat_template=` out"
-        self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
             self._process = EngineProcess(
@@ -87,7 +85,8 @@ class Engine:
         self.computes_with: dict[str, int] = self._process.computes_with
         cards = () if layers == 0 else self._process.cards
         self.device: str = ", ".join(cards) or "CPU"
-        atexit.register(self.close)
+        # For a program that does not close it: when it lets go of this object, or ends.
+        self._unclosed = weakref.finalize(self, self._process.end)
         try:
             properties = self.ask("/props")
             self.window: int = int(properties["default_generation_settings"]["n_ctx"])
@@ -199,11 +198,9 @@ class Engine:
 
     def close(self) -> None:
         """Unload the model by ending its process; may be called twice, and while it computes."""
-        if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
-            return
         self._is_open = False
         self._process.end()
-        atexit.unregister(self.close)
+        self._unclosed.detach()
 
     @contextmanager
     def _connected(self, turn: _Turn) -> Iterator[tuple[HTTPConnection, socket]]:

@@ -90,7 +90,7 @@ class EngineProcess:
         self._path, self._has_given_template = path, bool(template)
         self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_ended = False
+        self._owner, self._is_ended = os.getpid(), False
         self._folder = private_folder()
         self.socket: str = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
@@ -145,6 +145,8 @@ class EngineProcess:
 
     def end(self) -> None:
         """End the process and remove its folder; may be called twice, and from any thread."""
+        if os.getpid() != self._owner:  # a forked child has the object; the process is its parent's
+            return
         child, self._is_ended = self._child, True
         if child is not None:
             self._kill()

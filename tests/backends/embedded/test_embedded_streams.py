@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 
@@ -73,3 +74,17 @@ def test_a_cancelled_task_stops_the_model_and_the_loop_was_never_held(engine):
 def test_a_reasoner_is_made_by_its_name(model_dir):
     with ORE(ore.reasoner("embedded:smollm2:135m", options={"num_predict": 5}), "") as engine:
         assert engine.execute("Hello").metadata["eval_count"] <= 5
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_reasoner_that_nobody_has_any_more_leaves_no_process(model_dir, is_read):
+    made = ORE(EmbeddedReasoner("smollm2:135m", Settings(options={"num_predict": 40})), "")
+    stream = made.stream("Say hi.")
+    assert next(stream)
+    process = made.reasoner._engine._process
+    assert process.is_alive
+    if is_read:
+        list(stream)
+    del made, stream
+    gc.collect()
+    assert not process.is_alive and process._child.returncode == -9
