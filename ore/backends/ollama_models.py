@@ -14,6 +14,7 @@ from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
 from ore.backends.http import shorten
 from ore.backends.joining import joined
+from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
@@ -134,6 +135,17 @@ def told_at_the_end(last: Any, asked: str) -> dict[str, Any]:
     }
     counts = {name: count(getattr(last, name)) for name in COUNTS}
     return counts | {name: value for name, value in also.items() if value is not None}
+
+
+def kept_of(
+    asked: Mapping[str, Any], show: Callable[[str, float], Entry], model: str
+) -> int | None:
+    """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None."""
+    options = asked.get("options") or {}
+    if "num_keep" not in options:
+        shown = if_known(lambda seconds: show(model, seconds)) or {}
+        options = parameters_of(shown.get("parameters"))
+    return natural(options, "num_keep")
 
 
 def weights_of(shown: Entry) -> str | None:

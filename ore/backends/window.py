@@ -117,7 +117,7 @@ def outcome(
     *,
     drops: bool = True,
     refuses: Callable[[], bool] | None = None,
-    kept: int | None = None,
+    kept: Callable[[], int | None] | None = None,
 ) -> dict[str, Any]:
     """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
 
@@ -134,7 +134,8 @@ def outcome(
             messages and the last; else a cut leaves a count that is known.
         refuses: Asked where the signs are not clear: whether the server refuses what does not
             fit, so that this prompt was not cut.
-        kept: How many tokens of the beginning a cut keeps, where the request says so.
+        kept: Asked where the prompt can have been cut in half: how many tokens of its beginning a
+            cut keeps, as the request or the model says.
     """
     status, is_sure = _judged(
         expected, window or 0, prompt_tokens or 0, answer_tokens or 0, drops=drops, kept=kept
@@ -145,7 +146,13 @@ def outcome(
 
 
 def _judged(
-    expected: Estimate, window: int, prompt: int, answer: int, *, drops: bool, kept: int | None
+    expected: Estimate,
+    window: int,
+    prompt: int,
+    answer: int,
+    *,
+    drops: bool,
+    kept: Callable[[], int | None] | None,
 ) -> tuple[str, bool]:
     """Return the status, and whether it holds also where the server is one that refuses."""
     if prompt <= 0:
@@ -156,11 +163,12 @@ def _judged(
         return "unknown", True
     if prompt >= window - 1 or prompt + answer > window:
         return "truncated", True
-    if expected.most >= window and prompt in half_counts(window, kept):
-        return "truncated", False
+    half = window // 2
+    if expected.most >= window and prompt >= half:
+        if prompt in half_counts(window, kept() if kept is not None else None):
+            return "truncated", False
     if expected.likely <= window:
         return "complete", True
-    half = window // 2
     if half <= prompt <= half + _HALF_MARGIN:
         return "truncated", False
     return ("unknown", False) if drops else ("complete", True)

@@ -256,6 +256,21 @@ def test_dense_text_that_was_cut_in_half_is_told(kind, streams):
 
 
 @both_ways
+@pytest.mark.parametrize("options", [{}, {"num_keep": 24}], ids=["the model", "the request"])
+@pytest.mark.parametrize(
+    "count, status", [(524, "truncated"), (525, "truncated"), (526, "complete")]
+)
+def test_a_cut_that_keeps_more_of_the_beginning_is_told(options, count, status, streams):
+    with FakeOllama() as server:
+        server.ollama.tokens = count
+        if not options:
+            server.ollama.shown = {"parameters": "num_keep                       24"}
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 1024, **options})
+        messages = [Message("user", SAMPLES["hexadecimal"][0] * 5)]
+        assert answer(reasoner, messages, streams).metadata["context"]["status"] == status
+
+
+@both_ways
 @pytest.mark.parametrize("given", [-7, 1 << 53, 10**400], ids=["less", "more", "much more"])
 def test_a_count_that_is_not_a_whole_number_is_0(streams, given):
     last = body("Yes.", done=True, prompt_eval_count=given, eval_count=given, eval_duration=given)
