@@ -91,6 +91,8 @@ def _attempt(talk: Talk, prompt: str) -> bool:
     talk.asked = prompt
     try:
         with console.hide_typing():
+            if run.pin is not None:  # the name may have become another model's
+                run.backend.check_digest(run.model_id, run.pin)
             turn = take_turn(run, run.source.gather(prompt))
         talk.answered = turn.response
         talk.turns += 1

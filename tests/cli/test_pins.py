@@ -109,6 +109,17 @@ def test_a_list_without_digests_is_said(ask, server):
     assert result.code == 1 and chats(server) == 0
 
 
+def test_a_model_that_is_replaced_while_a_repl_runs_is_not_asked(ask, server):
+    def reply(request):
+        server.ollama.copies[MODEL] = "second:latest"  # from now on, the name is another model's
+        return "Paris."
+
+    server.ollama.reply = reply
+    result = ask("-i", "-m", f"llama3.2@sha256:{DIGEST[:12]}", stdin="one\ntwo\n")
+    assert (result.code, result.out.count("Paris."), chats(server)) == (1, 1, 1)
+    assert "llama3.2 is not the model that is pinned" in result.err
+
+
 def test_a_session_stays_pinned(ask, server, home):
     assert ask("one", "-S", "s", "-m", f"llama3.2@sha256:{DIGEST[:16]}").code == 0
     meta = home / ".ore/sessions/s.meta.json"
