@@ -189,6 +189,19 @@ def test_an_editor_that_is_told_to_end_keeps_what_it_has_beside_the_file(server,
     assert f"What the editor kept is in {path.parent}." in result.err
 
 
+def test_an_editor_shows_nothing_in_the_file_that_answers_go_to(server, tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho its screen\nprintf Hello > \"$1\"\n")
+    editor.chmod(0o700)
+    ours, terminal = pty.openpty()
+    os.write(ours, b"/edit\n/bye\n")
+    result = end(start("-i", stdin=terminal, env=environment(EDITOR=str(editor))))
+    os.close(ours)
+    os.close(terminal)
+    assert result.out == f"{server.ollama.reply}\n"
+    assert "its screen" in result.err
+
+
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
     process = start("--session", "s", "Hi", "--stream", stdin=subprocess.DEVNULL)

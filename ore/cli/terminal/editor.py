@@ -95,7 +95,8 @@ def _read(path: str) -> str:
 def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
     try:
         with _interrupts_ignored(), _kept_modes():
-            editor = subprocess.Popen([*command, path], env=environ)
+            shown_on = None if os.isatty(1) else 2  # a file of answers is no place for its screen
+            editor = subprocess.Popen([*command, path], env=environ, stdout=shown_on)
             try:
                 code = editor.wait()
             except Terminated:
