@@ -21,6 +21,7 @@ from typing import Any
 
 from ore.cli.terminal.history import History
 from ore.cli.terminal.streams import obeys
+from ore.errors import Terminated
 
 try:
     import readline
@@ -116,7 +117,11 @@ class LineEditor:
 
     def _completion(self, word: str, number: int) -> str | None:
         if number == 0:
-            self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
+            self._words = []
+            try:
+                self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
+            except Terminated:  # readline drops what is raised here: it is raised anew in the line
+                threading.Timer(_LOOK_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
         return self._words[number] if number < len(self._words) else None
 
 

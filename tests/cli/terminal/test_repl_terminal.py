@@ -12,6 +12,8 @@ import pytest
 
 from ore.store import FileSessionStore
 from ore.types import Session
+from tests.support.fake_ollama import FakeOllama
+from tests.support.process import MAIN, until
 from tests.support.terminal import OURS, OnTerminal
 
 pytest.importorskip("readline")
@@ -52,6 +54,17 @@ def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_
         terminal.wait_for("Read.")
         terminal.type("/bye\r")
         assert terminal.end()[0] == 0
+
+
+def test_who_is_told_to_end_while_names_are_completed_ends():
+    with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
+        command, env = [sys.executable, MAIN, "-i", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
+        with OnTerminal(command=command, env=env) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("/model \t")
+            until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
+            terminal.process.terminate()
+            assert terminal.end()[0] == 143
 
 
 def test_a_paste_of_several_lines_is_one_prompt():
