@@ -65,6 +65,8 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 name.host, f"the manifest of {name} is none: {exc}"
             ) from exc
         if (other := _on_another_shelf(name, manifest)) is not None:
+            path = other.weights(name, manifest)
+            check_unmended(LocalModel(str(name), path, OnShelf(other, name, manifest)))
             progress(f"already there, in {other.root}, which the engine reads", 0, 0)
             return
         with Folder(shelf.root / BLOBS, make=True) as blobs, ExitStack() as held:
@@ -90,13 +92,12 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
 
 
 def _on_another_shelf(name: ModelName, manifest: Manifest) -> Shelf | None:
-    """Return the shelf of Ollama's that has the model as its registry has it now."""
-    for shelf in own_shelves()[1:]:
-        with suppress(FileAccessError):
-            found = shelf.find(str(name))
-            if found is not None and shelf.manifest(found).needed() == manifest.needed():
-                if shelf.is_whole(manifest):
-                    return shelf
+    """Return the shelf of Ollama's where the engine finds the model as its registry has it now."""
+    with suppress(FileAccessError):  # where one can't be read, ORE's own is what goes before it
+        for shelf in own_shelves():
+            if (found := shelf.find(str(name))) is not None:  # none behind it is looked at
+                is_new = shelf.manifest(found).needed() == manifest.needed()
+                return shelf if is_new and shelf.is_whole(manifest) and not shelf.is_own else None
     return None
 
 

@@ -44,6 +44,7 @@ from tests.support.fake_registry import (
 )
 from tests.support.gguf import tiny_model
 from tests.support.process import PATIENCE, ROOT, until
+from tests.support.shelves import put_blob, put_manifest
 
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
@@ -558,6 +559,38 @@ def test_what_ollama_has_under_another_name_is_not_the_newer_model(root, registr
     registry.add("team/tiny:q4", WEIGHTS, template="newer")
     pull(ollamas[1], nothing)
     check_whole(root, ollamas[1])
+
+
+def test_a_model_of_one_s_own_that_is_older_than_ollama_s_is_updated(root, registry, ollamas):
+    folder, name = ollamas
+    registry.add("team/tiny:q4", b"GGUF older")
+    pull(name, nothing)
+    registry.add("team/tiny:q4", WEIGHTS)
+    pull(name, nothing)
+    check_whole(root, name)
+
+
+@pytest.mark.parametrize(
+    "models, layers, said",
+    [
+        ((tiny_model(),), {"adapter": b"x"}, "it has an adapter"),
+        ((), {"tensor": b"x"}, "single tensors"),
+        ((tiny_model(general__architecture="gptoss"),), {}, "Ollama mends while it loads it"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_ollama_has_and_the_engine_can_t_run_is_not_called_there(
+    root, registry, tmp_path, monkeypatch, models, layers, said
+):
+    name = registry.add("team/tiny:q4", *models, **layers)
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
+    put_manifest(tmp_path / "ollama", name, registry.manifests["team/tiny:q4"])
+    for blob in registry.blobs.values():
+        put_blob(tmp_path / "ollama", blob)
+    seen = []
+    with pytest.raises(CapabilityError, match=said):
+        pull(name, lambda *step: seen.append(step[0]))
+    assert seen == ["asking the registry"] and listed(root) == []
 
 
 def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name(root, registry):
