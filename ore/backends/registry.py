@@ -18,7 +18,7 @@ import httpx
 import ore
 from ore.backends import registry_failures as failures
 from ore.backends.address import Host, is_loopback, leads_here, normalised
-from ore.backends.failures import client_error
+from ore.backends.failures import client_error, proxy_error
 from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
@@ -151,18 +151,21 @@ class Registry:
                 yield response
         except (httpx.TimeoutException, TimeoutError) as exc:
             if isinstance(exc, httpx.ConnectTimeout):
+                host, proxy = failures.way(exc, self._origin)
                 why = f"no connection came about in {CONNECT_SECONDS:g} s"
-                raise Trouble(failures.unreachable_error(self._asked_host(exc), why)) from exc
+                raise Trouble(failures.unreachable_error(host, why, proxy)) from exc
             whole = getattr(self._own, "deadline", None) or Deadline(None)
             if isinstance(exc, TimeoutError) or self._own.is_late or whole.passed:
                 raise Trouble(failures.slow_error(self.name.host)) from exc
-            raise Trouble(failures.silence_error(self._asked_host(exc), SILENCE_SECONDS)) from exc
-        except (httpx.ConnectError, httpx.ProxyError) as exc:
-            raise Trouble(failures.unreachable_error(self._asked_host(exc), in_words(exc))) from exc
-        except (httpx.NetworkError, httpx.RemoteProtocolError) as exc:
+            host, proxy = failures.way(exc, self._origin)
+            raise Trouble(failures.silence_error(host, SILENCE_SECONDS, proxy)) from exc
+        except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError) as exc:
+            (host, proxy), why = failures.way(exc, self._origin), in_words(exc)
+            if isinstance(exc, (httpx.ConnectError, httpx.ProxyError)):
+                raise Trouble(failures.unreachable_error(host, why, proxy)) from exc
             if _LEADS_NOWHERE in str(exc):
-                raise failures.redirect_error(self._asked_host(exc), failures.NO_ADDRESS) from exc
-            raise Trouble(failures.broken_off_error(self._asked_host(exc), in_words(exc))) from exc
+                raise failures.redirect_error(host, failures.NO_ADDRESS) from exc
+            raise Trouble(failures.broken_off_error(host, why, proxy)) from exc
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, *_ODD) as exc:
             raise failures.protocol_error(self.name.host, in_words(exc)) from exc
         finally:
@@ -239,6 +242,8 @@ class Registry:
         status, host = response.status_code, _host(response.url)
         if status in (200, 206):
             return
+        if status == 407:
+            raise proxy_error(Host(_origin(response.url)))
         if status in _LATER:
             wait = response.headers.get("retry-after", "")
             seconds = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 9 else None
@@ -268,11 +273,6 @@ class Registry:
             yield
         finally:
             self._sockets.discard(found)
-
-    def _asked_host(self, exc: httpx.RequestError) -> str:
-        with suppress(RuntimeError):  # it does not know
-            return _host(exc.request.url)
-        return self.name.host
 
 
 def _origin_of(name: ModelName, insecure: bool) -> str:

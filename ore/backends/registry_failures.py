@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ore.backends.failures import untrusted_words
+from contextlib import suppress
+
+import httpx
+
+from ore.backends.address import Host, is_loopback
+from ore.backends.failures import proxy_error, proxy_for, untrusted_words
 from ore.backends.http import shorten
 from ore.backends.model_names import ModelName
 from ore.errors import (
@@ -49,8 +54,24 @@ class Tries:
         return 2.0 ** (self._failed - 2) if trouble.seconds is None else trouble.seconds
 
 
-def unreachable_error(host: str, why: str) -> ServerUnreachableError:
+def way(exc: httpx.RequestError, origin: str) -> tuple[str, str]:
+    """Return which host was asked, and the variable that names the proxy through which, if any."""
+    url = httpx.URL(origin)
+    with suppress(RuntimeError):  # it does not know
+        url = exc.request.url
+    return url.netloc.decode("ascii").lower(), "" if is_loopback(origin) else proxy_for(str(url))
+
+
+def _check(what: str, proxy: str) -> str:
+    """Return what is to be checked; before it the proxy that the variable ``proxy`` names, if any."""
+    way = f"the proxy of {proxy}, which it is asked through, and " if proxy else ""
+    return f"check {way}{what}, then {GO_ON}"
+
+
+def unreachable_error(host: str, why: str, proxy: str = "") -> ServerUnreachableError:
     """No connection to ``host`` came about."""
+    if proxy and why.startswith("407"):  # what a proxy says that is asked for a tunnel
+        return proxy_error(Host(f"https://{host}"))
     if untrusted := untrusted_words(host, why):
         return ServerUnreachableError(f"{untrusted}.", host=host)
     if any(sign in why for sign in _NOT_TLS):
@@ -60,15 +81,15 @@ def unreachable_error(host: str, why: str) -> ServerUnreachableError:
             host=host,
         )
     return ServerUnreachableError(
-        f"{host} can't be reached ({shorten(why)}): check the network and the name, then {GO_ON}.",
+        f"{host} can't be reached ({shorten(why)}): {_check('the network and the name', proxy)}.",
         host=host,
     )
 
 
-def silence_error(host: str, seconds: float) -> BackendTimeoutError:
+def silence_error(host: str, seconds: float, proxy: str = "") -> BackendTimeoutError:
     """Nothing came for so many seconds."""
     return BackendTimeoutError(
-        f"Nothing came from {host} for {seconds:g} s: check the network, then {GO_ON}.", host=host
+        f"Nothing came from {host} for {seconds:g} s: {_check('the network', proxy)}.", host=host
     )
 
 
@@ -79,11 +100,11 @@ def slow_error(host: str) -> BackendTimeoutError:
     )
 
 
-def broken_off_error(host: str, why: str) -> IncompleteAnswerError:
+def broken_off_error(host: str, why: str, proxy: str = "") -> IncompleteAnswerError:
     """A connection ended before its answer did."""
     return IncompleteAnswerError(
-        f"What {host} sends breaks off again and again ({shorten(why)}): check the network, then "
-        f"{GO_ON}.",
+        f"What {host} sends breaks off again and again ({shorten(why)}): "
+        f"{_check('the network', proxy)}.",
         host=host,
     )
 

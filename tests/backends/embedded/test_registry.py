@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socketserver import StreamRequestHandler
 
 import pytest
 
@@ -20,6 +23,7 @@ from tests.support.fake_registry import (
     refusal,
     status,
 )
+from tests.support.listening import Listening
 
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
@@ -153,6 +157,45 @@ def test_no_proxy_is_used_for_a_registry_of_this_machine(root, registry, monkeyp
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
     assert WEIGHTS in blobs_of(root)
+
+
+@pytest.mark.parametrize(
+    "answer, insecure, said",
+    [
+        (None, False, "can't be reached .*: check the proxy of https_proxy, which it is asked"),
+        (None, True, "can't be reached .*: check the proxy of http_proxy, which it is asked"),
+        (b"", True, "breaks off .*: check the proxy of http_proxy, which it is asked through, and"),
+        (b"502 Bad Gateway", False, "can't be reached .502.*: check the proxy of https_proxy"),
+        (b"407 Who Are You", False, "The proxy of https_proxy lets nobody through to https://mod"),
+        (b"407 Who Are You", True, "The proxy of http_proxy lets nobody through to http://models"),
+    ],
+)
+def test_a_proxy_that_fails_is_named_by_its_variable(monkeypatch, answer, insecure, said):
+    with answering(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % answer if answer else b"") as port:
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://me:secret@127.0.0.1:{1 if answer is None else port}")
+        with pytest.raises(BackendError, match=said) as caught:
+            pull("models.example/team/tiny:q4", nothing, insecure=insecure)
+    assert "secret" not in str(caught.value)
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Answer whatever is asked so, on the port that is returned."""
+    with Listening(("127.0.0.1", 0), type("Handler", (Answering,), {"answer": answer})) as served:
+        served.begin()
+        yield served.server_address[1]
+        served.end()
+
+
+class Answering(StreamRequestHandler):
+    """One connection."""
+
+    answer: bytes
+
+    def handle(self) -> None:
+        self.request.recv(1 << 16)
+        self.wfile.write(self.answer)
 
 
 def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypatch):
