@@ -35,7 +35,7 @@ _SMALL_BYTES = 1 << 20
 """The largest layer that is read in one piece; all but the weights are smaller."""
 _STALE_SECONDS = 7 * 24 * 3600
 _LOOK_SECONDS = 0.2
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
@@ -298,6 +298,12 @@ def _writing(shelf: Shelf, name: ModelName) -> Generator[None, None, None]:
             raise FileAccessError(
                 f"{shelf.root} is full: free some room, or name another folder with ORE_MODEL_DIR; then "
                 f"{failures.GO_ON}.",
+                shelf.root,
+            ) from exc
+        if exc.errno == errno.EFBIG:
+            raise FileAccessError(
+                f"{name} has a larger file than there may be in {shelf.root}: name a folder on another disk "
+                f"with ORE_MODEL_DIR, or raise the limit (ulimit -f); then try again.",
                 shelf.root,
             ) from exc
         if exc.errno in (errno.EMFILE, errno.ENFILE):

@@ -41,7 +41,7 @@ HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and ans
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
 _REDIRECTS = (301, 302, 303, 307, 308)
-_LATER = frozenset({408, 425, 429, *range(500, 600)})
+_LATER = frozenset({408, 425, 429, *range(500, 600)} - {501, 505})
 _TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
 _LEADS_NOWHERE = "Invalid URL in location header"  # as the HTTP library says it
 _ODD = (TooLarge, UnicodeError)

@@ -192,6 +192,14 @@ def test_a_server_that_fails_is_to_be_waited_for_and_the_name_is_not_to_blame(ro
         pull(name, nothing)
 
 
+@pytest.mark.parametrize("code", [501, 505])
+def test_a_server_that_never_can_is_not_waited_for(root, registry, code):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+    registry.play["blobs"].extend([lambda answer: answer, status(code)])
+    with pytest.raises(BackendError, match=rf"does not answer as a registry does .HTTP {code}"):
+        pull(name, nothing)
+
+
 def test_a_pull_that_failed_is_gone_on_with_by_the_next(root, registry):
     name = registry.add("team/tiny:q4", WEIGHTS, license=None)
     one = len(WEIGHTS) // 2
@@ -402,6 +410,18 @@ def test_where_there_is_no_room_nothing_is_begun(root, registry):
     with pytest.raises(FileAccessError, match="too little room"):
         pull(registry.add_manifest("team/tiny:q4", {"layers": [layer(size=1 << 40)]}), nothing)
     assert not [path for path in root.rglob("*") if path.is_file() and path.stat().st_size > 1000]
+
+
+def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
+    name, before = registry.add("team/tiny:q4", WEIGHTS), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (PART, before[1]))
+    try:
+        with pytest.raises(FileAccessError, match="a larger file than there may be in .*ulimit -f"):
+            pull(name, nothing)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    pull(name, nothing)
+    check_whole(root, name)
 
 
 def test_a_cloud_model_is_refused_by_its_config(root, registry):
