@@ -10,16 +10,17 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
+from socket import SHUT_WR, socket
 from typing import Any
 
 from ore.backends.engine_failures import closed_error, refusal_error, timeout_error
 from ore.backends.engine_load import EngineProcess
-from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline, TooLarge
+from ore.backends.engine_wire import Connection, parsed
+from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.errors import BackendError, IncompleteAnswerError
 from ore.reasoner.stop import shut, woken_by
 
@@ -88,13 +89,15 @@ class Engine:
         # For a program that does not close it: when it lets go of this object, or ends.
         self._unclosed = weakref.finalize(self, self._process.end)
         try:
-            properties = self.ask("/props")
+            properties = self.ask("/props", deadline.wait(_ASK_SECONDS))
             self.window: int = int(properties["default_generation_settings"]["n_ctx"])
             self.template: str = str(properties["chat_template"])
             self.properties: dict[str, Any] = properties
             self.takes_system: bool = bool(properties["chat_template_caps"]["supports_system_role"])
         except BaseException as exc:
             self.close()
+            if isinstance(exc, TimeoutError) and deadline.passed:
+                raise timeout_error(None, deadline) from exc
             if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
                 raise
             raise BackendError(
@@ -145,7 +148,7 @@ class Engine:
             def wait() -> None:
                 opened.settimeout(deadline.wait(silence))
 
-            yield from _parsed(response, wait, longest, is_marked)
+            yield from parsed(response, wait, longest, is_marked)
 
     def posted(
         self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
@@ -187,8 +190,11 @@ class Engine:
                     raise self._refusal(response.read(REFUSAL_LIMIT))
                 yield response, opened
         except TimeoutError as exc:
-            if turn.answer is not None or deadline.passed or begin == silence:
+            has_begun = turn.answer is not None
+            if deadline.passed or (silence is not None and (has_begun or begin == silence)):
                 raise timeout_error(silence, deadline) from exc
+            if has_begun:
+                raise closed_error() from exc
             raise BackendError(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
                 f"ended: the {self._template_name} may go round in circles; {self._remedy}."
@@ -207,7 +213,7 @@ class Engine:
         """Connect for the block, and see afterwards that the engine has let go of the request."""
         if not self._is_open:
             raise closed_error()
-        with closing(_Connection(self._process.socket)) as connection:
+        with closing(Connection(self._process.socket)) as connection:
             connection.connect()
             opened = connection.sock
             with self._lock:
@@ -241,9 +247,9 @@ class Engine:
             self.close()
             raise
 
-    def ask(self, path: str, seconds: float | None = _ASK_SECONDS) -> Any:
+    def ask(self, path: str, seconds: float | None = _STOP_SECONDS) -> Any:
         """Return what the engine answers to a question, as JSON; raises what connections raise."""
-        with closing(_Connection(self._process.socket, timeout=seconds)) as connection:
+        with closing(Connection(self._process.socket, timeout=seconds)) as connection:
             connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
 
@@ -273,43 +279,3 @@ class _Turn:
 
     is_sent = False
     answer: HTTPResponse | None = None
-
-
-class _Connection(HTTPConnection):
-    """A connection to the engine's Unix socket."""
-
-    def __init__(self, path: str, timeout: float | None = None) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._socket_path = path
-
-    def connect(self) -> None:
-        """Connect; raises ``OSError``."""
-        self.sock = socket(AF_UNIX, SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._socket_path)
-
-
-def _parsed(
-    response: HTTPResponse,
-    before_read: Callable[[], None],
-    longest: int = LINE_LIMIT,
-    is_marked: bool = True,
-) -> Generator[dict[str, Any]]:
-    """Yield the events of a stream of server-sent events, up to its end mark, or to its end."""
-    while True:
-        before_read()
-        line = response.readline(longest)
-        if len(line) >= longest:  # the file has a token as long as that
-            raise TooLarge("an event", longest)
-        if not line and not is_marked:
-            return
-        if not line.endswith(b"\n"):
-            raise HTTPException("the stream has no end")
-        field, _, value = line.rstrip(b"\n").partition(b": ")
-        if value == b"[DONE]":
-            return
-        if field in (b"data", b"error"):
-            event = json.loads(value)
-            if field == b"error" or "error" in event:
-                raise refusal_error(value)
-            yield event

@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine_child
-from ore.backends.engine import Engine, _Connection
+from ore.backends.engine import Engine
+from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
+from ore.backends.engine_wire import Connection
 from ore.backends.http import Deadline
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -101,7 +103,7 @@ def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, w
 )
 def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine, method, page):
     for headers in ({}, {"Authorization": "Bearer guess"}, {"X-Api-Key": ""}):
-        with closing(_Connection(engine._process.socket, PATIENCE)) as connection:
+        with closing(Connection(engine._process.socket, PATIENCE)) as connection:
             body, site = "{}" if method == "POST" else None, {"Origin": "https://example.org"}
             connection.request(method, page, body, {**headers, **site})
             response = connection.getresponse()
@@ -111,7 +113,7 @@ def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine,
 
 def test_without_the_key_there_is_no_page_and_only_a_sign_of_life(engine):
     for method, page, status in (("GET", "/", 404), ("GET", "/health", 200), ("OPTIONS", "/", 200)):
-        with closing(_Connection(engine._process.socket, PATIENCE)) as connection:
+        with closing(Connection(engine._process.socket, PATIENCE)) as connection:
             connection.request(method, page, headers={"Origin": "https://example.org"})
             response = connection.getresponse()
             assert response.status == status
@@ -253,6 +255,47 @@ def test_an_engine_that_does_not_let_go_is_ended_with_the_stream(path, monkeypat
         assert pid_of(reasoner._engine) != stuck
 
 
+@pytest.mark.invariant
+def test_an_engine_that_is_stuck_as_it_is_looked_at_outlives_no_deadline(path, monkeypatch):
+    class Stuck(EngineProcess):
+        def __init__(self, *args):
+            super().__init__(*args)
+            os.kill(self._child.pid, signal.SIGSTOP)
+            until(lambda: states_of(self._child.pid) == {"T"})
+
+    monkeypatch.setattr("ore.backends.engine.EngineProcess", Stuck)
+    started = time.monotonic()
+    with pytest.raises(BackendTimeoutError, match="deadline"):
+        Engine(path, deadline=Deadline(3.0))
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.invariant
+def test_an_engine_that_is_stuck_after_its_answer_is_asked_for_no_more_than_seconds(path):
+    with closing(EmbeddedReasoner(str(path), Settings(options={"num_predict": 2}))) as reasoner:
+        reasoner.reason([Message("user", "Say hi.")])
+        stuck = pid_of(reasoner._engine)
+        os.kill(stuck, signal.SIGSTOP)
+        until(lambda: states_of(stuck) == {"T"})
+        started = time.monotonic()
+        assert reasoner.in_force()["facts"]["parameter_count"] is None
+        assert time.monotonic() - started < 8
+
+
+@pytest.mark.invariant
+def test_an_engine_that_stops_within_a_reply_ends_the_turn(path, monkeypatch):
+    monkeypatch.setattr("ore.backends.engine._STOP_SECONDS", 0.3)
+
+    def stuck(*_):
+        os.kill(pid_of(engine), signal.SIGSTOP)
+        raise TimeoutError  # as it is once nothing has come for long enough
+
+    with closing(Engine(path)) as engine:
+        monkeypatch.setattr("http.client.HTTPResponse.read", stuck)
+        with pytest.raises(IncompleteAnswerError, match="try again"):
+            engine.posted("/tokenize", {"content": "hi"}, 1000, Deadline(None))
+
+
 def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
     request = {**SHORT, "messages": [{"role": "user", "content": "word " * 6000}]}
     with pytest.raises(ContextTruncatedError, match=r"has 60\d\d tokens .* holds 4096"):
@@ -308,7 +351,7 @@ def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
 AT_EXIT = """
 import sys
 from pathlib import Path
-from ore.backends.engine import Engine, _Connection
+from ore.backends.engine import Engine
 from ore.backends.http import Deadline
 engine = Engine(Path({path!r}))
 found = engine.events({request!r}, silence=None, deadline=Deadline(None))
@@ -343,7 +386,7 @@ INTERRUPTED = """
 import os, subprocess
 from pathlib import Path
 subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
-from ore.backends.engine import Engine, _Connection
+from ore.backends.engine import Engine
 Engine(Path({path!r}))
 import time
 time.sleep(30)

@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine import _parsed
 from ore.backends.engine_failures import TurnRefusedError, refusal_error, timeout_error
+from ore.backends.engine_wire import parsed
 from ore.backends.http import Deadline, TooLarge
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
@@ -55,7 +55,7 @@ def answering(*pieces: bytes, ended: bool = True):
 
 def events(response, sock, silence=None, end=None):
     deadline = Deadline(None if end is None else end - time.monotonic())
-    return list(_parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
+    return list(parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_stream_that_stalls_ends_in_time(silence, after, said):
         deadline = Deadline(after)
         started = time.monotonic()
         with pytest.raises(TimeoutError):
-            list(_parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
+            list(parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
         assert time.monotonic() - started > 0.1
         assert said in str(timeout_error(silence, deadline))
 

@@ -1,0 +1,52 @@
+"""The way to the engine's process: a connection to its socket, and the events that it sends there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from socket import AF_UNIX, SOCK_STREAM, socket
+from typing import Any
+
+from ore.backends.engine_failures import refusal_error
+from ore.backends.http import LINE_LIMIT, TooLarge
+
+
+class Connection(HTTPConnection):
+    """A connection to the engine's Unix socket."""
+
+    def __init__(self, path: str, timeout: float | None = None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._socket_path = path
+
+    def connect(self) -> None:
+        """Connect; raises ``OSError``."""
+        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._socket_path)
+
+
+def parsed(
+    response: HTTPResponse,
+    before_read: Callable[[], None],
+    longest: int = LINE_LIMIT,
+    is_marked: bool = True,
+) -> Generator[dict[str, Any]]:
+    """Yield the events of a stream of server-sent events, up to its end mark, or to its end."""
+    while True:
+        before_read()
+        line = response.readline(longest)
+        if len(line) >= longest:  # the file has a token as long as that
+            raise TooLarge("an event", longest)
+        if not line and not is_marked:
+            return
+        if not line.endswith(b"\n"):
+            raise HTTPException("the stream has no end")
+        field, _, value = line.rstrip(b"\n").partition(b": ")
+        if value == b"[DONE]":
+            return
+        if field in (b"data", b"error"):
+            event = json.loads(value)
+            if field == b"error" or "error" in event:
+                raise refusal_error(value)
+            yield event
