@@ -233,6 +233,8 @@ class Engine:
 
     def _let_go(self, opened: socket) -> None:
         """Hang up and wait until the engine has done so too; end it where it does not."""
+        if os.getpid() != self._owner:  # a forked child has the stream; the turn is its parent's
+            return
         until = Deadline(_STOP_SECONDS)
         try:
             opened.shutdown(SHUT_WR)

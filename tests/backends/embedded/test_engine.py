@@ -411,3 +411,15 @@ def test_a_forked_child_leaves_the_engine_to_its_parent(engine):
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert list(events(engine, SHORT))
+
+
+@pytest.mark.invariant
+def test_a_forked_child_that_closes_a_stream_leaves_the_turn_to_its_parent(engine):
+    found = events(engine, SHORT)
+    next(found)
+    pid = os.fork()
+    if pid == 0:
+        found.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert list(found)[-1]["timings"]["predicted_n"] > 0
