@@ -6,6 +6,7 @@ Whatever the file makes native code do, that process can be ended, and ORE goes 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import threading
 import time
@@ -17,7 +18,13 @@ from pathlib import Path
 from socket import SHUT_WR, socket
 from typing import Any
 
-from ore.backends.engine_failures import closed_error, refusal_error, timeout_error
+from ore.backends.engine_failures import (
+    OTHER_MODEL,
+    TurnFailedError,
+    closed_error,
+    refusal_error,
+    timeout_error,
+)
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_wire import Connection, parsed
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
@@ -71,11 +78,13 @@ class Engine:
         }
         self.path: Path = path
         self.has_given_template: bool = bool(template)
-        self._suspect, self._template_name = str(path), f"chat template of {path}"
-        self._remedy = "use another model"
+        self._template_name = f"chat template of {path}"
+        self._remedy, self._failed = OTHER_MODEL, BackendError
         if template:
-            self._suspect, self._template_name = f"{path} or the chat template", "chat template"
+            self._template_name = "chat template"
             self._remedy = "correct the chat template, or leave `chat_template=` out"
+            self._failed = TurnFailedError
+        self._owner = os.getpid()
         self._lock, self._asking, self._is_open = threading.Lock(), 0, True
         try:
             self._process = EngineProcess(
@@ -162,7 +171,7 @@ class Engine:
         with self._answering(path, request, _TEMPLATE_SECONDS, None, deadline) as (response, _):
             body = response.read(longest + 1)
             if len(body) > longest:
-                raise BackendError(
+                raise self._failed(
                     f"The {self._template_name} makes more than {longest:,} bytes of these messages: "
                     f"{self._remedy}."
                 )
@@ -195,12 +204,12 @@ class Engine:
                 raise timeout_error(silence, deadline) from exc
             if has_begun:
                 raise closed_error() from exc
-            raise BackendError(
+            raise self._failed(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
                 f"ended: the {self._template_name} may go round in circles; {self._remedy}."
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
-            raise self._cut_off() from exc
+            raise self._cut_off(turn) from exc
 
     def close(self) -> None:
         """Unload the model by ending its process; may be called twice, and while it computes."""
@@ -256,23 +265,27 @@ class Engine:
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
 
     def _refusal(self, body: bytes) -> BackendError:
-        error = refusal_error(body)
+        error = refusal_error(body, self._remedy)
         if "bad_alloc" not in str(error):
             return error
         self.close()  # nobody knows in what state that left it
-        return BackendError(
+        return self._failed(
             f"The embedded engine needs more memory for this turn than the "
             f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}: "
             f"shorten the prompt, or {self._remedy}."
         )
 
-    def _cut_off(self) -> IncompleteAnswerError:
+    def _cut_off(self, turn: _Turn) -> BackendError:
         how = self._process.how_it_ended()
         if not how:
             return closed_error()
-        return IncompleteAnswerError(
+        kind: type[BackendError] = IncompleteAnswerError
+        suspect = str(self.path)
+        if self.has_given_template and turn.answer is None:
+            suspect, kind = f"{suspect} or the chat template", TurnFailedError
+        return kind(
             f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
-            f"Its process was killed, or {self._suspect} is damaged or made to do harm."
+            f"Its process was killed, or {suspect} is damaged or made to do harm."
         )
 
 

@@ -14,9 +14,16 @@ from ore.errors import (
 )
 from ore.files.neutral import one_line
 
+OTHER_MODEL = "use another model"
+"""What may help where the model's file, or its template, may be what fails."""
 
-class TurnRefusedError(BackendError):
-    """The chat template, or the engine, does not take the messages as they are; other turns may work.
+
+class TurnFailedError(BackendError):
+    """What was given for the turn alone made it fail, as a chat template may; other turns may work."""
+
+
+class TurnRefusedError(TurnFailedError):
+    """The chat template, or the engine, does not take the messages as they are.
 
     Attributes:
         said: The template's own words after a colon, or nothing.
@@ -25,8 +32,12 @@ class TurnRefusedError(BackendError):
     said = ""
 
 
-def refusal_error(body: bytes) -> BackendError:
-    """Return the error for a request that the engine refused with ``body``."""
+def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
+    """Return the error for a request that the engine refused with ``body``.
+
+    Args:
+        remedy: What may be done in the place of another prompt.
+    """
     said = ""
     with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
@@ -38,28 +49,32 @@ def refusal_error(body: bytes) -> BackendError:
                 f"{why.get('n_ctx')}: nothing was sent to the model. Shorten it, or raise the "
                 f"window with `options['num_ctx']`."
             )
-    change = "Change the prompt"
+    change = f"Change the prompt, or {remedy}"
     if "Field '" in said or "samplers" in said:
-        change = "Change the option"
+        change = f"Change the option, or {OTHER_MODEL}"
     if "grammar" in said or "JSON schema" in said:  # which its samplers are made of
-        change = "Simplify the schema"
-    error = TurnRefusedError(
-        f"The embedded engine refused the turn{said}. {change}, or use another model."
-    )
+        change = f"Simplify the schema, or {OTHER_MODEL}"
+    error = TurnRefusedError(f"The embedded engine refused the turn{said}. {change}.")
     error.said = said
     return error
 
 
-def system_refused_error(said: str) -> TurnRefusedError:
+def system_refused_error(said: str, *, has_given_template: bool = False) -> TurnRefusedError:
     """Return the error for a template that takes the messages without the system messages only.
 
     Args:
         said: The template's own words after a colon, or nothing.
+        has_given_template: Whether it was given in the place of the model's own.
     """
+    whose, other = (
+        "The model's",
+        "give it another template (`chat_template=`), or use another model",
+    )
+    if has_given_template:
+        whose, other = "The", "correct the chat template, or leave `chat_template=` out"
     return TurnRefusedError(
-        f"The model's chat template refuses messages of the role 'system'{said}. So the model was "
-        f"not asked: leave the system prompt and the skills out (`system_prompt=''`), give it another "
-        f"template (`chat_template=`), or use another model."
+        f"{whose} chat template refuses messages of the role 'system'{said}. So the model was "
+        f"not asked: leave the system prompt and the skills out (`system_prompt=''`), {other}."
     )
 
 

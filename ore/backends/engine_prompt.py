@@ -109,7 +109,7 @@ def _blaming_system(
         _made(engine, rest, None, request, deadline)
     except TurnRefusedError:
         return refused
-    return system_refused_error(refused.said)
+    return system_refused_error(refused.said, has_given_template=engine.has_given_template)
 
 
 def _made(

@@ -14,7 +14,7 @@ from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
-from ore.backends.engine_failures import TurnRefusedError
+from ore.backends.engine_failures import TurnFailedError
 from ore.errors import (
     CapabilityError,
     ContextTruncatedError,
@@ -125,7 +125,7 @@ def replay_file(
         if opening.wanted.model is not None:
             raise
         return _not_run(name, exc)
-    except (ContextTruncatedError, TurnRefusedError, UsageError) as exc:
+    except (ContextTruncatedError, TurnFailedError, UsageError) as exc:
         return _not_run(name, exc)
     return Replayed(
         name,

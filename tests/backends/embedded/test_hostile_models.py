@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine, engine_load, engine_prompt
-from ore.backends.engine_failures import TurnRefusedError
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -329,7 +329,7 @@ def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
     tmp_path, monkeypatch, text, said
 ):
     monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
-    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5 if LOOP in text else 30.0)
     monkeypatch.setattr(engine_prompt, "REPLY_LIMIT", 10_000)
     path = write_model(tmp_path / "m.gguf")
     with pytest.raises(BackendError, match=said) as raised:
@@ -339,15 +339,58 @@ def test_a_template_that_was_given_is_to_be_corrected_not_the_model(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "text", ["{% for %}", ITSELF, LOOP], ids=["no Jinja", "crashes", "endless"]
+    "text",
+    [
+        "{% for %}",
+        ITSELF,
+        LOOP,
+        trap(ITSELF),
+        trap(LOOP),
+        trap("x" * 20_000),
+        trap("{{ raise_exception('No.') }}"),
+    ],
+    ids=[
+        "no Jinja",
+        "crashes",
+        "endless",
+        "crashes in a turn",
+        "endless in a turn",
+        "much text in a turn",
+        "refuses in a turn",
+    ],
 )
 def test_over_a_given_template_one_turn_fails_and_a_replay_of_others_goes_on(
     tmp_path, monkeypatch, text
 ):
     monkeypatch.setattr(engine_load, "_CIRCLES_SECONDS", 0.5)
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    monkeypatch.setattr(engine_prompt, "REPLY_LIMIT", 10_000)
     path = write_model(tmp_path / "m.gguf")
-    with pytest.raises(TurnRefusedError, match="chat template"):
+    with pytest.raises(TurnFailedError, match="chat template"):
         ask(path, TRAP, chat_template=text)
+
+
+def test_a_given_template_that_refuses_system_messages_is_to_be_corrected(tmp_path):
+    refusing = (
+        "{% for m in messages if m.role == 'system' %}{{ raise_exception('No.') }}{% endfor %}"
+    )
+    said = r"^The chat template refuses .*'system': No\..* correct the chat template, or leave"
+    with pytest.raises(TurnFailedError, match=said):
+        ask(
+            write_model(tmp_path / "m.gguf"),
+            [Message("system", "Be kind."), *ASK],
+            chat_template=f"{trap('')}{refusing}",
+        )
+
+
+@pytest.mark.invariant
+def test_a_template_in_the_file_that_goes_round_in_circles_fails_for_every_turn(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    with pytest.raises(BackendError, match="use another model") as raised:
+        ask(template(tmp_path, trap(LOOP)), TRAP)
+    assert not isinstance(raised.value, TurnFailedError)
 
 
 def test_parts_with_names_that_the_engine_does_not_take_are_to_be_renamed(tmp_path):
