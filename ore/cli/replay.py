@@ -59,7 +59,7 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
                 for path in paths:
                     shown.begin(path, states)
                     began = time.monotonic()
-                    outcome = replay_file(path, opening, console.stdin)
+                    outcome = replay_file(path, opening, console.stdin, console.warning)
                     if outcome.reason is not None:
                         outcome = replace(outcome, reason=console.said(outcome.reason))
                     states[outcome.state] += 1

@@ -94,7 +94,8 @@ class Reopening(Closing):
         chat_template: The text of the chat template in the place of the recorded one.
         others: Where the answer is looked for that a run went on from: artifacts, or paths of their
             files, which are read when one is needed.
-        notice: Told what is to be known of how messages were rebuilt, a sentence each.
+        notice: Told what is to be known of how messages were rebuilt, and of an answer that is not what
+            was asked for, a sentence each.
         waiting: Entered while a model is asked; it is given what says what the model is doing.
         connect: What opens a backend; None is ``ore.backends.choice.open_backend``.
 
@@ -127,7 +128,8 @@ class Reopening(Closing):
         self.waiting = waiting
         self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}
         self._bounds["strict_context"] = strict_context
-        self._others, self._notice, self._connect = list(others), notice, connect or _connect
+        self.notice = notice
+        self._others, self._connect = list(others), connect or _connect
         self._backends: dict[str | None, Backend] = {}
         self._stack = ExitStack()
         self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
@@ -145,7 +147,7 @@ class Reopening(Closing):
         rerun = find_model(artifact, "It", self.wanted, follows=True)
         template = recorded_template(artifact, self.chat_template)
         settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
-        how, messages = recorded_messages(artifact, self._notice, self._artifacts)
+        how, messages = recorded_messages(artifact, self.notice, self._artifacts)
         return Recalled(rerun, settings, how, messages)
 
     def backend(self, recalled: Recalled) -> Backend:

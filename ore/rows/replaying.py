@@ -10,13 +10,14 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
+from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import Sourced, facts, sourced
 from ore.glass.recall import recorded_messages
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import verdict_of
-from ore.types import ExecutionArtifact, Message
+from ore.types import ExecutionArtifact, Message, Response
 
 DIGEST = "model_digest"
 
@@ -40,7 +41,8 @@ class Replay:
         differences: What is known of both runs and not the same, as texts.
         unknown: What could not be compared.
         expectation: What holds of the new answer, where the run had an expectation.
-        notes: What is to be known of how the messages were rebuilt, in sentences.
+        notes: What is to be known of how the messages were rebuilt, and of the new answer: see
+            ``warnings_beside``. In sentences.
     """
 
     state: str
@@ -102,6 +104,7 @@ def replay(
         return answered(artifact, reasoner, backend, named, settings, sent, sources)
 
     found = compared(artifact, ask, how, expected, twice=twice)
+    notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))
 
 
@@ -139,6 +142,26 @@ def answered(
     name = old.input.model_id if is_same else backend.name_of(model)
     new = ExecutionArtifact.from_response(response, old.input.prompt, name)
     return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
+
+
+def warnings_beside(
+    old: ExecutionArtifact, new: ExecutionArtifact, settings: Settings
+) -> list[str]:
+    """Return what of a new answer is not what was asked for, and was of the old one, a sentence each.
+
+    Another model gave it, it was cut off, or the model has not seen all of the prompt.
+
+    Args:
+        old: The run that was asked again.
+        new: What ``answered`` returned.
+        settings: What was asked of the model.
+    """
+    responses = [
+        Response(each.content, each.model_id, metadata=each.metadata)
+        for each in (old.output, new.output)
+    ]
+    then, now = ([*warnings_of(each, settings)] for each in responses)
+    return [text for text in now if text not in then]
 
 
 def compared(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,21 @@ from ore.errors import (
     OreError,
     UsageError,
 )
+from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
 from ore.glass.reopening import Recalled, Reopening
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
-from ore.rows.replaying import DIGEST, WELL, Replay, answered, as_sent, compared
+from ore.rows.replaying import (
+    DIGEST,
+    WELL,
+    Replay,
+    answered,
+    as_sent,
+    compared,
+    warnings_beside,
+)
 from ore.types import ExecutionArtifact
 
 NOT_RUN = "not run"
@@ -99,7 +108,10 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
 
 def replay_file(
-    path: Path | str, opening: Reopening, stdin: io.BufferedIOBase | None = None
+    path: Path | str,
+    opening: Reopening,
+    stdin: io.BufferedIOBase | None = None,
+    warned: Callable[[str], None] | None = None,
 ) -> Replayed:
     """Return what becomes of one recorded run: see ``replay_files``.
 
@@ -107,6 +119,7 @@ def replay_file(
         path: Its file; ``"-"`` is stdin.
         opening: Opens it with its model; says what is to be another one.
         stdin: What is read for ``"-"``.
+        warned: Told what of the new answer is not what was asked for; None is ``opening.notice``.
 
     Raises:
         OreError: A backend can't be used; what is the run's own fault is a part of what is returned.
@@ -127,6 +140,8 @@ def replay_file(
         return _not_run(name, exc)
     except (ContextTruncatedError, TurnFailedError, UsageError) as exc:
         return _not_run(name, exc)
+    for text in warnings_beside(old, found.artifact, opening.settings(recalled)):
+        (warned or opening.notice)(f"{one_line(name)}: {text}")
     return Replayed(
         name,
         found.state,

@@ -96,6 +96,37 @@ def test_advice_is_in_python_s_words(folder):
     assert "name it with --model PATH" in said and "`" not in said
 
 
+CUT = {"context": {"status": "truncated", "window": 512, "prompt_tokens": 258}}
+SAID = {
+    "server answered with the model 'other'": {"response_model": "other"},
+    "prompt did not fit the context window of 512 tokens": CUT,
+    "answer was cut off by a limit": {"done_reason": "length"},
+}
+
+
+@pytest.mark.parametrize("words, metadata", SAID.items())
+def test_what_is_the_same_and_was_not_asked_for_is_said(folder, words, metadata):
+    path = str(folder / "a.json")
+    backend, told = ScriptedBackend(["Paris."] * 2), []
+    backend.engine.metadata.update(metadata)
+    with Reopening(connect=lambda wanted: backend, notice=told.append) as opening:
+        found = list(ore.replay_files([path], opening))
+    assert (
+        found[0].state == "same" and len(told) == 1 and told[0].startswith(f"{path}: The {words}")
+    )
+    again = ore.replay(ore.read_artifact(path), backend.engine)
+    assert [f"{path}: {each}" for each in again.notes] == told
+    result = run_ore("-q", "--replay", path, replies=["Paris."], metadata=metadata)
+    assert result.code == 0 and f"warning: {path}: The {words}" in result.err
+
+
+@pytest.mark.parametrize("metadata", SAID.values())
+def test_what_was_so_when_it_was_recorded_is_not_said_again(folder, metadata):
+    rewrite(folder / "a.json", lambda document: document["output"]["metadata"].update(metadata))
+    replies = {"replies": ["Paris."], "metadata": metadata}
+    assert run_ore("-q", "--replay", str(folder / "a.json"), **replies).err == ""
+
+
 DIFFERS = [Difference("answer", "Bonn.", "Rome.")]
 DIFF = "--- runs/a.json answer\n+++ replay answer\n@@ -1 +1 @@\n-Bonn.\n+Rome.\n"
 OTHER = "different: answer; messages embedded"
