@@ -6,6 +6,7 @@ Ids, times and counts differ from run to run and are left out.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
@@ -14,6 +15,7 @@ from typing import Any
 
 from ore.files.neutral import one_line
 from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import other_model
 
 MOST_LINES = 5000
 """The longest text that is compared line by line: the comparison's time grows with its square."""
@@ -214,6 +216,9 @@ def _value(name: str, artifact: ExecutionArtifact) -> Any:
         return [each for each in artifact.input.tools or [] if not each.startswith("file:")]
     if name in _NAMED:
         return getattr(artifact.input, name) or []
+    if name == "model_id":  # of one that answers in its place, a file may be in another folder
+        other = other_model(artifact.output.model_id, artifact.output.metadata)
+        return os.path.basename(other) if other else artifact.input.model_id
     if name in _INPUT:
         return getattr(artifact.input, name)
     return (artifact.provenance or {}).get(name)

@@ -9,6 +9,7 @@ from typing import Any
 from ore.artifact.sources import (
     PERSONA,
     SYSTEM,
+    answered_by,
     hashed_sources,
     is_of_session,
     kept_system_prompt,
@@ -43,7 +44,7 @@ def described(checked: Checked, artifact: ExecutionArtifact) -> dict[str, Any]:
         "timestamp": artifact.timestamp,
         "mode": artifact.input.mode,
         "model_id": artifact.input.model_id,
-        "answered_by": artifact.output.model_id,
+        "answered_by": answered_by(artifact),
         **{key: provenance.get(key) for key in _KEYS},
         "system_prompt": _system_prompt(artifact, hashed),
         **named,

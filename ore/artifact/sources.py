@@ -1,4 +1,4 @@
-"""Where each message of a run came from, as its artifact says; its system prompt; its parent."""
+"""Where each message of a run came from, as its artifact says; who answered; its system prompt; its parent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ore.artifact.canonical import text_digest
 from ore.types import ExecutionArtifact
+from ore.types.artifact_fields import other_model
 
 PERSONA, SYSTEM = "persona", "system"
 """The two sources of a system prompt: a persona, Aya's too, or a text of the user's own."""
@@ -15,6 +16,12 @@ SESSION = "session"
 
 ANSWER_OF = "artifact:"
 """What stands before the id of a run, where its answer was sent as a message."""
+
+
+def answered_by(artifact: ExecutionArtifact) -> str:
+    """Return the name of the model that answered: as the server said it, where it is another one."""
+    output = artifact.output
+    return other_model(output.model_id, output.metadata) or output.model_id
 
 
 def hashed_sources(artifact: ExecutionArtifact) -> list[tuple[str, str]]:

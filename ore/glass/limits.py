@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,6 +10,7 @@ from ore.backends.settings import Settings
 from ore.files.neutral import one_line
 from ore.files.strictjson import above_zero, is_object
 from ore.types import Response
+from ore.types.artifact_fields import other_model
 
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
@@ -46,8 +45,8 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
             "The answer was cut off, or held back, by the server's filter: ask in other words, or "
             "another model."
         )
-    answered = response.metadata.get("response_model")
-    if isinstance(answered, str) and not _is_same_model(response.model_id, answered):
+    answered = other_model(response.model_id, response.metadata)
+    if answered is not None:
         yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
     if response.metadata.get("images_read") is False:
         yield (
@@ -122,14 +121,6 @@ class Circles:
                 self._lines.append(line)
                 self._are_found |= self._lines.count(line) == TOO_OFTEN
         return self._are_found
-
-
-def _is_same_model(asked: str, answered: str) -> bool:
-    """Whether two names are one model's: a file and its path, a name and its release or revision."""
-    asked, answered = (
-        os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
-    )
-    return re.fullmatch(rf"{re.escape(asked)}(-\d{{4}}-?\d\d-?\d\d|@main)?", answered) is not None
 
 
 def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:

@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 from ore.artifact.canonical import text_digest
 from ore.artifact.many import files_of, looked_at
 from ore.artifact.signers import Signers
-from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources, is_of_session, kept_system_prompt
+from ore.artifact.sources import (
+    PERSONA,
+    SYSTEM,
+    answered_by,
+    hashed_sources,
+    is_of_session,
+    kept_system_prompt,
+)
 from ore.artifact.verify import HOLDS, Checked, in_chain, let_go, look_at, totals
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
@@ -29,7 +36,7 @@ from ore.report.form_values import (
     text_of,
 )
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import cut_off_by
+from ore.types.artifact_fields import cut_off_by, other_model
 
 _ACCESS = {
     "embedded": "on the machine itself, without a server (llama.cpp)",
@@ -135,12 +142,13 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
     provenance, metadata = artifact.provenance or {}, artifact.output.metadata
     effective = _part(provenance, "effective")
     sources = hashed_sources(artifact)
+    model, digest = _answering(artifact, provenance)
     said: Said = {
         "ore_version": [of_value(provenance.get("ore_version"))],
         "model": [of_value(artifact.input.model_id)],
-        "answered_by": [of_value(artifact.output.model_id)],
-        "models": [_model(artifact, provenance)],
-        "model_exact": [joined_value(artifact.input.model_id, provenance.get("model_digest"))],
+        "answered_by": [of_value(answered_by(artifact))],
+        "models": [Value((line_of(model), line_of(digest or NOT_KNOWN)))],
+        "model_exact": [joined_value(model, digest)],
         "backend": [joined_value(provenance.get("backend"), provenance.get("server_version"))],
         "access": [_access(provenance.get("backend"))],
         "date": [Value((day(artifact.timestamp),), of_run=False)],
@@ -169,13 +177,13 @@ def _run_of(artifact: ExecutionArtifact) -> _Run:
         **_parameters(effective),
     }
     asked = json.dumps([provenance.get(key) for key in ("messages_sha256", "options")])
-    model = line_of(provenance.get("model_digest") or artifact.input.model_id)
+    of = line_of(digest or model)
     return _Run(
         said,
         artifact.timestamp,
         _sums(artifact, provenance, sources),
         text_digest(
-            f"{model} {asked}" if provenance.get("messages_sha256") else artifact.execution_id
+            f"{of} {asked}" if provenance.get("messages_sha256") else artifact.execution_id
         ),
         text_digest(artifact.output.content),
     )
@@ -249,9 +257,10 @@ def _number(value: Any) -> float:
     return value if is_count and 0 <= value < 1e18 else 0
 
 
-def _model(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> Value:
-    digest_of_it = provenance.get("model_digest")
-    return Value((line_of(artifact.input.model_id), line_of(digest_of_it or NOT_KNOWN)))
+def _answering(artifact: ExecutionArtifact, provenance: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the model that answered, and its digest, which is that of the model that was asked."""
+    other = other_model(artifact.output.model_id, artifact.output.metadata)
+    return (other, None) if other else (artifact.input.model_id, provenance.get("model_digest"))
 
 
 def _access(backend: Any) -> Value:

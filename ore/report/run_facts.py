@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ore.artifact.canonical import text_digest
-from ore.artifact.sources import PERSONA, SYSTEM, hashed_sources
+from ore.artifact.sources import PERSONA, SYSTEM, answered_by, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
 from ore.files.neutral import neutralise, one_line
 from ore.types import ExecutionArtifact
@@ -115,7 +115,7 @@ def facts_of(checked: Checked) -> RunFacts:
         prompt_is_cut=len(prompt) > LONGEST_TEXT,
         answer_is_cut=len(answer) > LONGEST_TEXT,
         answer_key=text_digest(answer.strip()),
-        model=_line(artifact.output.model_id),
+        model=_line(answered_by(artifact)),
         asked=_asked(artifact),
     )
     _add_figures(facts, artifact.output.metadata)
@@ -236,7 +236,7 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     own, shared = facts.own, facts.shared
     own.insert(0, ("id", _line(artifact.execution_id)))
     own.insert(1, ("answered", when(facts.timestamp)))
-    if artifact.input.model_id != artifact.output.model_id:
+    if artifact.input.model_id != answered_by(artifact):
         own.append(("asked of", _line(artifact.input.model_id)))
     for name, key in (("row", "number"), ("row", "line"), ("parent", "execution_id")):
         part = provenance.get(name)

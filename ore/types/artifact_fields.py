@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,6 +27,24 @@ def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     if reason == "length":
         return "a limit"
     return "the server's filter" if reason == "content_filter" else None
+
+
+def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return which model gave an answer with these metadata, where it is another than ``asked``."""
+    answered = metadata.get("response_model")
+    if not isinstance(answered, str) or _is_same_model(asked, answered):
+        return None
+    return answered
+
+
+def _is_same_model(asked: str, answered: str) -> bool:
+    """Whether two names are one model's: a file and its path, a name and its release or revision."""
+    asked, answered = (
+        os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
+    )
+    rest = answered.removeprefix(asked)
+    is_release = re.fullmatch(r"-\d{4}-?\d\d-?\d\d|@main", rest) is not None
+    return answered == asked or answered.startswith(asked) and is_release
 
 
 def _is_number(value: Any) -> bool:

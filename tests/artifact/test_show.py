@@ -144,6 +144,17 @@ def test_an_empty_value_ends_no_other_ones_backticks(ore, folder, run):
     assert "- Backend: (empty) `` a`<img src=x> ``\n" in page
 
 
+def test_another_model_than_the_one_that_was_asked_is_the_one_that_answered(ore, folder, run):
+    other = {"response_model": "/models/other.gguf"}
+    (folder / "old.json").write_bytes((folder / "run.json").read_bytes())
+    rewrite(folder / "run.json", lambda document: document["output"]["metadata"].update(other))
+    assert "\n- Answered by: `/models/other.gguf`\n" in ore("--show", "run.json").out
+    assert ore("--show", "run.json", "--json").json["answered_by"] == "/models/other.gguf"
+    result = ore("--diff", "old.json", "run.json")
+    assert result.code == 3 and result.err.endswith("they differ in model_id.\n")
+    assert "\n+other.gguf\n" in result.out
+
+
 def test_a_spoiled_artifact_is_never_a_crash(ore, folder, run):
     import random
 

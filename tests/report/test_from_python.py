@@ -40,6 +40,19 @@ def test_a_table_and_a_form_are_those_of_the_command_line(tmp_path, monkeypatch,
         ore.report_form("../page", ["."])
 
 
+def test_a_report_and_a_form_name_the_model_that_answered(tmp_path):
+    class Other(Echo):
+        def reason(self, messages):
+            return Response("Yes.", "echo", metadata={"response_model": "other"})
+
+    engine = ORE(Other(), "")
+    ore.write_artifact(engine.record(engine.execute("One?")), tmp_path / "run.json")
+    given = [str(tmp_path)]
+    assert ",other,One?,Yes.," in ore.report_table(given)
+    assert ore.report_form("trailer", given) == "Assisted-by: ORE:other\n"
+    assert "| Answered by | `other` |" in ore.report_form("methods", given)
+
+
 def test_what_became_of_runs_is_written_for_ci(tmp_path):
     path = tmp_path / "out.xml"
 
