@@ -53,8 +53,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
             open_table(str(options.rows), options.rows_format, console.stdin)
         )
         if options.expect is not None:
-            format = None if has_known_ending(options.expect) else options.rows_format
-            wanted = stack.enter_context(open_table(options.expect, format))
+            wanted = stack.enter_context(_open_expected(options.expect, options.rows_format))
             table = CheckedTable(table, wanted, options.key)
         options, question, given = read_question(options, table)
         folder = None if options.artifact_out is None else RowFolder(options.artifact_out)
@@ -87,6 +86,13 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, "ore --rows"))
         _Rows(run, options, table, looked, rows, folder, report).ask()
+
+
+def _open_expected(path: str, format: str | None) -> AbstractContextManager[Table]:
+    """Open the table of ``--expect``; ``format`` is how that of ``--rows`` is written, if it was said."""
+    if path == "-":
+        raise UsageError("--expect reads no stdin: write its table to a file, and name that.")
+    return open_table(path, None if has_known_ending(path) else format)
 
 
 def _columns(table: Table, options: Options) -> list[str]:

@@ -5,6 +5,7 @@ What is wrong with a row is a part of what is read: nothing is guessed, and the 
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -185,12 +186,14 @@ def open_table(
     """
     shown = "stdin" if path == "-" else one_line(path)
     found = format or ENDINGS.get(os.path.splitext(path)[1].lower())
-    if found is None:
-        raise UsageError(
-            f"How {shown} is written does not show: say it with `format=`, which is one of "
-            f"{', '.join(FORMATS)}."
-        )
     try:
+        if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if found is None:
+            raise UsageError(
+                f"How {shown} is written does not show: say it with `format=`, which is one of "
+                f"{', '.join(FORMATS)}."
+            )
         file = _opened(path, stdin, most)
     except OSError as exc:
         raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", path) from exc

@@ -134,3 +134,9 @@ def test_what_needs_rows(rows):
     result = run_ore("hi", "--junit", "out.xml")
     assert (result.code, result.calls) == (2, [])
     assert "--junit needs --replay or --rows" in result.err
+
+
+def test_what_is_expected_is_not_read_from_stdin(rows, server):
+    result = rows("--expect", "-", "--rows-format", "csv")
+    assert (result.code, server.chats) == (2, [])
+    assert "--expect reads no stdin: write its table to a file, and name that." in result.err

@@ -166,17 +166,20 @@ def test_what_is_no_file_and_never_ends_is_not_copied_for_ever(path):
 
 
 @pytest.mark.parametrize("name", ["table", "table.xlsx", "-"])
-def test_nothing_is_guessed_of_how_a_table_is_written(name):
+def test_nothing_is_guessed_of_how_a_table_is_written(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("a")
     with pytest.raises(UsageError, match="`format=`, which is one of csv, tsv, jsonl, text"):
         with open_table(name, None, io.BytesIO(b"a")):
             pass
 
 
 def test_a_table_that_is_not_there_or_a_folder_is_said(tmp_path):
-    for path, said in ((tmp_path / "no.csv", "no such file"), (tmp_path, "is a directory")):
-        with pytest.raises(FileAccessError, match=said):
-            with open_table(str(path), "csv"):
-                pass
+    for path, said in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
+        for format in ("csv", None):  # how it is written matters later
+            with pytest.raises(FileAccessError, match=said):
+                with open_table(str(path), format):
+                    pass
 
 
 def test_there_has_to_be_something_on_stdin():
