@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
+_LONGER = {"a limit": ", or allow it more tokens with `options['num_predict']`"}
 _MOST_INDENTED = 1 << 20  # characters of an answer: indenting 15 million takes three seconds
 
 
@@ -67,7 +68,7 @@ def parse_answer(response: Response, judge: Judge) -> Any:
     """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
     cut = cut_off_by(response.metadata)
     if cut:
-        raise _mismatch(f"it was cut off by {cut}", response.content)
+        raise _mismatch(f"it was cut off by {cut}", response.content, _LONGER.get(cut, ""))
     try:
         value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
         violation = judge.violation(value)
@@ -132,14 +133,14 @@ def _parse_fields(text: str) -> dict[str, Any]:
     except ValueError as exc:
         raise UsageError(
             f"`schema=` takes a JSON object, a file that holds one, or fields as in 'name, age int', "
-            f"and '{shorten(text)}' is none of them: {shorten(str(exc))}."
+            f"and '{shorten(text) or text}' is none of them: {shorten(str(exc))}."
         ) from exc
 
 
-def _mismatch(reason: str, text: str) -> SchemaMismatchError:
+def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:
     return SchemaMismatchError(
         f"The answer does not fit the schema ({reason}), so nothing of it was kept: ask again, or "
-        f"change the schema. The answer was:\n{text}",
+        f"change the schema{also}. The answer was:\n{text}",
         text=text,
     )
 

@@ -86,6 +86,8 @@ def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
         "hi", "--schema", TEXT, replies=['{"city": "R"}'], metadata={"done_reason": reason}
     )
     assert result.code == 3 and f"it was cut off by {by}" in result.err
+    longer = "change the schema, or allow it more tokens with -o num_predict=N. The"
+    assert (longer in result.err) is (reason == "length")
 
 
 def test_exactly_one_call_is_made(ore):
@@ -113,7 +115,7 @@ def test_a_schema_file_that_is_not_an_object_or_is_missing_is_refused(ore, tmp_p
     assert ore("hi", "--schema", str(tmp_path / "none.json")).code == 1
 
 
-@pytest.mark.parametrize("text", ["true", "[]", "null", '"object"'])
+@pytest.mark.parametrize("text", ["true", "[]", "null", '"object"', "-"])
 def test_json_that_is_not_an_object_is_told_from_a_file_that_is_not_there(ore, text):
     result = ore("hi", "--schema", text)
     assert (result.code, result.calls) == (2, [])
