@@ -60,6 +60,8 @@ def checked_choices(words: Sequence[str], where: str) -> tuple[str, ...]:
 
 def _problem(words: Sequence[str]) -> str:
     """Return what is wrong with the words, in a clause; nothing where they can be chosen from."""
+    if len(words) < 2 and not any(words):
+        return "there is none; give two or more, as in yes,no"
     if len(words) < 2:
         return "there is one only, so there is nothing to choose; give two or more, as in yes,no"
     if len(words) > MOST_WORDS:

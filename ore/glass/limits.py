@@ -125,8 +125,8 @@ class Circles:
 
 def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     """Return which limit cut an answer off, as far as the counts tell; ``asked`` is num_predict."""
-    window, is_asked = fit.get("window"), isinstance(asked, int) and asked > 0
-    if is_asked and written == asked:
+    window, is_asked = fit.get("window"), isinstance(asked, int) and asked >= 0
+    if is_asked and written == (asked or 1):  # one comes where none may
         return f"`options[num_predict={asked}]`"
     if window and fit.get("prompt_tokens", 0) + written >= window:
         return f"the context window of {window} tokens, which `options['num_ctx']` makes larger"

@@ -110,6 +110,7 @@ def test_words_are_trimmed_and_kept_in_order(text, words):
 @pytest.mark.parametrize(
     "text, reason",
     [
+        ("", "there is none; give two or more"),
         ("yes", "there is one only"),
         ("yes,", "the 2nd is empty"),
         (",", "the 1st is empty"),

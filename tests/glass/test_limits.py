@@ -21,6 +21,11 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             {"num_predict": 5},
             "The answer was cut off by a limit: `options[num_predict=5]`.",
         ),
+        (
+            {**LIMITED, "eval_count": 1},
+            {"num_predict": 0},
+            "The answer was cut off by a limit: `options[num_predict=0]`.",
+        ),
         (LIMITED, {}, "the server's own after 5 tokens; `options['num_predict']` sets another."),
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
