@@ -9,6 +9,7 @@ from ore.cli.context import Context
 from ore.cli.record import sent_by, turn_of
 from ore.cli.runs import Run
 from ore.cli.terminal.text import brief
+from ore.errors import ContextTruncatedError
 from ore.glass.planning import planned
 from ore.glass.provenance import joined_sentence
 from ore.types.turn_plan import TEMPLATE, Plan
@@ -18,6 +19,7 @@ def show_plan(run: Run, context: Context) -> None:
     """Show the plan of a turn: a table for a person on a terminal, else the plan as JSON.
 
     Raises:
+        ContextTruncatedError: With ``--strict-context``: the prompt is sure not to fit.
         OreError: A turn could not be taken either, or nobody reads the plan.
     """
     plan = plan_of(run, context)
@@ -25,6 +27,12 @@ def show_plan(run: Run, context: Context) -> None:
         _show_table(run, plan)
     else:
         run.console.json(plan.to_dict())
+    if run.options.strict_context and plan.fits is False:
+        least = "" if plan.exact else "at least "
+        raise ContextTruncatedError(
+            f"The prompt has {least}{plan.tokens_least:,} tokens and the model's window holds "
+            f"{plan.window:,}: shorten the prompt, or raise the window with -o num_ctx=N."
+        )
 
 
 def plan_of(run: Run, context: Context) -> Plan:

@@ -280,6 +280,19 @@ def test_the_sum_is_held_against_the_window(ore, window, flags, said):
     assert lines.out.splitlines()[-1] == f"in all    23      {said}"
 
 
+@pytest.mark.parametrize("window, flags, code", [(23, ["-n"], 0), (23, [], 3), (24, [], 0)])
+def test_a_plan_that_is_sure_not_to_fit_is_shown_and_with_strict_context_3(
+    ore, window, flags, code
+):
+    backend = Glass()
+    backend.window = window
+    flags = flags or ["--strict-context"]
+    result = ore("hi", "--dry-run", "--system", "Rhyme.", *flags, open_backend=lambda *_: backend)
+    assert (result.code, result.json["tokens"]) == (code, 23)
+    said = "The prompt has 23 tokens and the model's window holds 23: shorten the prompt"
+    assert (said in result.err) is (code == 3)
+
+
 def test_what_is_not_known_is_an_estimate_with_its_bounds(ore):
     plan = ore("Why is the sky blue?", "--dry-run").json
     assert plan["exact"] is False and plan["tokens_least"] < plan["tokens"] < plan["tokens_most"]
