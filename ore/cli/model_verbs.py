@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ore.backends import remembered
+from ore.backends.local_models import own_shelves
 from ore.backends.shelf_care import check_models, removable, remove
 from ore.backends.weights import models_folder
 from ore.cli.agreed import is_agreed
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.errors import CheckFailedError
+from ore.files.neutral import one_line
 
 
 def verify_models(options: Options, console: Console, *_: object) -> None:
@@ -29,7 +31,11 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
         said = {True: "holds", False: "nothing to compare it with"}
         console.rows([(e.name, e.problem or said[e.is_known], e.digest or "") for e in found])
     if not found:
-        console.notice("No model is installed: fetch one with --pull NAME.")
+        where = ", ".join(one_line(str(shelf.root)) for shelf in own_shelves())
+        console.notice(
+            f"No file of a model was found in {where}: what a server keeps elsewhere is not read. "
+            f"Fetch one with --backend embedded --pull NAME."
+        )
     if wrong := [each.name for each in found if each.problem]:
         are = "model is" if len(wrong) == 1 else "models are"
         raise CheckFailedError(

@@ -89,6 +89,13 @@ def test_every_model_is_compared_with_its_hash(own, ollama):
     assert [row["name"] for row in json.loads(result.out) if row["problem"]] == ["theirs"]
 
 
+def test_where_there_is_no_file_it_is_said_where_one_was_looked_for(own):
+    result = verb("--verify-models")
+    assert (result.code, result.out) == (0, "")
+    assert f"No file of a model was found in {own}" in result.err
+    assert "what a server keeps elsewhere is not read" in result.err
+
+
 def test_a_changed_parameter_is_found(own):
     put_model(own, "mine", TINY, params={"top_k": 1})
     (params,) = [p for p in (own / "blobs").iterdir() if p.read_bytes() == b'{"top_k": 1}']
