@@ -154,6 +154,7 @@ def test_the_time_limits_of_a_turn_also_bound_the_choice_of_its_model(name, boun
         flags = ("--backend", name, "--host", fake.url, *bounds)
         result = run_ore("hi", *flags, open_backend=choice.open_backend)
     assert result.code == 1 and "did not answer within 0.2 s" in result.err
+    assert "with a longer --timeout or --deadline if one is set" in result.err
 
 
 @pytest.mark.parametrize("name", ["ollama", "embedded", "openai"])

@@ -60,7 +60,8 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.no_reply_error(HOST, 9.99999),
             BackendTimeoutError,
-            f"The server at {AT} did not answer within 10 s: try again, or look at its log.",
+            f"The server at {AT} did not answer within 10 s: try again, with a longer `timeout=` or "
+            f"`deadline=` if one is set, or look at its log.",
         ),
         (
             failures.too_slow_error(HOST, 60.0),
