@@ -151,9 +151,10 @@ def _show(talk: Talk, argument: str) -> None:
 def _window(run: Run, response: Response | None) -> str:
     fit = fit_of(response) if response else {}
     size, used = fit.get("window"), fit.get("prompt_tokens")
-    size = size or (run.asked.settings.options or {}).get("num_ctx")
     if not size:
-        return "not known" if response else "known after the first turn"
+        wanted = (run.asked.settings.options or {}).get("num_ctx")
+        asked = f", {wanted} tokens were asked for" if wanted else ""
+        return f"{'not known' if response else 'known after the first turn'}{asked}"
     return f"{size} tokens" + (f"; the last prompt had {used}" if used else "")
 
 
@@ -203,7 +204,8 @@ def _save(talk: Talk, name: str) -> None:
 def _verbose(talk: Talk, argument: str) -> None:
     options = talk.run.options.replace(verbose=not talk.run.options.verbose)
     talk.run = replace(talk.run, options=options)
-    state = "follows each answer" if options.verbose else "is off"
+    on = "is on, and --quiet hides it" if options.quiet else "follows each answer"
+    state = on if options.verbose else "is off"
     talk.run.console.reply(f"The [Metadata] line {state}.")
 
 

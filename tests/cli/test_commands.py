@@ -192,6 +192,17 @@ def test_verbose_is_switched(ore):
     assert err.count("[Metadata]: scripted") == 1
 
 
+def test_verbose_does_not_say_that_it_shows_what_quiet_hides(ore):
+    err = typed(ore, "/verbose", "one", "/verbose", args=("-c", "-q")).err
+    assert "The [Metadata] line is on, and --quiet hides it." in err and "[Metadata]:" not in err
+    assert "The [Metadata] line is off." in err
+
+
+def test_a_window_that_was_asked_for_is_none_yet(ore):
+    err = typed(ore, "/show", args=("-c", "-o", "num_ctx=999999999")).err
+    assert "window   known after the first turn, 999999999 tokens were asked for\n" in err
+
+
 @pytest.mark.parametrize(
     "line, words",
     [
