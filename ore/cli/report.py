@@ -13,7 +13,7 @@ from ore.files.neutral import one_line
 from ore.files.owned import check_owned, write_owned
 from ore.report.as_table import COLUMNS, csv_lines
 from ore.report.collecting import Collected, collect
-from ore.report.page import BEGIN, page_of
+from ore.report.page import BEGIN, page_of, require_jinja
 
 _WHAT = "The report"
 
@@ -24,6 +24,8 @@ def report(options: Options, console: Console, *_: object) -> None:
     It goes to ``options.out``, else to stdout. What can't be read among them is in it, and no error.
     """
     begin = csv_line(COLUMNS).encode("ascii") if options.csv else BEGIN
+    if not options.csv:
+        require_jinja()
     if options.out is not None:
         check_owned(options.out, begin, _WHAT)
     elif console.stdout_is_terminal and not options.csv:

@@ -13,6 +13,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,6 @@ from ore.report.page_data import document
 from ore.report.pairs import SideBySide, side_by_side
 from ore.report.plots import HEIGHT, WIDTH, plots_of, series_of
 from ore.report.run_facts import when
-
-try:
-    import jinja2
-    from markupsafe import Markup
-except ImportError as exc:
-    raise ExtraNotInstalledError(
-        f"A report needs the package jinja2: {install_command('report')}", "report"
-    ) from exc
 
 BEGIN = b'<!doctype html>\n<html lang="en" data-by="ore-report">\n'
 """What every page begins with; a file that does not is never written over."""
@@ -63,8 +56,24 @@ def report_page(
     Raises:
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
         UsageError: There are more files than a page holds.
+        ExtraNotInstalledError: The package that fills the page is missing.
     """
+    require_jinja()
     return page_of(collect(paths, stdin, told, signers))
+
+
+def require_jinja() -> Any:
+    """Return the package that fills the page.
+
+    Raises:
+        ExtraNotInstalledError: It is missing.
+    """
+    try:
+        return import_module("jinja2")
+    except ImportError as exc:
+        raise ExtraNotInstalledError(
+            f"A report needs the package jinja2: {install_command('report')}", "report"
+        ) from exc
 
 
 def page_of(collected: Collected) -> str:
@@ -74,7 +83,8 @@ def page_of(collected: Collected) -> str:
 
 
 def _rendered(collected: Collected, overview: Overview, sides: SideBySide | None) -> str:
-    style, script = (Markup((_HERE / f"page.{kind}").read_text("utf-8")) for kind in ("css", "js"))
+    jinja2, markup = require_jinja(), import_module("markupsafe").Markup
+    style, script = (markup((_HERE / f"page.{kind}").read_text("utf-8")) for kind in ("css", "js"))
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -83,12 +93,12 @@ def _rendered(collected: Collected, overview: Overview, sides: SideBySide | None
         loader=jinja2.FileSystemLoader(_HERE),
     )
     template = environment.get_template("page.html")
-    text = template.render(
+    text: str = template.render(
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        data=_json(document(collected, overview, sides)),
+        data=markup(_json(document(collected, overview, sides))),
         collected=collected,
         overview=overview,
         sides=sides,
@@ -109,7 +119,7 @@ def _hash(text: str) -> str:
     )
 
 
-def _json(value: Any) -> Markup:
+def _json(value: Any) -> str:
     """Return JSON that no text in it can end, wherever it stands in a page."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate(_NOT_IN_JSON))
+    return text.translate(_NOT_IN_JSON)

@@ -6,6 +6,8 @@ import ast
 import dataclasses
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from textwrap import dedent
@@ -15,6 +17,7 @@ import pytest
 
 import ore
 from tests.support.house import source_files, tree_of
+from tests.support.process import PATIENCE, ROOT, environment
 
 OF_OTHER_ROOMS = {
     *("ExecutionArtifactContinuation", "ExecutionArtifactInput", "ExecutionArtifactOutput"),
@@ -30,6 +33,29 @@ def test_the_package_lists_its_public_names_and_has_no_other():
     assert dir(ore) == sorted(ore.__all__)
     with pytest.raises(AttributeError, match="module 'ore' has no attribute 'Oracle'"):
         ore.Oracle
+
+
+WITHOUT_EXTRAS = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from ore import *
+try:
+    report_page(["run.json"])
+except ExtraNotInstalledError as exc:
+    print(exc.extra)
+"""
+EXTRAS = ("jinja2", "markupsafe", "jsonschema", "openai", "rich", "xllamacpp", "distributed", "shtab")
+
+
+def test_no_public_name_needs_an_extra_before_it_is_used():
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *EXTRAS]
+    env = environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == ("report\n", "")
 
 
 @pytest.mark.parametrize("name, module", ore._modules().items())
