@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -96,6 +97,11 @@ def load_error(
             f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
             f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
             f"another model."
+        )
+    if ended.startswith("exit code"):  # native code ends with a signal, and the child says the rest
+        return BackendError(
+            f"The embedded engine can't be started ({ended}: {one_line(_reason(log))}): check that "
+            f"{sys.executable} is a Python that runs, or use Ollama."
         )
     if ended and has_given_template:
         return TurnRefusedError(
