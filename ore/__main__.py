@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from contextlib import suppress
+from functools import partial
 from io import StringIO
 
 from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
@@ -19,6 +21,7 @@ SETTABLE = frozenset(
 """What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 
 _MOST_ENV_BYTES = 1 << 16
+_THREADS_SECONDS = 3.0
 
 
 def start() -> None:
@@ -45,7 +48,26 @@ def start() -> None:
             hear_no_more()
     except KeyboardInterrupt:  # before the command line was there to catch it, or after
         hear_no_more()
+        end_in_time(INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
+    except SystemExit as exc:
+        end_in_time(exc.code)
+        raise
+    end_in_time(0)
+
+
+def end_in_time(code: object) -> None:
+    """Wait so long for the threads that a tool has left behind: the interpreter waits for ever."""
+    threads = sys.modules.get("threading")
+    if isinstance(code, int) and threads is not None and threads.active_count() > 1:
+        end = partial(_end_after, _THREADS_SECONDS, code)
+        with suppress(RuntimeError):  # the system gives no more threads
+            threads.Thread(target=end, daemon=True).start()
+
+
+def _end_after(seconds: float, code: int) -> None:
+    time.sleep(seconds)
+    os._exit(code)  # all that ORE has written is out
 
 
 def name_files_in_utf8() -> None:

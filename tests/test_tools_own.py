@@ -21,7 +21,7 @@ from ore.gate import Gate
 from ore.tools import Permission, Tool, all_tools, find_tool
 from ore.types import ToolResult
 from tests.support.harness import run_ore
-from tests.support.process import ROOT, until
+from tests.support.process import ROOT, end, environment, start, until
 
 WEATHER = """\
 name = "weather"
@@ -349,6 +349,25 @@ def test_a_bad_tool_of_a_package_stops_no_other(home, tmp_path, monkeypatch, mod
     told: list[str] = []
     assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
     assert len(told) == 1 and "'odd' of a package can't be used" in told[0] and said in told[0]
+
+
+def test_no_thread_that_a_tool_has_left_behind_outlives_the_deadline_by_long(home, tmp_path):
+    about = tmp_path / "odd-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[ore.tools]\nodd = odd_package:T\n")
+    waits = "\n        ThreadPoolExecutor().submit(time.sleep, 60).result()\n"
+    (tmp_path / "odd_package.py").write_text(
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        + BASE.replace(" ...\n", waits)
+    )
+    began = time.monotonic()
+    env = environment(PYTHONPATH=str(tmp_path))
+    ended = end(
+        start("--tool", "odd", "--deadline", "0.5", "Hi", env=env, stdin=subprocess.DEVNULL)
+    )
+    assert (ended.code, ended.out) == (1, "") and "was not done after 0.5 s" in ended.err
+    assert time.monotonic() - began < 30
 
 
 class Shout(Tool):
