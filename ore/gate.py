@@ -91,6 +91,7 @@ def _checked(name: str, result: object) -> ToolResult:
         )
     if not isinstance(result.metadata, dict):
         raise TypeError(f"{name} returned a result whose metadata is not a dict")
+    result.output.encode("utf-8")  # half a character can't be sent
     return result
 
 

@@ -174,6 +174,11 @@ def raising(error: BaseException):
             lambda args: ToolResult("recorder", "out", "ok", metadata=None),
             "TypeError: recorder returned a result whose metadata is not a dict",
         ),
+        (
+            lambda args: ToolResult("recorder", "caf\udce9", "ok"),
+            "UnicodeEncodeError: 'utf-8' codec can't encode character '\\udce9' in position 3: "
+            "surrogates not allowed",
+        ),
     ],
 )
 def test_a_tool_that_breaks_gives_a_result_of_one_line(behave, output):
