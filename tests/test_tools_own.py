@@ -376,3 +376,12 @@ class Shout(Tool):
 
     def run(self, args):
         return ToolResult(self.name, "HEY", "ok")
+
+
+def test_what_a_command_starts_takes_the_signals_that_end_it(home, tmp_path):
+    """Else ``timeout 1 PROGRAM`` in a command would not end it."""
+    seen = tmp_path / "seen"
+    code = f"import signal; open({str(seen)!r}, 'w').write(str(signal.pthread_sigmask(0, ())))"
+    put(home, command(sys.executable, "-c", code), "own")
+    end(start("Hi", "--tool", "own", "--grant", "shell", stdin=subprocess.DEVNULL))  # no server
+    assert seen.read_text() == "set()"

@@ -12,7 +12,9 @@ _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def deferred_signals(*, starts_threads: bool = False) -> Iterator[None]:
+def deferred_signals(
+    *, starts_threads: bool = False, starts_program: bool = False
+) -> Iterator[None]:
     """Deliver a SIGINT, SIGTERM or SIGHUP that arrives in the block when the block has ended.
 
     Keep the block to milliseconds, or to the import of a package. In another thread than the main
@@ -20,16 +22,18 @@ def deferred_signals(*, starts_threads: bool = False) -> Iterator[None]:
 
     Args:
         starts_threads: Whether the block starts threads, which will never take these signals.
+        starts_program: Whether it starts a program of others, which is to take them: a mask would be
+            its own, too.
     """
     # A mask holds a signal from one thread only; where there is another, that one would take it.
-    is_alone = threading.active_count() == 1
+    masks = threading.active_count() == 1 and not starts_program
     arrived: list[int] = []
     undo: list[Callable[[], object]] = []
     try:
-        if not is_alone and threading.current_thread() is threading.main_thread():
+        if not masks and threading.current_thread() is threading.main_thread():
             for number in _DEFERRED:
                 _note(number, arrived, undo)
-        if is_alone or starts_threads:
+        if masks or starts_threads:
             # Every call first runs the handlers of what has arrived, and they may raise.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
             undo.append(lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before))
@@ -45,7 +49,8 @@ def deferred_signals(*, starts_threads: bool = False) -> Iterator[None]:
 def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> None:
     """Install a handler that only notes that the signal arrived."""
     handler = signal.getsignal(number)
-    if handler is not None:  # one that was not installed from Python can't be put back
+    # What is ignored stays so, in a child too; what Python did not install can't be put back.
+    if handler not in (None, signal.SIG_IGN):
         undo.append(lambda: signal.signal(number, handler))
         signal.signal(number, lambda *_: None if number in arrived else arrived.append(number))
 

@@ -39,7 +39,7 @@ def run_bounded(
     name = one_line(os.path.basename(argv[0])[:100])
     pipe = subprocess.PIPE
     try:
-        with deferred_signals():  # else there might be a process that nobody knows of
+        with deferred_signals(starts_program=True):  # else nobody might know of its process
             child = subprocess.Popen(
                 argv,
                 env=dict(environ),

@@ -191,7 +191,7 @@ def test_an_editor_that_is_told_to_end_keeps_what_it_has_beside_the_file(server,
 
 def test_an_editor_shows_nothing_in_the_file_that_answers_go_to(server, tmp_path):
     editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\necho its screen\nprintf Hello > \"$1\"\n")
+    editor.write_text('#!/bin/sh\necho its screen\nprintf Hello > "$1"\n')
     editor.chmod(0o700)
     ours, terminal = pty.openpty()
     os.write(ours, b"/edit\n/bye\n")

@@ -48,7 +48,16 @@ try:
 except ExtraNotInstalledError as exc:
     print(exc.extra)
 """
-EXTRAS = ("jinja2", "markupsafe", "jsonschema", "openai", "rich", "xllamacpp", "distributed", "shtab")
+EXTRAS = (
+    "jinja2",
+    "markupsafe",
+    "jsonschema",
+    "openai",
+    "rich",
+    "xllamacpp",
+    "distributed",
+    "shtab",
+)
 
 
 def test_no_public_name_needs_an_extra_before_it_is_used():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -129,6 +130,21 @@ def test_threads_that_the_block_starts_never_take_the_signals():
         begun.join()
     assert {signal.SIGINT, signal.SIGTERM} <= masks[0]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_program_that_the_block_starts_takes_the_signals(ignored):
+    code = "import signal as s; print(len(s.pthread_sigmask(0, ())), s.getsignal(1) == s.SIG_IGN)"
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else lambda *_: None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with deferred_signals(starts_program=True):
+                send(signal.SIGINT)
+                said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE).stdout
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert said.decode() == f"0 {ignored}\n"
 
 
 @pytest.mark.slow

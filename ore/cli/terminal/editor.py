@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 
 from ore.errors import FileAccessError, Terminated, UsageError
 from ore.files import read_regular, reason
+from ore.files.signals import deferred_signals
 
 _LIMIT = 1 << 20
 _GRACE = 1.0
@@ -93,14 +94,17 @@ def _read(path: str) -> str:
 
 
 def _run(command: list[str], path: str, environ: Mapping[str, str]) -> None:
+    editor = None
     try:
         with _interrupts_ignored(), _kept_modes():
             shown_on = None if os.isatty(1) else 2  # a file of answers is no place for its screen
-            editor = subprocess.Popen([*command, path], env=environ, stdout=shown_on)
             try:
+                with deferred_signals(starts_program=True):  # else nobody might know of its process
+                    editor = subprocess.Popen([*command, path], env=environ, stdout=shown_on)
                 code = editor.wait()
             except Terminated:
-                _end(editor)
+                if editor is not None:
+                    _end(editor)
                 raise
     except OSError as exc:
         raise FileAccessError(
