@@ -65,8 +65,6 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 name.host, f"the manifest of {name} is none: {exc}"
             ) from exc
         if (other := _on_another_shelf(name, manifest)) is not None:
-            path = other.weights(name, manifest)
-            check_unmended(LocalModel(str(name), path, OnShelf(other, name, manifest)))
             progress(f"already there, in {other.root}, which the engine reads", 0, 0)
             return
         with Folder(shelf.root / BLOBS, make=True) as blobs, ExitStack() as held:
@@ -92,12 +90,16 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
 
 
 def _on_another_shelf(name: ModelName, manifest: Manifest) -> Shelf | None:
-    """Return the shelf of Ollama's where the engine finds the model as its registry has it now."""
+    """Return Ollama's shelf where the engine finds the model as it is now; raise where it can't run it."""
     with suppress(FileAccessError):  # where one can't be read, ORE's own is what goes before it
         for shelf in own_shelves():
             if (found := shelf.find(str(name))) is not None:  # none behind it is looked at
                 is_new = shelf.manifest(found).needed() == manifest.needed()
-                return shelf if is_new and shelf.is_whole(manifest) and not shelf.is_own else None
+                if shelf.is_own or not (is_new and shelf.is_whole(manifest)):
+                    return None
+                path = shelf.weights(name, manifest)
+                check_unmended(LocalModel(str(name), path, OnShelf(shelf, name, manifest)))
+                return shelf
     return None
 
 

@@ -575,6 +575,15 @@ def test_what_ollama_has_in_part_is_fetched(root, ollamas):
     check_whole(root, name)
 
 
+def test_what_ollama_has_and_this_user_may_not_read_is_fetched(root, ollamas, monkeypatch):
+    def refused(model):
+        raise FileAccessError(f"{model.path} can't be read: permission denied.")
+
+    monkeypatch.setattr(pulling, "check_unmended", refused)
+    pull(ollamas[1], nothing)
+    check_whole(root, ollamas[1])
+
+
 def test_what_ollama_has_under_another_name_is_not_the_newer_model(root, registry, ollamas):
     registry.add("team/tiny:q4", WEIGHTS, template="newer")
     pull(ollamas[1], nothing)
