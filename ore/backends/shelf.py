@@ -46,32 +46,36 @@ class Shelf(NamedTuple):
     def names(self) -> list[ModelName]:
         """Return the names of all models that have a manifest, in order.
 
-        What else is there is passed over.
+        What else is there is passed over, and a folder in it that this user may not list.
 
         Raises:
             FileAccessError: The folder is there and can't be listed.
         """
-        return sorted(self.every(), key=lambda name: (str(name).casefold(), name.parts))
+        return sorted(
+            self.every(PermissionError), key=lambda name: (str(name).casefold(), name.parts)
+        )
 
     def is_empty(self) -> bool:
         """Return whether ``names`` would find none; raises what it raises."""
-        return next(self.every(), None) is None
+        return next(self.every(PermissionError), None) is None
 
-    def every(self) -> Iterator[ModelName]:
-        """Yield the names of all models that have a manifest, in no order; raises what ``names`` does."""
+    def every(self, *passed: type[OSError]) -> Iterator[ModelName]:
+        """Yield the names of all models that have a manifest, in no order; raises what ``names`` does.
+
+        A folder in it that can't be listed raises that too, but for the reasons that are ``passed``.
+        """
         folder = self.root / MANIFESTS
         try:
             if folder.is_symlink():
                 raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
-            for parts in _paths(folder, depth=4):
+            for parts in _paths(folder, 4, passed):
                 if (name := legal_name(*parts)) is not None:
                     yield name
         except FileNotFoundError:
             return
         except OSError as exc:
-            raise FileAccessError(
-                f"{self.root} can't be listed: {reason(exc)}.", self.root
-            ) from exc
+            at = exc.filename or self.root
+            raise FileAccessError(f"{at} can't be listed: {reason(exc)}.", self.root) from exc
 
     def find(self, text: str) -> ModelName | None:
         """Return the name of the model that ``text`` names, as its folders spell it; None without it.
@@ -301,7 +305,9 @@ def _not_a_blob(status: os.stat_result, layer: Layer) -> str:
     return ""
 
 
-def _paths(folder: Path | str, depth: int) -> Iterator[tuple[str, ...]]:
+def _paths(
+    folder: Path | str, depth: int, passed: tuple[type[OSError], ...] = ()
+) -> Iterator[tuple[str, ...]]:
     """Yield the ways to the regular files that lie ``depth`` folders below; through no link."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -309,6 +315,6 @@ def _paths(folder: Path | str, depth: int) -> Iterator[tuple[str, ...]]:
                 if entry.is_file(follow_symlinks=False):
                     yield (entry.name,)
             elif entry.is_dir(follow_symlinks=False):
-                with suppress(FileNotFoundError, NotADirectoryError):  # just removed
-                    for below in _paths(entry.path, depth - 1):
+                with suppress(FileNotFoundError, NotADirectoryError, *passed):  # just removed
+                    for below in _paths(entry.path, depth - 1, passed):
                         yield (entry.name, *below)

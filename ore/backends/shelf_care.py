@@ -58,7 +58,7 @@ def check_models(told: Told) -> Iterator[Checked]:
             step = partial(told, f"checking {one_line(name)}")
             yield _checked(name, partial(weights.file_digest, path, anew=True, told=step), False)
     for shelf in local_models.own_shelves():
-        for each in shelf.names():
+        for each in sorted(shelf.every(), key=str):  # none that can't be looked at is passed over
             step = partial(told, f"checking {each}")
             step(0, 0)
             yield _checked(str(each), partial(_check_layers, shelf, each, step), True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from ore.backends import local_models, shelf_care
 from ore.backends.manifest import MANIFEST_BYTES, parse_manifest
 from ore.backends.model_names import parse_name
 from ore.backends.shelf import Shelf, shelves
@@ -53,6 +55,36 @@ def test_a_shelf_lists_all_of_its_models_however_many_there_are(root):
     for number in range(1, 10_001):
         first.with_name(f"t{number}").touch()
     assert len(Shelf(root).names()) == 10_001
+
+
+@pytest.fixture
+def closed(root, monkeypatch) -> Path:
+    """A folder of a shelf that this user may not list, with a model, which shares its blobs with ``tiny``."""
+    for name in ("tiny", "me/closed"):
+        put_model(root, name, GGUF)
+    folder, scandir = root / "manifests/registry.ollama.ai/me", os.scandir
+
+    def refuse(path):
+        if str(path) == str(folder):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setenv("ORE_MODEL_DIR", str(root))
+    return folder
+
+
+def test_a_folder_that_may_not_be_listed_hides_no_other(root, closed):
+    assert Shelf(root).names() == [NAME] and not Shelf(root).is_empty()
+    assert local_models.names() == ["tiny"]
+
+
+def test_no_model_is_removed_or_called_whole_while_a_folder_may_not_be_listed(root, closed):
+    with pytest.raises(FileAccessError, match=rf"{closed} can't be listed: permission denied"):
+        shelf_care.remove("tiny")
+    with pytest.raises(FileAccessError, match=rf"{closed} can't be listed: permission denied"):
+        list(shelf_care.check_models(lambda *_: None))
+    assert Shelf(root).is_whole(Shelf(root).manifest(NAME))
 
 
 def test_a_shelf_is_empty_that_has_no_name_whatever_else_is_there(root):
