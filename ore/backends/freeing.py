@@ -32,6 +32,18 @@ def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
     return found
 
 
+def check_way(shelf: Shelf, name: ModelName) -> None:
+    """Raise where a folder on the way to a model's manifest is a link: nothing is changed behind it."""
+    for folder in shelf.manifest_path(name).parents:
+        if folder == shelf.root:
+            return
+        if folder.is_symlink():
+            raise FileAccessError(
+                f"{folder} is a symbolic link, which ORE does not follow: move it away, then try again.",
+                folder,
+            )
+
+
 def free(shelf: Shelf, gone: Manifest) -> int:
     """Remove the blobs of a manifest that is gone, unless another names them; return the bytes.
 

@@ -16,7 +16,7 @@ from ore.backends import Progress
 from ore.backends import registry_failures as failures
 from ore.backends import weights
 from ore.backends.download import Download
-from ore.backends.freeing import free
+from ore.backends.freeing import check_way, free
 from ore.backends.gguf import MAGIC
 from ore.backends.local_models import LocalModel, OnShelf, check_unmended, own_shelves
 from ore.backends.manifest import Layer, Manifest, parse_manifest
@@ -35,7 +35,7 @@ _SMALL_BYTES = 1 << 20
 """The largest layer that is read in one piece; all but the weights are smaller."""
 _STALE_SECONDS = 7 * 24 * 3600
 _LOOK_SECONDS = 0.2
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
@@ -56,6 +56,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
     """
     name, shelf = parse_name(text), Shelf(weights.models_folder(), is_own=True)
     with closing(Registry(name, insecure=insecure)) as registry, _writing(shelf, name):
+        check_way(shelf, name)
         progress("asking the registry", 0, 0)
         data = _patiently(registry.manifest)
         try:
@@ -297,15 +298,11 @@ def _writing(shelf: Shelf, name: ModelName) -> Generator[None, None, None]:
         raise
     except OSError as exc:
         if exc.errno in _FULL:
+            why = "is full: free some room"
+            if exc.errno == errno.EFBIG:
+                why = "may hold no file so large: raise the limit (ulimit -f)"
             raise FileAccessError(
-                f"{shelf.root} is full: free some room, or name another folder with ORE_MODEL_DIR; then "
-                f"{failures.GO_ON}.",
-                shelf.root,
-            ) from exc
-        if exc.errno == errno.EFBIG:
-            raise FileAccessError(
-                f"{name} has a larger file than there may be in {shelf.root}: name a folder on another disk "
-                f"with ORE_MODEL_DIR, or raise the limit (ulimit -f); then try again.",
+                f"{shelf.root} {why}, or name another folder with ORE_MODEL_DIR; then {failures.GO_ON}.",
                 shelf.root,
             ) from exc
         if exc.errno in (errno.EMFILE, errno.ENFILE):

@@ -60,15 +60,14 @@ class Shelf(NamedTuple):
         return next(self.every(PermissionError), None) is None
 
     def every(self, *passed: type[OSError]) -> Iterator[ModelName]:
-        """Yield the names of all models that have a manifest, in no order; raises what ``names`` does.
-
-        A folder in it that can't be listed raises that too, but for the reasons that are ``passed``.
+        """Yield all names as ``names`` does, in no order; any folder that can't be listed raises, unless
+        ``passed`` has the reason.
         """
         folder = self.root / MANIFESTS
         try:
             if folder.is_symlink():
                 raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
-            for parts in _paths(folder, 4, passed):
+            for parts in _paths(folder, 4, *passed):
                 if (name := legal_name(*parts)) is not None:
                     yield name
         except FileNotFoundError:
@@ -249,7 +248,8 @@ class Shelf(NamedTuple):
         except PermissionError as exc:
             path = self.root / relative
             raise FileAccessError(
-                f"{path} is not read: it {exc.strerror}, which ORE does not follow; {self.again(name)}.",
+                f"{path} is not read: it {exc.strerror}, which ORE does not follow; put what it "
+                f"leads to in its place.",
                 path,
             ) from exc
         except FileAccessError as exc:
@@ -305,9 +305,7 @@ def _not_a_blob(status: os.stat_result, layer: Layer) -> str:
     return ""
 
 
-def _paths(
-    folder: Path | str, depth: int, passed: tuple[type[OSError], ...] = ()
-) -> Iterator[tuple[str, ...]]:
+def _paths(folder: Path | str, depth: int, *passed: type[OSError]) -> Iterator[tuple[str, ...]]:
     """Yield the ways to the regular files that lie ``depth`` folders below; through no link."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -316,5 +314,5 @@ def _paths(
                     yield (entry.name,)
             elif entry.is_dir(follow_symlinks=False):
                 with suppress(FileNotFoundError, NotADirectoryError, *passed):  # just removed
-                    for below in _paths(entry.path, depth - 1, passed):
+                    for below in _paths(entry.path, depth - 1, *passed):
                         yield (entry.name, *below)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ore.backends import local_models, weights
-from ore.backends.freeing import free, named
+from ore.backends.freeing import check_way, free, named
 from ore.backends.model_names import ModelName, shown_name
 from ore.backends.shelf import BLOBS, MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
@@ -146,6 +146,7 @@ def remove(name: str) -> int:
 
 
 def _remove_from(shelf: Shelf, name: ModelName) -> int:
+    check_way(shelf, name)
     gone = None
     with suppress(FileAccessError):  # a manifest that is none names nothing
         gone = shelf.manifest(name)

@@ -10,6 +10,7 @@ import pytest
 
 from ore.backends import freeing, shelf, shelf_care
 from ore.backends.model_names import parse_name
+from ore.backends.pulling import pull
 from ore.backends.shelf import Shelf
 from ore.errors import FileAccessError
 from ore.files import locks
@@ -61,6 +62,21 @@ def test_where_no_blob_could_go_the_model_stays(root):
     assert shelf_care.removable("mine") == "mine"
     (root / "blobs").chmod(0o700)
     assert shelf_care.remove("mine") > len(GGUF)
+
+
+@pytest.mark.parametrize("depth", range(4))
+def test_nothing_is_written_or_removed_behind_a_link_on_the_way_to_a_manifest(
+    root, tmp_path, depth
+):
+    put_model(tmp_path / "ollama", "127.0.0.1:1/me/tiny", GGUF)
+    way = Path("manifests/127.0.0.1:1/me/tiny".rsplit("/", depth)[0])
+    (root / way.parent).mkdir(parents=True, mode=0o700, exist_ok=True)
+    (root / way).symlink_to(tmp_path / "ollama" / way)
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    for act in (shelf_care.remove, lambda name: pull(name, lambda *_: None)):
+        with pytest.raises(FileAccessError, match="is a symbolic link"):
+            act("127.0.0.1:1/me/tiny")
+    assert before == sorted(path for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_a_folder_in_the_place_of_a_blob_is_none_and_stays(root):

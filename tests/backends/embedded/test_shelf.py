@@ -240,7 +240,7 @@ def test_a_layer_that_is_a_link_or_too_large_or_no_json_is_said(root):
     path.unlink()
     path.symlink_to("/etc/passwd")
     with pytest.raises(
-        FileAccessError, match="link, which ORE does not follow; fetch it again with"
+        FileAccessError, match="link, which ORE does not follow; put what it leads to in its place"
     ):
         shelf.parameters(NAME, manifest)
     assert not shelf.is_whole(manifest)
