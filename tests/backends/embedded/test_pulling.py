@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import download, gguf, pulling, registry_failures, weights
+from ore.backends.embedded import EmbeddedBackend
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
 from ore.backends.registry import Registry
@@ -788,8 +789,6 @@ def test_without_a_thread_it_comes_all_the_same(root, registry, monkeypatch):
 
 
 def test_the_licence_is_that_of_the_shelf(root, registry):
-    from ore.backends.embedded import EmbeddedBackend
-
     name = registry.add("team/tiny:q4", WEIGHTS, params={"stop": []})
     backend = EmbeddedBackend()
     backend.pull(name, nothing)
@@ -797,6 +796,16 @@ def test_the_licence_is_that_of_the_shelf(root, registry):
     with pytest.raises(ModelNotFoundError):
         backend.licenses("nobody/has:this")
     assert as_bytes(LICENSE) in registry.blobs.values() and weights.models_folder() == root
+
+
+def test_no_model_is_fetched_that_a_file_of_one_s_own_goes_before(root, registry):
+    root.mkdir(parents=True)
+    (root / "tiny.gguf").write_bytes(WEIGHTS)
+    with pytest.raises(
+        FileAccessError, match="tiny.gguf is a file of yours that is called tiny too"
+    ):
+        EmbeddedBackend().pull("tiny", nothing)
+    assert [path.name for path in root.iterdir()] == ["tiny.gguf"]
 
 
 @pytest.mark.slow
