@@ -28,6 +28,7 @@ from ore.backends.engine_failures import (
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_wire import Connection, parsed
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
+from ore.backends.llama_tokens import TOKENIZE
 from ore.errors import BackendError, IncompleteAnswerError
 from ore.reasoner.stop import shut, woken_by
 
@@ -166,9 +167,10 @@ class Engine:
 
         Raises:
             TurnRefusedError: The template refuses the messages.
-            BackendError: The template has no end, or makes too much.
+            BackendError: The template has no end, or makes too much, or a text is too long.
         """
-        with self._answering(path, request, _TEMPLATE_SECONDS, None, deadline) as (response, _):
+        begin = _BEGIN_SECONDS if path == TOKENIZE else _TEMPLATE_SECONDS
+        with self._answering(path, request, begin, None, deadline) as (response, _):
             body = response.read(longest + 1)
             if len(body) > longest:
                 raise self._failed(
@@ -204,6 +206,11 @@ class Engine:
                 raise timeout_error(silence, deadline) from exc
             if has_begun:
                 raise closed_error() from exc
+            if path == TOKENIZE:
+                raise TurnFailedError(
+                    f"The embedded engine did not count the tokens in {begin:g} seconds and was ended: "
+                    f"shorten the prompt."
+                ) from exc
             raise self._failed(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
                 f"ended: the {self._template_name} may go round in circles; {self._remedy}."

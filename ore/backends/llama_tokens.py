@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from ore.backends.http import LINE_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.reading import pieces_of
 
+TOKENIZE = "/tokenize"
+"""Where it is asked for the tokens of a text, which takes longer the longer the text is."""
+
 
 class Llama(Protocol):
     """One loaded model of llama.cpp's server.
@@ -59,5 +62,5 @@ def tokens_of(
         "parse_special": is_prompt,
     }
     longest = REPLY_LIMIT + 64 * len(text.encode())
-    found = engine.posted("/tokenize", request, longest, deadline)["tokens"]
+    found = engine.posted(TOKENIZE, request, longest, deadline)["tokens"]
     return list(zip((each["id"] for each in found), pieces_of(found), strict=True))

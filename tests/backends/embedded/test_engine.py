@@ -19,6 +19,7 @@ import pytest
 
 from ore.backends import engine_child
 from ore.backends.engine import Engine
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.engine_wire import Connection
@@ -294,6 +295,14 @@ def test_an_engine_that_stops_within_a_reply_ends_the_turn(path, monkeypatch):
         monkeypatch.setattr("http.client.HTTPResponse.read", stuck)
         with pytest.raises(IncompleteAnswerError, match="try again"):
             engine.posted("/tokenize", {"content": "hi"}, 1000, Deadline(None))
+
+
+@pytest.mark.invariant
+def test_a_prompt_whose_tokens_take_long_is_not_the_template_s_fault(path, monkeypatch):
+    monkeypatch.setattr("ore.backends.engine._BEGIN_SECONDS", 0.5)
+    with closing(EmbeddedReasoner(str(path), Settings())) as reasoner:
+        with pytest.raises(TurnFailedError, match="tokens in 0.5 seconds .*: shorten the prompt"):
+            reasoner.reason([Message("user", "word " * 400_000)])
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
