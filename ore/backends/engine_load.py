@@ -132,7 +132,7 @@ class EngineProcess:
         assert self._child is not None
         with suppress(subprocess.TimeoutExpired):
             code = self._child.wait(1.0)  # its sockets close a moment before it is gone
-            if self._is_ended and code == -signal.SIGKILL:
+            if self._is_ended and code in (-signal.SIGKILL, 0):  # 0 where SIGCHLD is ignored
                 return ""
             return signal_name(code) if code < 0 else f"exit code {code}"
         return ""

@@ -341,6 +341,20 @@ def test_an_engine_that_is_closed_in_mid_answer_leaves_it_incomplete(path):
         list(events(engine, SHORT))
 
 
+@pytest.mark.invariant
+def test_a_program_that_ignores_its_children_s_ends_hears_of_no_harm_where_it_closes_one(path):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        engine = Engine(path)
+        found = events(engine, ENDLESS)
+        next(found)
+        engine.close()
+        with pytest.raises(IncompleteAnswerError, match="^The embedded engine stopped before"):
+            list(found)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
     expected = text_of(list(events(engine, {**SHORT, "cache_prompt": False})))
     answers = []
