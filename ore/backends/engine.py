@@ -278,8 +278,8 @@ class Engine:
         self.close()  # nobody knows in what state that left it
         return self._failed(
             f"The embedded engine needs more memory for this turn than the "
-            f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}: "
-            f"shorten the prompt, or {self._remedy}."
+            f"{self._process.memory // 1_000_000:,} MB that ORE lets it have with {self.path}, "
+            f"or than the system does (ulimit -v): shorten the prompt, or {self._remedy}."
         )
 
     def _cut_off(self, turn: _Turn) -> BackendError:

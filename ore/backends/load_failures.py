@@ -39,8 +39,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
-        "it needs more than the {memory} MB that ORE lets it have on this machine: use a smaller "
-        "window (`options['num_ctx']`), or another model",
+        "it needs more than the {memory} MB that ORE lets it have, or than the system does (ulimit -v): "
+        "use a smaller window (`options['num_ctx']`), or another model",
     ),
     (
         r"unknown model architecture: '(?P<why>[^'\n]*)'",
