@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends import gguf
-from ore.backends.engine_failures import TurnRefusedError
+from ore.backends.engine_failures import TurnFailedError, TurnRefusedError
 from ore.backends.http import shorten
 from ore.errors import BackendError
 from ore.files.neutral import one_line
@@ -29,6 +29,7 @@ _NO_FILES = (
     "to it over and over"
 )
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
+_MEMORY = r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate"
 _KINDS: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),
@@ -38,7 +39,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "folder with TMPDIR",
     ),
     (
-        r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate",
+        _MEMORY,
         "it needs more than the {memory} MB that ORE lets it have, or than the system does (ulimit -v): "
         "use a smaller window (`options['num_ctx']`), or another model",
     ),
@@ -91,6 +92,9 @@ def load_error(
                 )
             why = found.groupdict().get("why") or _reason(log)
             said = sentence.format(why=one_line(shorten(why)), memory=f"{memory // 1_000_000:,}")
+            if pattern == _MEMORY and has_given_template:
+                said = f"{said}; or correct the chat template, or leave `chat_template=` out"
+                return TurnFailedError(f"{path} can't be loaded: {said}.")
             return BackendError(f"{path} can't be loaded: {said}.")
     if ended == signal.SIGKILL.name:
         return BackendError(

@@ -126,6 +126,9 @@ def test_a_template_that_makes_large_text_gets_no_more_memory(tmp_path, text, mo
     ):
         ask(template(tmp_path, text), TRAP)
     assert peak_of_children() - before < 1 << 30
+    whole = write_model(tmp_path / "whole.gguf")
+    with pytest.raises(TurnFailedError, match="needs more .* the chat template, or leave `chat_t"):
+        ask(whole, TRAP, chat_template=text)
 
 
 def peak_of_children() -> int:
