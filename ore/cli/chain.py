@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from ore.artifact import parse_artifact, read_bytes
+from ore.artifact.sources import answered_by
 from ore.artifact.verify import HOLDS, check
 from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
@@ -116,6 +117,6 @@ def _require_whole(data: bytes, source: str) -> None:
 
 
 def _tell_answer(artifact: ExecutionArtifact, console: Console) -> None:
-    run, model = brief(artifact.execution_id), brief(artifact.output.model_id)
+    run, model = brief(artifact.execution_id), brief(answered_by(artifact))
     empty = "" if artifact.output.content.strip() else ", which is empty"
     console.notice(f"Going on from the answer of {run} ({model}){empty}.")

@@ -36,6 +36,11 @@ def test_an_answer_is_one_visible_message_before_the_prompt(ore, draft):
     assert ore("Shorten it", "--after", "draft.json", "-q").err == ""
 
 
+def test_the_model_that_it_goes_on_from_is_the_one_that_answered(ore, folder):
+    record(folder / "draft.json", "Draft a title", metadata={"response_model": "other"})
+    assert " (other)." in ore("Shorten it", "--after", "draft.json").err
+
+
 @pytest.mark.invariant
 def test_it_stands_after_tools_and_before_the_session(ore, draft, writing):
     ore("one", "--session", "talk", replies=["1"])
