@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 from ore.artifact import write_artifact
@@ -58,18 +58,27 @@ class RunLog:
         """Return where the artifact of a run is kept whose answer was complete at ``timestamp``.
 
         An ``execution_id`` that could not be a file's name is hashed.
+
+        Raises:
+            ArtifactError: ``timestamp`` is no time of the years 1 to 9999.
         """
         is_plain = _PLAIN.fullmatch(execution_id)
         digest = hashlib.sha256(execution_id.encode("utf-8", "surrogatepass")).hexdigest()
         name = execution_id if is_plain else digest
-        day, moment = time.strftime("%Y-%m-%d %H%M%S", time.gmtime(timestamp)).split()
-        return self.root / day / f"{moment}-{name}.json"
+        try:
+            at = datetime.fromtimestamp(timestamp, timezone.utc)
+        except (OverflowError, OSError, ValueError) as exc:
+            raise ArtifactError(
+                f"The run can't be kept in the log: its timestamp {timestamp:g} is no time of the years "
+                f"1 to 9999. Write it to a file of its own."
+            ) from exc
+        return self.root / at.date().isoformat() / f"{at:%H%M%S}-{name}.json"
 
     def add(self, artifact: ExecutionArtifact) -> Path:
         """Write an ``artifact`` into the log, and return its file.
 
         Raises:
-            ArtifactError: It can't be written.
+            ArtifactError: It can't be written, or has no time.
         """
         path = self.path_of(artifact.execution_id, artifact.timestamp)
         self.make_folder_of(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import stat
 import time
 
@@ -82,3 +83,11 @@ def test_a_log_keeps_each_run_and_finds_the_newest(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtifactError, match="can't be written"):
         ore.RunLog(tmp_path / "file").add(first)
+
+
+@pytest.mark.parametrize("when", [1e300, -1e300, 1e17, 253402300800, -62135596801])
+def test_a_run_of_no_time_has_no_place_in_a_log(tmp_path, when):
+    run = dataclasses.replace(made("One?"), timestamp=when)
+    with pytest.raises(ArtifactError, match="timestamp .* is no time of the years 1 to 9999"):
+        ore.RunLog(tmp_path / "log").add(run)
+    assert not (tmp_path / "log").exists()
