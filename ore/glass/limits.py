@@ -10,7 +10,7 @@ from ore.backends.settings import Settings
 from ore.files.neutral import one_line
 from ore.files.strictjson import above_zero, is_object
 from ore.types import Response
-from ore.types.artifact_fields import other_model
+from ore.types.artifact_fields import cut_off_by, other_model
 
 NEARLY_FULL = 0.9
 """The part of the context window from which a prompt is said to fill it."""
@@ -37,10 +37,14 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
     fit = fit_of(response)
     window, tokens = fit.get("window"), fit.get("prompt_tokens", 0)
     written = above_zero(response.metadata.get("eval_count")) or 0
-    if response.metadata.get("done_reason") == "length":
+    cut = cut_off_by(response.metadata)
+    if cut == "a limit":
         limit = _limit_of((settings.options or {}).get("num_predict"), fit, written)
         yield f"The answer was cut off by a limit: {limit}."
-    if response.metadata.get("done_reason") == "content_filter":
+    elif cut == "the server":
+        reason = response.metadata["done_reason"]
+        yield f"The answer was cut off by the server itself ({reason}): ask again; its log may say why."
+    elif cut is not None:
         yield (
             "The answer was cut off, or held back, by the server's filter: ask in other words, or "
             "another model."

@@ -18,15 +18,18 @@ MODES = (SINGLE_TURN, CONVERSATIONAL)
 MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 
+_CUTS = {"length": "a limit", "content_filter": "the server's filter"} | dict.fromkeys(
+    ("abort", "cancelled", "error", "insufficient_system_resource"), "the server"
+)
+"""What cut an answer off, by its ``done_reason``; the server's own are of vLLM, SGLang and others."""
+
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     """Return what cut off an answer with these metadata, in words; None where it ended by itself."""
     reason = metadata.get("done_reason")
-    if reason == "length":
-        return "a limit"
-    return "the server's filter" if reason == "content_filter" else None
+    return _CUTS.get(reason) if isinstance(reason, str) else None
 
 
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:

@@ -79,7 +79,12 @@ def test_a_mismatch_writes_no_artifact(ore, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "reason, by", [("length", "a limit"), ("content_filter", "the server's filter")]
+    "reason, by",
+    [
+        ("length", "a limit"),
+        ("content_filter", "the server's filter"),
+        ("insufficient_system_resource", "the server"),
+    ],
 )
 def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
     result = ore(

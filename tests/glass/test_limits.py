@@ -40,6 +40,8 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),
         ({"done_reason": "content_filter"}, {}, "by the server's filter: ask in other words"),
+        ({"done_reason": "abort"}, {}, "by the server itself (abort): ask again"),
+        ({"done_reason": "error"}, {}, "by the server itself (error): ask again"),
     ],
 )
 def test_what_is_not_as_it_was_asked_for_is_a_sentence(metadata, options, sentence):
