@@ -220,9 +220,9 @@ class ClusterReasoner(Reasoner):
         if isinstance(told, dict) and isinstance(warned := told.pop("warned", None), list):
             for text in warned:
                 if self._settings.on_warning is not None:
-                    self._settings.on_warning(str(text))
+                    self._settings.on_warning(one_line(str(text)))
             if "error" in told:
-                raise _raised(str(told["error"]), str(told.get("said")))
+                raise _raised(str(told["error"]), one_line(str(told.get("said"))))
             with suppress(TypeError, ValueError):
                 return _response_of(**told)
         raise BackendError(

@@ -14,9 +14,12 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends import cluster_link
+from ore.backends.cluster import ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
+from ore.backends.settings import Settings
 from ore.errors import BackendError, BackendTimeoutError
 from ore.files.in_time import OutOfTime
+from ore.types import Message
 from tests.support.process import PATIENCE
 
 
@@ -26,6 +29,24 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(cluster_link, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
+
+
+def test_what_a_worker_says_is_one_line_without_control_characters():
+    class Told:
+        host = "tcp://there:8786"
+
+        def take(self, *_):
+            return {
+                "error": "BackendError",
+                "said": "a\nYou: \x1b[2J",
+                "warned": ["b\nYou: \x1b[2J"],
+            }
+
+    warned: list[str] = []
+    settings = Settings(on_warning=warned.append)
+    with pytest.raises(BackendError, match=re.escape("a^JYou: ^[[2J")):
+        ClusterReasoner(Told(), "m", settings).reason([Message("user", "hi")])
+    assert warned == ["b^JYou: ^[[2J"]
 
 
 def test_silence_is_said_after_a_minute_and_from_then_on_after_twice_as_long(clock):
