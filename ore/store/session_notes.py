@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
-from ore.files import OPEN_FLAGS, read_regular
+from ore.files import OPEN_FLAGS, read_file, read_regular, replace_file
 
 _RUN = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([0-9a-f]{64})")
 _SIZE = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([1-9][0-9]{0,15}) ([0-9a-f]{64})")
@@ -54,6 +55,10 @@ def _lines(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
 
 def _append(path: Path, text: str) -> None:
     """Append ``text``. A last line that is not whole, as a full disk leaves one, is ended first."""
+    with suppress(FileNotFoundError):
+        if os.lstat(path).st_nlink > 1 and os.path.isfile(path):
+            # A copy made of links, or a trap: what else has those bytes is not ours to change.
+            replace_file(path, [read_file(path, _LIMIT, follow=False)[0]])
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | OPEN_FLAGS
     with open(os.open(path, flags, 0o600), "r+b") as file:
         if file.seek(0, os.SEEK_END):

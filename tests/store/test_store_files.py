@@ -290,3 +290,16 @@ def test_lines_of_runs_follow_each_other_without_an_empty_one(store):
     for name in "ab":
         store.add_runs("talk", {name: name * 64})
     assert (store.root / "talk.runs").read_text() == f"a {'a' * 64}\nb {'b' * 64}\n"
+
+
+def test_a_run_is_not_noted_in_a_copy_that_was_made_of_links(store):
+    store.save(Session(), "talk")
+    store.add_runs("talk", {"a": "a" * 64})
+    copy = store.root / "copy"
+    copy.hardlink_to(store.root / "talk.runs")
+    store.add_runs("talk", {"b": "b" * 64})
+    assert copy.read_text() == f"a {'a' * 64}\n"
+    assert store.runs("talk") == {"a": "a" * 64, "b": "b" * 64}
+    (store.root / "other.runs").mkdir()
+    with pytest.raises(OSError):
+        store.add_runs("other", {"c": "c" * 64})
