@@ -66,7 +66,7 @@ NEEDS = (
     ("--with-model", ("--verify",), "name the artifacts to judge"),
     ("--allowed-signers", ("--verify", "--report"), "name the artifacts that they signed"),
     ("--by", ("--why",), "name the artifact to look into"),
-    ("--min-confidence", ("--choose",), "give the words to choose from"),
+    ("--min-confidence", ("--choose", "--run"), "give the words to choose from"),
     ("--yes", ("--delete-session", "--remove-model"), "there is nothing else to confirm"),
     *((flag, ("--rows",), "name the table that it is for") for flag in OF_ROWS if flag != "--csv"),
     ("--csv", ("--rows", "--report"), "name the table, or the artifacts, that it is for"),

@@ -21,7 +21,7 @@ from ore.cli.options import Options, on_or_off, with_default_system
 from ore.cli.prompt import Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
-from ore.errors import OutputError
+from ore.errors import OutputError, UsageError
 from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
@@ -76,7 +76,7 @@ def open_run(
         given: What a file gives to the turn, or None.
         change: Returns what is asked of the model, given what the flags say; None changes nothing.
     """
-    _check_history(options)
+    _check_usage(options)
     streams = _streams(options, console)
     log = None
     if options.runs is not None or options.names_last or os.environ.get("ORE_RUNS"):
@@ -186,8 +186,10 @@ def _backend(asked: Asked, options: Options, connect: Callable[..., Backend]) ->
     return backend
 
 
-def _check_history(options: Options) -> None:
-    """Raise ``UsageError`` for a wrong switch of what a REPL keeps, before anything is asked."""
+def _check_usage(options: Options) -> None:
+    """Raise ``UsageError`` for what a file lacks, or a wrong switch of what a REPL keeps."""
+    if options.min_confidence is not None and options.choose is None:
+        raise UsageError("--min-confidence needs --choose: the file gives no words to choose from.")
     if options.is_repl:
         on_or_off("ORE_HISTORY", os.environ.get("ORE_HISTORY"))
 

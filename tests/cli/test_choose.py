@@ -83,6 +83,22 @@ def test_json_has_all_probabilities(choose):
     assert choice["covered"] == pytest.approx(0.8)
 
 
+def test_the_least_confidence_is_for_the_words_of_a_run_file_too(choose, folder):
+    (folder / "f.ore").write_text("---\nchoose: ['yes', 'no']\n---\nhi")
+    assert choose("--run", "f.ore", "--min-confidence", "0.8").code == 0
+    assert choose("--run", "f.ore", "--min-confidence", "0.81").code == 3
+    planned = choose("--run", "f.ore", "--min-confidence", "0.81", "--dry-run")
+    (folder / "plan.json").write_text(planned.out)
+    assert choose("--run", "plan.json", "--min-confidence", "0.81").code == 3
+    (folder / "t.csv").write_text("a\n1\n")
+    (folder / "r.ore").write_text("---\nchoose: ['yes', 'no']\n---\n{{a}}")
+    rows = choose("--rows", "t.csv", "--run", "r.ore", "--min-confidence", "0.81")
+    assert rows.code == 3 and "not what was expected" in rows.err
+    (folder / "none.ore").write_text("hi")
+    without = choose("--run", "none.ore", "--min-confidence", "0.5")
+    assert without.code == 2 and "the file gives no words to choose from" in without.err
+
+
 def test_below_the_least_confidence_nothing_is_on_stdout(choose):
     said = choose("--choose", "yes,no", "--min-confidence", "0.8", "hi")
     assert (said.code, said.out) == (0, "yes\t0.80\n")
