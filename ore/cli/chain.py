@@ -5,6 +5,7 @@ What an artifact says is data: it is sent or shown, and never obeyed.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -14,7 +15,7 @@ from ore.artifact.verify import HOLDS, check
 from ore.cli.chosen import wanted_of
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
-from ore.errors import ArtifactError, CheckFailedError
+from ore.errors import ArtifactError, CheckFailedError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.glass.rerun import Rerun, find_model, not_repeated
 from ore.glass.turn_facts import ANSWER, PROMPT
@@ -50,10 +51,17 @@ def read_link(options: Options, console: Console) -> Link:
     Raises:
         ArtifactError: It can't be read, is none, or its prompt can't be asked.
         CheckFailedError: Its answer is to be sent, and it does not verify.
+        UsageError: What is written would replace it.
     """
     is_prompt = options.artifact_in is not None
     relation, path = (PROMPT, options.artifact_in) if is_prompt else (ANSWER, options.after)
     path = path or ""
+    if relation == ANSWER and path != "-" and options.artifact_out not in (None, "-"):
+        if os.path.realpath(path) == os.path.realpath(str(options.artifact_out)):
+            raise UsageError(
+                "--artifact-out would replace the artifact that --after reads: name another file, or "
+                "the chain could not be checked."
+            )
     data = read_bytes(path, console.stdin)
     source = "stdin" if path == "-" else one_line(path)
     if path == "-" and not data:

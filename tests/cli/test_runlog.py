@@ -246,6 +246,10 @@ def test_last_goes_on_from_the_newest_answer(ore, two):
     result = ore("And now?", "--after", "--last", "--artifact-out")
     child = json.loads(result.out)["provenance"]["parent"]
     assert child["execution_id"] == result_id(two, "Shorten it")
+    assert ore("More", "--after", "--last", "--artifact-out", "new.json").code == 0
+    last = ore("--verify", "--last").out.partition("\t")[0]
+    over = ore("More", "--after", "--last", "--artifact-out", last)
+    assert over.code == 2 and "would replace the artifact that --after reads" in over.err
 
 
 def result_id(log, prompt: str) -> str:
