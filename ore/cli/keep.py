@@ -61,7 +61,8 @@ def tell_of_prompt(run: Run, response: Response) -> None:
     messages = turn_of(run, sent_of(response)).messages
     joined = joined_sources(response.metadata.get("joined"), messages)
     if joined is not None:
-        run.console.notice(joined_sentence(joined))
+        always = run.options.join_messages == "always"
+        run.console.notice(joined_sentence(joined, always=always))
     if run.conversation.length <= 2:
         for note in response.metadata.get("notes") or ():
             run.console.notice(note)

@@ -74,7 +74,8 @@ def _show_table(run: Run, plan: Plan) -> None:
         rows.append((TEMPLATE, _shown(total, about), brief(longest)))
     rows.append(("in all", _shown(plan.tokens, about), _against_window(plan)))
     run.console.rows(rows)
-    notes = [] if plan.joined is None else [joined_sentence(plan.joined)]
+    always = run.options.join_messages == "always"
+    notes = [] if plan.joined is None else [joined_sentence(plan.joined, always=always)]
     for note in (*notes, *plan.notes, *([plan.not_rendered] if plan.not_rendered else [])):
         run.console.notice(note)
 

@@ -183,10 +183,15 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
     return [sources for sources in joined if len(sources) > 1]
 
 
-def joined_sentence(joined: Sequence[Sequence[str]]) -> str:
-    """Return the sentence that messages were ``joined``, by their sources."""
+def joined_sentence(joined: Sequence[Sequence[str]], *, always: bool = False) -> str:
+    """Return the sentence that messages were ``joined``, by their sources, and why.
+
+    Args:
+        always: Whether that was asked for, whatever the template takes.
+    """
     which = "; ".join(" and ".join(sources) for sources in joined)
-    return f"Sent as one message, for a chat template that takes no two of them: {which}."
+    why = "as was asked for" if always else "for a chat template that takes no two of them"
+    return f"Sent as one message, {why}: {which}."
 
 
 def messages_digest(messages: Sequence[Sourced]) -> str:

@@ -364,7 +364,8 @@ def test_messages_are_joined_by_hand_on_every_backend(ore, writing, tmp_path, fl
     assert [message.role for message in result.calls[0]] == ["system", "user"]
     assert result.calls[0][0].content.startswith("Rhyme.\n\n[Skill:writing]")
     assert result.calls[0][1].content.endswith("A note.\n\nhi")
-    assert "system and skill:writing; file:" in result.err
+    said = "Sent as one message, as was asked for: system and skill:writing; file:"
+    assert said in result.err and said in ore(*argv, "--dry-run", terminal="out").err
     plan = ore(*argv, "--dry-run").json
     assert [part["source"].split(":")[0] for part in plan["parts"]] == ["system + skill", "file"]
     assert plan["joined"][0] == ["system", "skill:writing"] and len(plan["joined"]) == 2
