@@ -118,9 +118,11 @@ class SessionFiles:
         try:
             return decode(data), status
         except ValueError as exc:
+            rescue = f"`FileSessionStore.salvage('{name}')` copies its whole turns to a new session"
+            rescue = rescue if data else "delete the session, or choose another name"
             raise InvalidSessionError(
                 f"The session '{name}' {failed}: {exc}. The file {self._path(name)} is left as it "
-                f"is; `FileSessionStore.salvage('{name}')` copies its whole turns to a new session.",
+                f"is; {rescue}.",
                 name,
             ) from exc
 
