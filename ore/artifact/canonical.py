@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -64,11 +65,12 @@ def exact(value: Any) -> Any:
 
 
 def value_or_text(value: Any) -> Any:
-    """Return ``value``, or the text of its JSON where it has no canonical one."""
+    """Return ``value``, or the text of its JSON where it has no canonical one, if it has any."""
     try:
         canonical(value)
     except ValueError:
-        return json.dumps(value)
+        with suppress(TypeError):  # who seals what has none says so
+            return json.dumps(value)
     return value
 
 

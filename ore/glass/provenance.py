@@ -179,7 +179,10 @@ def joined_sources(groups: object, messages: Sequence[Sourced]) -> list[list[str
     """
     if not is_list(groups):
         return None
-    joined = [[messages[int(number)].source for number in group] for group in groups]
+    try:
+        joined = [[messages[int(number)].source for number in group] for group in groups]
+    except (LookupError, TypeError, ValueError):  # a program's own metadata
+        return None
     return [sources for sources in joined if len(sources) > 1]
 
 

@@ -138,6 +138,20 @@ def test_a_response_that_a_reasoner_returns_in_several_turns_is_recorded_with_ea
     assert {each.content for each in turns} == {"Ask the office."}
 
 
+@pytest.mark.parametrize("name", ["format", "think", "options", "expectation", "joined", "own"])
+def test_metadata_of_any_kind_is_kept_or_can_t_be(name):
+    class Odd(Reasoner):
+        def reason(self, messages):
+            return Response("Yes.", "odd", metadata={name: self.value})
+
+    engine = ORE(Odd(), "")
+    for engine.reasoner.value in ([1], [[99]], [["a"]]):
+        assert ore.verify([engine.record(engine.execute("Why?"))]).holds
+    for engine.reasoner.value in (object(), {"a": object()}, [object()]):
+        with pytest.raises(ArtifactError, match="can't be kept as an artifact: .* not JSON"):
+            engine.record(engine.execute("Why?"))
+
+
 def test_what_was_sent_is_no_part_of_a_response():
     engine = ORE(Echo(), "")
     response = engine.execute("Hi")
