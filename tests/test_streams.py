@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import gc
 import inspect
+import sys
 import threading
 from contextlib import contextmanager
 from importlib import import_module
@@ -485,3 +487,13 @@ def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer
 
     with pytest.raises(RuntimeError):
         asyncio.run(read())
+
+
+def test_an_asynchronous_stream_that_can_t_be_copied_leaves_no_second_error(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    stream = ORE(ScriptedReasoner([["a"]]), "").astream("Hello")
+    with pytest.raises(TypeError, match="generator"):
+        copy.deepcopy(stream)
+    gc.collect()
+    assert seen == []
