@@ -32,7 +32,8 @@ def deferred_signals(
     try:
         if not masks and threading.current_thread() is threading.main_thread():
             for number in _DEFERRED:
-                _note(number, arrived, undo)
+                with suppress(ValueError):  # in a subinterpreter, where no signal is heard
+                    _note(number, arrived, undo)
         if masks or starts_threads:
             # Every call first runs the handlers of what has arrived, and they may raise.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -51,6 +52,7 @@ def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> 
     handler = signal.getsignal(number)
     # What is ignored stays so, in a child too; what Python did not install can't be put back.
     if handler not in (None, signal.SIG_IGN):
+        signal.signal(number, handler)  # where none can be installed, there is nothing to undo
         undo.append(lambda: signal.signal(number, handler))
         signal.signal(number, lambda *_: None if number in arrived else arrived.append(number))
 

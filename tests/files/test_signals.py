@@ -55,6 +55,17 @@ def test_a_signal_waits_for_the_end_of_the_block_and_is_delivered_once(number):
     assert heard == ["block", "handler", "after"]
 
 
+def test_where_no_handler_can_be_installed_the_block_runs(monkeypatch):
+    def refuse(*_):  # as Python does in a subinterpreter
+        raise ValueError("signal only works in main thread of the main interpreter")
+
+    monkeypatch.setattr(signal, "signal", refuse)
+    done = []
+    with deferred_signals():
+        done.append(True)
+    assert done
+
+
 def test_an_interrupt_is_raised_after_the_block():
     done = []
     with pytest.raises(KeyboardInterrupt):
