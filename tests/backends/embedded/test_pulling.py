@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import subprocess
 import threading
 import time
@@ -425,6 +426,18 @@ def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry)
     check_whole(root, name)
 
 
+def test_what_has_come_needs_no_more_room(root, registry, monkeypatch):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+    registry.play["blobs"].extend([lambda answer: answer] * 2 + [status(404)] * 100)
+    with pytest.raises(BackendError, match="it lacks"):
+        pull(name, nothing)
+    registry.play.clear()
+    room = shutil.disk_usage(root)._replace(free=len(WEIGHTS) - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    pull(name, nothing)
+    check_whole(root, name)
+
+
 def test_a_cloud_model_is_refused_by_its_config(root, registry):
     name = registry.add("team/tiny:q4", license="L", config={"remote_host": "x"})
     with pytest.raises(CapabilityError, match="was not fetched.*runs on another machine"):
@@ -706,6 +719,17 @@ def test_many_pulls_of_models_that_share_layers_are_all_whole(root, registry):
     assert [file for file in in_blobs(root) if file.startswith(".")] == []
 
 
+def test_what_several_pulls_hold_to_their_end_they_take_in_one_order(root, registry, monkeypatch):
+    texts, taken = [f"licence {number}" for number in range(8)], list[str]()
+    monkeypatch.setattr(
+        pulling, "try_lock", lambda folder, name: [taken.append(name), try_lock(folder, name)][1]
+    )
+    layers = [registry.layer("license", text.encode()) for text in texts]
+    weights = registry.layer("model", WEIGHTS)
+    pull(registry.add_manifest("team/tiny:q4", {"layers": [*layers, weights]}), nothing)
+    assert taken[-8:] == sorted(taken[-8:]) and len({*taken[-8:]}) == 8 and BLOB in taken[-9]
+
+
 def test_a_layer_that_is_the_weights_themselves_is_fetched_once(root, registry):
     """A hostile manifest must not make a pull wait for itself."""
     tiny = b"GGUF"
@@ -721,6 +745,7 @@ def test_what_was_begun_and_left_for_a_week_is_removed(root, registry):
             Path(f"{stem}{ending}").write_bytes(b"x")
     for ending in (".part", ".notes"):
         os.utime(f"{old}{ending}", (1, 1))
+        os.utime(f"{new}{ending}", (time.time() - 6 * 24 * 3600,) * 2)
     pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
     left = [name for name in in_blobs(root) if name.startswith(".")]
     assert left == [f"{new.name}.notes", f"{new.name}.part"]
@@ -756,10 +781,14 @@ def test_no_more_room_is_taken_than_the_file_and_a_twentieth(root, registry):
 def test_notes_that_are_damaged_or_of_another_size_cost_no_more_than_time(root, registry):
     name = registry.add("team/tiny:q4", WEIGHTS)
     (root / "blobs").mkdir(parents=True, mode=0o700)
-    (root / "blobs" / f".{BLOB}.part").write_bytes(WEIGHTS[: 3 * PART])
-    (root / "blobs" / f".{BLOB}.notes").write_bytes(b"0 99999\n5 9999999999\nx y\n-1 4\n7 3\n12 ")
-    pull(name, nothing)
-    check_whole(root, name)
+    for size in (3 * PART, len(WEIGHTS)):
+        part = WEIGHTS[: 3 * PART].ljust(size, b"\0")
+        (root / "blobs" / f".{BLOB}.part").write_bytes(part)
+        notes = b"5 9999999999\n99999 196608\nx y\n-1 4\n0 99999\n7 3\n0 6000000\n12 "
+        (root / "blobs" / f".{BLOB}.notes").write_bytes(notes)
+        pull(name, nothing)
+        check_whole(root, name)
+        (root / "blobs" / BLOB).unlink()
 
 
 def test_notes_that_lie_are_found_by_the_hash(root, registry):

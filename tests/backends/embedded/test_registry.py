@@ -107,6 +107,22 @@ def test_a_token_for_what_is_asked_over_https_never_comes_over_http():
     asked.close()
 
 
+def test_no_token_is_fetched_for_where_the_registry_sends_on_to(root):
+    with FakeRegistry(token="t") as store, FakeRegistry(store=(store, "localhost")) as registry:
+        store.realm = f"http://{registry.host}/token"
+        with pytest.raises(CapabilityError, match="HTTP 401"):
+            pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+        assert registry.paths("/token") == []
+
+
+def test_a_part_that_was_not_asked_for_is_not_taken(registry):
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
+    other = {"Content-Range": f"bytes 1-9/{len(WEIGHTS)}"}
+    registry.play["blobs"].extend([lambda answer: answer, lambda _: Answer(206, b"x" * 9, other)])
+    with pytest.raises(BackendError, match="it sends other bytes than asked for"):
+        pull(name, nothing)
+
+
 @pytest.mark.parametrize(
     "challenge", ["Basic realm=x", "", "Bearer", 'Bearer realm="http://[x"', 'Bearer realm=""']
 )
