@@ -156,7 +156,9 @@ def test_many_signals_in_quick_succession_end_it_as_one_does(server, flags):
 
 def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named(server, tmp_path):
     editor, folder = tmp_path / "editor", tmp_path / "t"
-    editor.write_text("#!/bin/sh\nprintf 'long work' > \"$1\"\nkill $PPID\nexec sleep 60\n")
+    editor.write_text(
+        "#!/bin/sh\nprintf 'long work' > \"$1\"\nsleep 0.5; kill $PPID\nexec sleep 60\n"
+    )
     editor.chmod(0o700)
     folder.mkdir()
     ours, terminal = pty.openpty()
@@ -173,8 +175,8 @@ def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named
 def test_an_editor_that_is_told_to_end_keeps_what_it_has_beside_the_file(server, tmp_path):
     editor, folder = tmp_path / "editor", tmp_path / "t"
     editor.write_text(
-        "#!/bin/sh\ntrap 'echo unsaved > \"$1.save\"; exit 1' TERM\nkill -HUP $PPID\n"
-        "while :; do sleep 0.1; done\n"
+        "#!/bin/sh\ntrap 'echo unsaved > \"$1.save\"; exit 1' TERM\nsleep 0.5; kill -HUP $PPID\n"
+        "for each in 1 2 3 4 5 6 7 8 9; do sleep 0.3; done\n"
     )
     editor.chmod(0o700)
     folder.mkdir()
