@@ -181,16 +181,19 @@ def _signals_raise() -> Iterator[None]:
     """While it is entered, SIGTERM and SIGHUP unwind the stack, so that what is open is closed."""
 
     def terminate(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: None)  # else Ctrl-C, as it unwinds, takes its place
         raise Terminated
 
     def hang_up(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends another, in mid-closing
         raise HungUp
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminate)}
+    before = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    before[signal.SIGTERM] = signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # what nohup asks for
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
     try:

@@ -58,6 +58,7 @@ class LineEditor:
         self.history = history
         self._complete = complete
         self._words: list[str] = []
+        self._is_left = False
         self.ends_its_line: bool = False
         readline.set_auto_history(False)
         readline.clear_history()
@@ -91,10 +92,13 @@ class LineEditor:
             _until_in_front(0)
             readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
             try:
-                with _on_ctrl_z(_leave_the_line):  # the terminal is as it was during the stop
+                self._is_left = False
+                with _on_ctrl_z(self._leave_the_line):  # the terminal is as it was during the stop
                     text = input(painted + prompt[len(label) :])
             except EOFError:
                 return None
+            except SystemError as exc:  # two signals came at once: how Python's input() says it
+                raise _first_of_two(exc.__cause__, self._is_left) from None
             except _Stopped:
                 held = self.typed
                 os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
@@ -114,6 +118,10 @@ class LineEditor:
         if not length or readline.get_history_item(length) != entry:
             _offer(entry)
             self.history.add(entry)
+
+    def _leave_the_line(self, *_: object) -> None:
+        self._is_left = True
+        raise _Stopped
 
     def _completion(self, word: str, number: int) -> str | None:
         if number == 0:
@@ -135,8 +143,11 @@ class _Stopped(Exception):
     """Ctrl-Z was pressed in a line."""
 
 
-def _leave_the_line(*_: object) -> None:
-    raise _Stopped
+def _first_of_two(first: BaseException | None, is_left: bool) -> BaseException:
+    """Return what is to be raised of two signals, of which Python tells the first: the end, if it is one."""
+    if isinstance(first, Terminated):
+        return first
+    return KeyboardInterrupt() if is_left else Terminated()
 
 
 @contextmanager

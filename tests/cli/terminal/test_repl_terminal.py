@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import sys
 import time
@@ -65,6 +66,34 @@ def test_who_is_told_to_end_while_names_are_completed_ends():
             until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
             terminal.process.terminate()
             assert terminal.end()[0] == 143
+
+
+@pytest.mark.parametrize(
+    "signals, prompt, code",
+    [
+        ("INT TERM", "", 143),
+        ("INT HUP", "", 129),
+        ("INT HUP", "Hi\r", 129),
+        ("TERM HUP", "", 129),
+        ("TSTP TERM", "", 143),
+        ("INT TSTP", "", 0),
+    ],
+)
+def test_of_signals_that_come_at_once_the_one_that_ends_it_does(signals, prompt, code):
+    with FakeOllama(reply="word " * 50, delay=0.02) as ollama:
+        command, env = [sys.executable, MAIN, "-is", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
+        with OnTerminal(command=command, env=env) as terminal:
+            terminal.wait_for(ASK)
+            if prompt:
+                terminal.type(prompt)
+                terminal.wait_for("word word")
+            for name in ["STOP", *signals.split(), "CONT"]:
+                time.sleep(0.05)
+                terminal.process.send_signal(getattr(signal, f"SIG{name}"))
+            if code == 0:
+                terminal.wait_for(ASK)
+                terminal.type("\x04")
+            assert terminal.end()[0] == code
 
 
 def test_a_paste_of_several_lines_is_one_prompt():
