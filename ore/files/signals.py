@@ -42,7 +42,7 @@ def deferred_signals(
         yield
     finally:
         try:
-            _take_back(undo)
+            take_back(undo)
         finally:
             _deliver(arrived)
 
@@ -57,14 +57,14 @@ def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> 
         signal.signal(number, lambda *_: None if number in arrived else arrived.append(number))
 
 
-def _take_back(undo: list[Callable[[], object]]) -> None:
-    """Undo each step, the last first, again where a handler raised before it took effect."""
+def take_back(undo: list[Callable[[], object]]) -> None:
+    """Undo each step, the last first, again where a signal's handler raised before it took effect."""
     if undo:
         try:
             undo[-1]()
             undo.pop()
         finally:
-            _take_back(undo)
+            take_back(undo)
 
 
 def _deliver(arrived: list[int]) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from ore.cli.terminal.history import History
 from ore.cli.terminal.streams import obeys
 from ore.errors import Terminated
+from ore.files.signals import take_back
 
 try:
     import readline
@@ -201,9 +202,8 @@ def hidden_typing(
         with _on_ctrl_z(stop), _never_full(stdin, lost):
             yield
     finally:
-        _set_modes(stdin, before)
-        if marks_pastes:
-            show(_PASTE_OFF)
+        marks = [lambda: show(_PASTE_OFF)] if marks_pastes else []
+        take_back([*marks, lambda: _set_modes(stdin, before)])
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def _on_ctrl_z(handler: Callable[..., None]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        take_back([lambda: signal.signal(signal.SIGTSTP, signal.SIG_DFL)])
 
 
 def _until_in_front(number: int) -> None:

@@ -104,6 +104,25 @@ def test_pastes_are_marked_where_the_reader_knows_the_marks(terminal, marks, sho
     assert written == shown
 
 
+def test_ctrl_c_while_the_terminal_is_put_back_leaves_it_as_it_was_all_the_same(terminal):
+    _, stdin = terminal
+    before, written = local_modes(stdin), []
+
+    def show(mark: str) -> None:
+        written.append(mark)
+        if written[-2:] == ["\x1b[?2004h", "\x1b[?2004l"]:
+            written.append("^C")
+            raise KeyboardInterrupt
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        hidden_typing(stdin, show, is_edited=True, marks_pastes=True),
+    ):
+        pass
+    assert written == ["\x1b[?2004h", "\x1b[?2004l", "^C", "\x1b[?2004l"]
+    assert local_modes(stdin) == before
+
+
 def test_a_file_or_memory_is_left_alone(tmp_path):
     (tmp_path / "file").write_bytes(b"text\n")
     written: list[str] = []
