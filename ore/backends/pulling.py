@@ -58,7 +58,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
     with closing(Registry(name, insecure=insecure)) as registry, _writing(shelf, name):
         check_way(shelf, name)
         progress("asking the registry", 0, 0)
-        data = _patiently(registry.manifest)
+        data = _patiently(registry.manifest, progress)
         try:
             manifest = parse_manifest(data)
         except ValueError as exc:
@@ -74,7 +74,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             small = [layer for layer in manifest.needed() if layer.digest not in large]
             for layer in small:
                 with _alone(shelf, layer, blobs, progress):
-                    _fetch_small(registry, shelf, layer, blobs)
+                    _fetch_small(registry, shelf, layer, blobs, progress)
             if why := shelf.refusal(name, manifest):
                 raise CapabilityError(
                     f"{name} was not fetched, for the engine can't run it: {why}."
@@ -86,7 +86,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             # They are there, unless somebody made room meanwhile; now nobody does.
             for _, layer in sorted({layer.digest: layer for layer in small}.items()):
                 held.enter_context(_alone(shelf, layer, blobs, progress))
-                _fetch_small(registry, shelf, layer, blobs)
+                _fetch_small(registry, shelf, layer, blobs, progress)
             _place(shelf, name, data)
 
 
@@ -116,7 +116,7 @@ def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
             free(shelf, before)
 
 
-def _patiently(ask: Callable[[], bytes]) -> bytes:
+def _patiently(ask: Callable[[], bytes], progress: Progress) -> bytes:
     """Ask, and ask again where the server says that it will answer later; a lost network is told."""
     tries = Tries()
     while True:
@@ -125,10 +125,14 @@ def _patiently(ask: Callable[[], bytes]) -> bytes:
         except Trouble as trouble:
             if trouble.seconds is None:
                 raise trouble.error from trouble
-            time.sleep(tries.wait_after(trouble))
+            seconds = tries.wait_after(trouble)
+            progress(f"waiting {seconds:g} s, as the registry asks", 0, 0)
+            time.sleep(seconds)
 
 
-def _fetch_small(registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder) -> None:
+def _fetch_small(
+    registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder, progress: Progress
+) -> None:
     """Fetch a layer in one piece, unless it is there already; its lock is held."""
     name = shelf.blob_path(layer).name
     if layer.size > _SMALL_BYTES:
@@ -138,7 +142,7 @@ def _fetch_small(registry: Registry, shelf: Shelf, layer: Layer, blobs: Folder) 
     with suppress(FileNotFoundError, UnfitFileError):
         if _is(blobs.read(name, _SMALL_BYTES)[0], layer):
             return
-    data = _patiently(lambda: registry.small(layer))
+    data = _patiently(lambda: registry.small(layer), progress)
     if len(data) != layer.size:
         raise failures.wrong_size_error(registry.name.host, len(data), layer.size)
     if not _is(data, layer):
@@ -154,8 +158,7 @@ def _fetch_weights(
     registry: Registry, on_shelf: OnShelf, layer: Layer, blobs: Folder, progress: Progress
 ) -> None:
     """Fetch the weights, in parts, unless they are there already."""
-    shelf = on_shelf.shelf
-    name = shelf.blob_path(layer).name
+    shelf, name = on_shelf.shelf, on_shelf.shelf.blob_path(layer).name
     file, notes = f".{name}.part", f".{name}.notes"
     if _is_there(shelf, layer, blobs, progress):
         return

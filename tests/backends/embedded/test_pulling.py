@@ -194,6 +194,16 @@ def test_a_server_that_fails_is_to_be_waited_for_and_the_name_is_not_to_blame(ro
         pull(name, nothing)
 
 
+@pytest.mark.parametrize("what", ["manifests", "blobs"])
+def test_that_a_registry_asks_to_wait_is_said_before_it_is_waited(root, registry, what):
+    name, seen = registry.add("team/tiny:q4", WEIGHTS), list[str]()
+    registry.play[what].append(status(429, Retry_After="1"))
+    begun = time.monotonic()
+    pull(name, lambda step, *_: seen.append(step))
+    assert "waiting 1 s, as the registry asks" in seen and time.monotonic() - begun >= 1
+    check_whole(root, name)
+
+
 @pytest.mark.parametrize("code", [501, 505])
 def test_a_server_that_never_can_is_not_waited_for(root, registry, code):
     name = registry.add("team/tiny:q4", WEIGHTS, license=None, config={})
