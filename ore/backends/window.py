@@ -186,7 +186,7 @@ def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:
 
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:
-    """Return the entry of ``model``; names are compared as the server does, ``:latest`` implied."""
+    """Return the entry of ``model``; names are compared as the server does, with what it implies."""
     wanted = _full_name(model)
     for entry in running:
         names = (entry.get("name"), entry.get("model"))
@@ -202,5 +202,5 @@ def window_of(entry: dict[str, Any] | None) -> int | None:
 
 
 def _full_name(name: str) -> str:
-    last = name.rpartition("/")[2]
-    return name.lower() if ":" in last else f"{name.lower()}:latest"
+    name = name.lower().removeprefix("registry.ollama.ai/").removeprefix("library/")
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"

@@ -72,7 +72,7 @@ def test_what_is_no_pin_is_asked_wrongly(ask, server, monkeypatch, text):
 
 
 @pytest.mark.parametrize("pin", [DIGEST[:12], DIGEST[:12].upper(), DIGEST])
-@pytest.mark.parametrize("name", [MODEL, "llama3.2"])
+@pytest.mark.parametrize("name", [MODEL, "llama3.2", "registry.ollama.ai/library/llama3.2"])
 @pytest.mark.parametrize("is_flag", [True, False])
 def test_the_pinned_model_answers(ask, server, monkeypatch, name, pin, is_flag):
     if not is_flag:

@@ -23,6 +23,9 @@ RUNNING = [
     [
         ("llama3.2", 4096),
         ("LLAMA3.2:LATEST", 4096),
+        ("library/llama3.2", 4096),
+        ("registry.ollama.ai/library/llama3.2:latest", 4096),
+        ("hub/library/llama3.2", None),
         ("llama3.2:1b", None),
         ("hub/user/m:q4", 8192),
         ("old", None),
