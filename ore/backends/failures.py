@@ -174,7 +174,7 @@ def broken_off_error(host: Host, why: str, *, is_begun: bool = True) -> Incomple
     )
     return IncompleteAnswerError(
         f"The answer from {host} broke off ({shorten(why)}), so it was dropped: ask again; the "
-        f"server's log may say why.{tls}",
+        f"server's log may say why.{tls}{_through_proxy(host)}",
         host=host.url,
     )
 
@@ -232,7 +232,7 @@ def protocol_error(host: Host, why: str, protocol: Protocol) -> BackendError:
     """What came is not in the protocol."""
     return BackendError(
         f"The server at {host} answered, but not {protocol.alike} ({shorten(why)}): "
-        f"{protocol.check}.",
+        f"{protocol.check}.{answered_by_proxy(host)}",
         host=host.url,
     )
 

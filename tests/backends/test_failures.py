@@ -174,6 +174,17 @@ def test_what_a_proxy_may_have_said_is_not_said_to_be_the_server_s_alone(ask, st
         assert ("through the proxy of http_proxy, which may be what fails" in said) is is_page
 
 
+@pytest.mark.parametrize("head", ["Content-Type: text/html", "Content-Encoding: gzip", "X-Cut: 1"])
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_a_proxy_may_be_what_answers_a_turn_in_another_way_or_breaks_it_off(ask, head, monkeypatch):
+    size = 6 if "Cut" not in head else 600
+    answer = f"HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {size}\r\n\r\n<html>".encode()
+    with one_answer(answer) as (proxy, seen):
+        monkeypatch.setenv("http_proxy", proxy.url)
+        said = said_of(ask, "http://box.example:1234")
+    assert seen and "through the proxy of http_proxy, which may be what fails" in said
+
+
 @pytest.mark.usefixtures("no_authorities")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize(
