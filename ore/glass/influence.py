@@ -110,7 +110,7 @@ def explain(
     if not isinstance(opened.reasoner, Scorer):
         raise CapabilityError(
             f"{name} can't be looked into: the backend {opened.backend.name} does not say how "
-            f"likely a given text is. The embedded engine does."
+            f"likely a given text is: ask its prompt of the embedded engine, and look into that run."
         )
     metadata = artifact.output.metadata
     has_end = cut_off_by(metadata) is None and not metadata.get("choice")

@@ -238,6 +238,13 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
     if here is None:
         why = _why_unknown(backend, model)
         raise ArtifactError(f"the digest of {one_line(model)} is not known here{why}")
+    made_with = (artifact.provenance or {}).get("backend")
+    if here != recorded and "ollama" in (made_with, backend.name) and made_with != backend.name:
+        raise ArtifactError(
+            f"Ollama's digests are of manifests and the embedded engine's of weights, so nobody knows "
+            f"whether the model is the same: ask its prompt of the backend {backend.name}, and take "
+            f"that run"
+        )
     if here != recorded:
         raise CheckFailedError(
             f"the model is another one: the SHA-256 of {one_line(model)} begins with "

@@ -223,5 +223,7 @@ def test_where_no_digest_is_known_it_is_said_why(folder):
     assert missing.code == 1 and missing.err.endswith(
         "nosuch is not known here: there is no such model; --list-models shows what there is.\n"
     )
+    other = looked_into("--model", "scripted")[0]
+    assert other.code == 1 and "of manifests and the embedded engine's of weights" in other.err
     gone = run_ore("--why", "a.json", *flags, open_backend=open_backend)
     assert gone.code == 1 and "is not known here: No Ollama server answers at" in gone.err
