@@ -121,9 +121,8 @@ def artifact_of(made: MadeWith, turn: TurnFacts, response: Response) -> Executio
     model = made.backend.name_of(made.model_id)
     metadata = dict(response.metadata)
     rendered = metadata.pop("rendered", None)
-    response = replace(response, metadata=metadata)
-    if response.model_id == made.model_id:
-        response = replace(response, model_id=model)
+    answered = model if response.model_id == made.model_id else response.model_id
+    response = Response(response.content, answered, response.id, response.timestamp, metadata)
     artifact = ExecutionArtifact.from_response(
         response,
         turn.prompt,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from typing import Any
 
 from ore.artifact.canonical import canonical
@@ -48,6 +47,11 @@ def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[st
         )
 
 
+def _with(response: Response, metadata: dict[str, Any]) -> Response:
+    """Return a response with other metadata, whatever class a program has made of it."""
+    return Response(response.content, response.model_id, response.id, response.timestamp, metadata)
+
+
 def judged(response: Response, expected: str) -> Response:
     """Return a response with the verdict on it: that its text is the one that is expected.
 
@@ -69,7 +73,7 @@ def judged(response: Response, expected: str) -> Response:
         "holds": not failed,
         "failed": failed,
     }
-    return replace(response, metadata={**response.metadata, VERDICT: both})
+    return _with(response, {**response.metadata, VERDICT: both})
 
 
 class Judging:
@@ -176,7 +180,7 @@ class JudgingReasoner(Reasoner):
     def _judged(self, response: Response) -> Response:
         require_response(response)
         metadata = {**response.metadata, VERDICT: self._judging.verdict(response)}
-        return replace(response, metadata=metadata)
+        return _with(response, metadata)
 
 
 def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:

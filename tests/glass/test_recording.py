@@ -152,6 +152,29 @@ def test_metadata_of_any_kind_is_kept_or_can_t_be(name):
             engine.record(engine.execute("Why?"))
 
 
+def test_a_response_of_a_class_of_a_program_s_own_is_recorded_and_judged(tmp_path):
+    class Short(Response):
+        def __init__(self, content):
+            super().__init__(content, "short")
+
+    class Brief(Reasoner):
+        def reason(self, messages):
+            return Short("Yes.")
+
+    engine = ORE(Brief(), "")
+    assert ore.verify([engine.record(engine.execute("Why?"))]).holds
+    (tmp_path / "rows.csv").write_text("word,expected\nwater,Yes.\n")
+    with (
+        ore.open_table(str(tmp_path / "rows.csv")) as table,
+        ore.open_table(str(tmp_path / "rows.csv")) as expected,
+        ore.over_rows(engine, "Is {{word}} wet?", table, expected=expected) as rows,
+    ):
+        assert [each.metadata["expectation"]["holds"] for each in rows.outcomes()] == [True]
+    (tmp_path / "run.ore").write_text("---\nexpect: {contains: 'Yes'}\n---\nWhy?")
+    taken = ore.run_file(tmp_path / "run.ore", reasoner=Brief())
+    assert taken.provenance["expectation"]["holds"]
+
+
 def test_what_was_sent_is_no_part_of_a_response():
     engine = ORE(Echo(), "")
     response = engine.execute("Hi")
