@@ -86,7 +86,8 @@ class Engine:
             self._remedy = "correct the chat template, or leave `chat_template=` out"
             self._failed = TurnFailedError
         self._owner = os.getpid()
-        self._lock, self._asking, self._is_open = threading.Lock(), 0, True
+        self._lock, self._asking = threading.Lock(), 0
+        self._is_open, self._is_stuck = True, False
         try:
             self._process = EngineProcess(
                 path, window or WINDOW, slots, key, deadline, template, layers
@@ -240,8 +241,12 @@ class Engine:
             finally:
                 with self._lock:
                     self._asking -= 1
-                if turn.is_sent and turn.answer is None and not self._asking:
-                    self.close()  # it puts the prompt together, which nothing stops
+                    was_left = turn.is_sent and turn.answer is None
+                    self._is_stuck = self._is_stuck or was_left
+                if self._is_stuck and not self._asking:
+                    self.close()  # it puts a prompt together, which nothing stops
+                elif was_left:
+                    shut(opened)  # other turns go on: the last of them ends it
                 else:
                     self._let_go(opened)
                 if turn.answer is not None:

@@ -327,6 +327,7 @@ def test_silence_and_deadline_end_a_turn(engine, path):
 def test_a_deadline_that_has_passed_sends_nothing(engine):
     with pytest.raises(BackendTimeoutError, match="deadline"):
         list(events(engine, SHORT, end=time.monotonic() - 1))
+    assert engine.answers(Deadline(None))  # nothing is to be stopped
 
 
 def test_an_engine_that_is_closed_in_mid_answer_leaves_it_incomplete(path):
@@ -339,6 +340,17 @@ def test_an_engine_that_is_closed_in_mid_answer_leaves_it_incomplete(path):
         list(found)
     with pytest.raises(IncompleteAnswerError):
         list(events(engine, SHORT))
+
+
+@pytest.mark.invariant
+def test_a_turn_that_is_given_up_while_it_waits_for_another_leaves_that_one_alone(path):
+    with closing(Engine(path)) as engine:
+        found = events(engine, {**ENDLESS, "max_tokens": 200})
+        next(found)
+        with pytest.raises(BackendTimeoutError, match="silent"):
+            list(events(engine, SHORT, silence=0.3))
+        assert list(found)[-1]["timings"]["predicted_n"] > 0
+        assert not engine.answers(Deadline(None))  # whatever was given up ends with the last turn
 
 
 @pytest.mark.invariant
