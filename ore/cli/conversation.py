@@ -7,10 +7,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ore.backends.window import estimate
 from ore.cli.options import Options
 from ore.errors import OreError, SessionError, SessionNotFoundError
 from ore.files import reason
-from ore.types import Message, Session
+from ore.types import Session
 
 if TYPE_CHECKING:  # a turn without a session does not load it
     from pathlib import Path
@@ -98,15 +99,20 @@ class Conversation:
             )
         return None
 
-    def longest_prompt(self, made_of: str) -> tuple[int, list[Message]]:
-        """Return the tokens of the longest prompt that was made of the same, and what follows its answer.
+    def longest_prompt(self, made_of: str) -> tuple[int, int]:
+        """Return the tokens of an earlier prompt, and at least how many were asked since.
 
-        Where there is none, they are 0.
+        It is the one, of those that were made of the same, with which both together are most; (0, 0)
+        without any. Answers are not counted, for they may be sent in part.
         """
-        most, id = self._longest(made_of)
-        messages = self.session.messages if self.session is not None else []
-        at = next((n for n, message in enumerate(messages) if message.id == id), -1)
-        return most, messages[at + 1 :]
+        sizes, most, since = self._sizes(), 0, list[bytes]()
+        for message in self.session.messages if self.session is not None else []:
+            tokens, of = sizes.get(message.id, (0, ""))
+            if message.role == "user":
+                since.append(message.content.encode("utf-8", "surrogatepass"))
+            elif of == made_of and (not most or tokens > most + estimate(since).least):
+                most, since = tokens, []
+        return (most, estimate(since).least) if most else (0, 0)
 
     def note_size(self, id: str, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""

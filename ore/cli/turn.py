@@ -12,7 +12,6 @@ from typing import Any
 from ore.backends.effective import in_words
 from ore.backends.http import SPENT
 from ore.backends.schema import as_document
-from ore.backends.window import estimate
 from ore.cli.context import Context
 from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
@@ -232,13 +231,11 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
     if conversation.session is None or has_more or not tokens:
         return
     made_of = _made_of(run, response.model_id)
-    most, since = conversation.longest_prompt(made_of)
     if (error := conversation.note_size(response.id, tokens, made_of)) is not None:
         run.console.warning(str(error))
-    if not most or fit.get("status") != "unknown":
+    if fit.get("status") != "unknown":
         return
-    asked = [each.content for each in since if each.role == "user"]  # answers may be sent in part
-    added = estimate(text.encode("utf-8", "surrogatepass") for text in asked).least
+    most, added = conversation.longest_prompt(made_of)
     if tokens < most + added:
         more = f", and what was asked since has {added} at least" if added else ""
         run.console.warning(

@@ -209,15 +209,15 @@ def test_an_answer_as_json_is_written_even_if_it_could_not_be_saved(ore, home):
 
 HARD = ["bcdfgh " * 60, "kwrtzp " * 110, "go on", "vxzqkw " * 60, "more", "why"]
 """Prompts that have more tokens than they look like; a window of 512 holds the first four."""
-GROWING = ["bcdfgh " * 100, "one two three " * 100]
-"""Two prompts of which such a window holds one; the second is longer."""
+GROWING = ["bcdfgh " * 100, "one two three " * 100, "go on"]
+"""Prompts of which such a window does not hold the first two together; each is longer than the last."""
 
 
 @pytest.mark.parametrize(
     "flags, prompts, told",
     [
         (["-c"], HARD, ["390 tokens. An earlier, 503, ", "401 tokens. An earlier, 503, 1"]),
-        (["-c"], GROWING, ["417 tokens. An earlier, 211, 270"]),
+        (["-c"], GROWING, ["417 tokens. An earlier, 211, 270", "429 tokens. An earlier, 211, 271"]),
         (["-c", "--skill", "rhyme"], HARD, []),  # there is more than the conversation
         (["-i"], HARD, []),
     ],
