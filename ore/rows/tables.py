@@ -195,7 +195,7 @@ def open_table(
                 f"{', '.join(FORMATS)}."
             )
         file = _opened(path, stdin, most)
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # no file has a name with a NUL
         raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", path) from exc
     with file:
         yield Table(file, found, shown)
