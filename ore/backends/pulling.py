@@ -91,7 +91,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
 
 
 def _on_another_shelf(name: ModelName, manifest: Manifest) -> Shelf | None:
-    """Return Ollama's shelf where the engine finds the model as it is now; raise where it can't run it."""
+    """Return Ollama's shelf if the model is read from there and up to date; raise if it can't be run."""
     with suppress(FileAccessError):  # where one can't be read, ORE's own is what goes before it
         for shelf in own_shelves():
             if (found := shelf.find(str(name))) is not None:  # none behind it is looked at

@@ -60,9 +60,7 @@ class Shelf(NamedTuple):
         return next(self.every(PermissionError), None) is None
 
     def every(self, *passed: type[OSError]) -> Iterator[ModelName]:
-        """Yield all names as ``names`` does, in no order; any folder that can't be listed raises, unless
-        ``passed`` has the reason.
-        """
+        """Yield what ``names`` returns, in no order; only failures that are ``passed`` leave a folder out."""
         folder = self.root / MANIFESTS
         try:
             if folder.is_symlink():
