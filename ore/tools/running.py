@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from ore.errors import ToolError
 from ore.files import reason
@@ -38,22 +38,21 @@ def run_bounded(
     """
     name = one_line(os.path.basename(argv[0])[:100])
     pipe = subprocess.PIPE
-    try:
-        with deferred_signals(starts_program=True):  # else nobody might know of its process
-            child = subprocess.Popen(
-                argv,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=pipe,
-                start_new_session=True,
-            )
-    except (OSError, ValueError) as exc:
-        raise ToolError(f"{name} can't be started: {reason(exc)}.", name) from exc
-    try:
+    with ExitStack() as held:
+        try:
+            with deferred_signals(starts_program=True):  # else nobody might know of its process
+                child = subprocess.Popen(
+                    argv,
+                    env=dict(environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=pipe,
+                    stderr=pipe,
+                    start_new_session=True,
+                )
+                held.callback(_end, child)
+        except (OSError, ValueError) as exc:
+            raise ToolError(f"{name} can't be started: {reason(exc)}.", name) from exc
         out, said = _read(child, name, seconds, most)
-    finally:
-        _end(child)
     if child.returncode:
         lines = said.decode("utf-8", "replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
+import subprocess
 
 import pytest
 
@@ -96,3 +98,17 @@ def test_it_works_where_more_files_are_open_than_select_takes(bounded, many_file
     assert many_files[-1] > 1024
     assert bounded("doubled")(1) == 2
     assert run_bounded(["echo", "hi"], os.environ, 10, 100) == b"hi\n"
+
+
+def test_a_command_that_a_signal_comes_with_is_ended(monkeypatch):
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded(["sleep", "9"], os.environ, 9.0, 100)
+    assert started[0].returncode == -signal.SIGKILL

