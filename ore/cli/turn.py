@@ -230,7 +230,7 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
     has_more = context.tool_results or context.skill_context or run.asked.images
     if conversation.session is None or has_more or not tokens:
         return
-    made_of = _made_of(run, response.model_id)
+    made_of = _made_of(run, response)
     if (error := conversation.note_size(response.id, tokens, made_of)) is not None:
         run.console.warning(str(error))
     if fit.get("status") != "unknown":
@@ -245,11 +245,12 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
         )
 
 
-def _made_of(run: Run, model_id: str) -> str:
+def _made_of(run: Run, response: Response) -> str:
     """Return a hash of what a prompt has beside its messages, and of what counts its tokens."""
     asked, settings = run.asked, run.asked.settings
+    model = response.metadata.get("response_model") or response.model_id
     more = (settings.think, settings.format, settings.choices, settings.chat_template)
-    text = json.dumps([run.backend.name, model_id, asked.system_prompt, *more], sort_keys=True)
+    text = json.dumps([run.backend.name, model, asked.system_prompt, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -290,6 +290,16 @@ def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_
         assert file.read_text() == f"{id} 900 {made_of}\n"
 
 
+@pytest.mark.parametrize("answered, told", [("one", 1), ("other", 0)])
+def test_prompts_that_another_model_has_read_are_not_compared(answered, told, ore):
+    """Some servers have one name for whatever model they have loaded, and say which one it was."""
+    for model, tokens in (("one", 500), (answered, 400)):
+        context = {"status": "unknown", "window": None, "prompt_tokens": tokens}
+        said = {"context": context, "response_model": model}
+        result = ore("--session", "a", "Go on", metadata=said)
+    assert result.err.count("An earlier prompt, which this one goes on from") == told
+
+
 def test_how_long_a_prompt_was_may_be_impossible_to_note(home):
     file = home / ".ore/sessions/a.sizes"
     with FakeOllama(reply="Fine.") as server:
