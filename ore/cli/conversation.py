@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ class Conversation:
         beginning: How the session was begun, if that is known; it is kept with its first turn, and again
             where the session is gone.
         sizes: The tokens of prompts that were the conversation alone, and a hash of what they were
-            made of, by the id of the answer; None as long as it was not needed.
+            made of, their messages too, by the id of the answer; None as long as it was not needed.
         noted: The ids of those that are noted beside the session.
         held: What is given back in the end: the lock of its session.
     """
@@ -117,13 +118,13 @@ class Conversation:
     def note_size(self, id: str, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""
         if tokens > self._longest(made_of)[0]:
-            self._sizes()[id] = tokens, made_of
-        most, longest = self._longest(made_of)
-        if self.store is None or self.name is None or self.unsaved or longest in self.noted:
+            self._sizes()[id] = tokens, self._prompts(made_of).get(id, "")
+        longest = self._longest(made_of)[1]
+        if self.store is None or self.name is None or self.unsaved or longest in ("", *self.noted):
             return None
         self.noted.add(longest)
         try:
-            self.store.add_size(self.name, longest, most, made_of)
+            self.store.add_size(self.name, longest, *self._sizes()[longest])
         except OSError as exc:
             return SessionError(
                 f"How many tokens the prompt has is not noted beside the session '{self.name}' "
@@ -133,10 +134,18 @@ class Conversation:
         return None
 
     def _longest(self, made_of: str) -> tuple[int, str]:
-        answers = {message.id for message in self.session.messages} if self.session else set()
-        sizes = self._sizes().items()
-        found = ((n, id) for id, (n, of) in sizes if of == made_of and id in answers)
+        sizes, prompts = self._sizes(), self._prompts(made_of).items()
+        found = ((sizes[id][0], id) for id, of in prompts if id in sizes and sizes[id][1] == of)
         return max(found, default=(0, ""))
+
+    def _prompts(self, made_of: str) -> dict[str, str]:
+        """Return by the id of each message a hash of ``made_of`` and of all messages before it."""
+        digest, found = hashlib.sha256(made_of.encode()), dict[str, str]()
+        for message in self.session.messages if self.session is not None else []:
+            found[message.id] = digest.hexdigest()
+            text = f"\n{message.role}\n{message.content}"  # which may be edited in the file
+            digest.update(text.encode("utf-8", "surrogatepass"))
+        return found
 
     def _sizes(self) -> dict[str, tuple[int, str]]:
         if self.sizes is None:

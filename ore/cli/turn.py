@@ -227,7 +227,7 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
     """Say of a conversation's prompt that it has fewer tokens than what it goes on from and adds."""
     fit, conversation = fit_of(response), run.conversation
     tokens = fit.get("prompt_tokens", 0)
-    has_more = context.tool_results or context.skill_context or run.asked.images
+    has_more = context.tool_results or context.skill_context or run.asked.images or run.asked.after
     if conversation.session is None or has_more or not tokens:
         return
     made_of = _made_of(run, response)

@@ -172,7 +172,7 @@ class FileSessionStore(SessionStore):
     def add_size(self, name: str, id: str, tokens: int, made_of: str) -> None:
         """Note that the prompt of the answer ``id`` had so many ``tokens``, beside ``name``.
 
-        ``made_of`` is a hash of what it had beside its messages. Raises ``OSError``.
+        ``made_of`` is a hash of what it was made of. Raises ``OSError``.
         """
         add_size(self.root / (check_name(name) + SIZES), id, tokens, made_of)
 

@@ -272,6 +272,25 @@ def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
             assert talked(server, HARD[5], flags=("--session", "b", "--system", "Be brief.")) == 1
 
 
+def test_a_conversation_that_was_made_shorter_by_hand_was_not_cut(home):
+    file = home / ".ore/sessions/a.json"
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        assert talked(server, *HARD[:4], flags=SAVED) == 0
+        file.write_text(file.read_text().replace("bcdfgh " * 60, "bcdfgh " * 20))
+        assert talked(server, *HARD[4:], flags=SAVED) == 0
+
+
+def test_a_conversation_that_goes_on_without_a_run_that_its_longest_prompt_had_was_not_cut(
+    home, tmp_path
+):
+    run, flags = tmp_path / "run.json", ("--session", "a", "--no-system")
+    with FakeOllama(num_ctx=512, reply="bcdfgh " * 30) as server:
+        assert talked(server, "one", flags=("--artifact-out", str(run))) == 0
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        assert talked(server, "vxzqkw " * 195, flags=(*flags, "--after", str(run))) == 0
+        assert talked(server, "ok", flags=flags) == 0
+
+
 def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_there_is(home):
     file = home / ".ore/sessions/a.sizes"
     with FakeOllama(num_ctx=512, reply="Fine.") as server:
