@@ -17,6 +17,14 @@ from tests.support.harness import ScriptedBackend
 from tests.support.process import ROOT, environment
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard_again():
+    """A ``run`` is the last that its process does and ends with Ctrl-C ignored, which children inherit."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class TestModeValidation:
     """``--interactive`` excludes every flag that keeps a conversation."""
 
