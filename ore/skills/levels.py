@@ -29,7 +29,7 @@ MAX_SKILL_BYTES = 1024 * 1024
 MAX_RESOURCE_BYTES = 256 * 1024
 # The Agent Skills specification, https://agentskills.io/specification
 _SPEC_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_SPEC_NAME_LENGTH = 64
+_SPEC_NAME_LENGTH, _LONGEST_NAME = 64, 255  # in characters; the other is what is loaded at all
 
 
 def load_skill_metadata(folder: Path | str, report: Report | None = None) -> SkillMetadata:
@@ -45,6 +45,8 @@ def load_skill_metadata(folder: Path | str, report: Report | None = None) -> Ski
     fields, quoted = _fields(folder)
     name = _required(folder, fields, "name")
     description = _required(folder, fields, "description")
+    if len(name) > _LONGEST_NAME:
+        raise _invalid(folder, f"its name has more than {_LONGEST_NAME} characters")
     if not name.isprintable():
         raise _invalid(folder, f"its name '{name}' has characters that can't be shown")
     if quoted:

@@ -126,6 +126,7 @@ def test_texts_that_had_to_be_quoted_are_reported(tmp_path, end):
         ("name: [pdf]\ndescription: d", "its name is blank, or not text: put it in quotes"),
         ("name: pdf\ndescription: {a: b}", "its description is blank, or not text: put it in quotes"),
         ('name: "a\\e[31m"\ndescription: d', "its name 'a^[[31m' has characters that can't be shown"),
+        (f"name: {'a' * 256}\ndescription: d", "its name has more than 255 characters"),
         ('name: "a\\nb"\ndescription: d', "its name 'a^Jb' has characters that can't be shown"),
         ('name: "a\\u202eb"\ndescription: d', "its name 'a\\u202eb' has characters that can't be shown"),
         ("- pdf", "its frontmatter is not a mapping of 'field: value' lines"),
