@@ -156,6 +156,8 @@ def _read_keys(keys: dict[Any, Any], file: RunFile) -> dict[str, Any]:
 def _text(value: Any, _: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"needs a text, not {_named(value)}")
+    if "\0" in value:
+        raise ValueError("has a NUL, which no name and no path can have")
     _refuse_places(value)
     return value
 

@@ -98,6 +98,8 @@ WRONG = {
     "---\nmodel: yes\n---\nx": "'model' .* true, which YAML makes of on, yes and true",
     "---\nmodel: [a]\n---\nx": "'model' .* a list",
     "---\nmodel:\n---\nx": "'model' .* needs a text",
+    '---\nmodel: "~\\0.gguf"\n---\nx': "The key 'model' of f.ore has a NUL, which no name",
+    '---\nfiles: ["~\\0"]\n---\nx': "The key 'files' of f.ore has a NUL, which no name",
     "---\noptions: 5\n---\nx": "'options' .* temperature: 0",
     "---\noptions: {seed: {a: 1}}\n---\nx": "'options' .* a mapping for 'seed'",
     "---\nchoose: [yes, no]\n---\nx": "'choose' .* true, which YAML makes of on, yes and true",
