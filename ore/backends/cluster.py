@@ -304,9 +304,12 @@ def _raised(name: str, said: str) -> OreError:
 def _response_of(
     content: str, model_id: str, id: str, timestamp: float, metadata: dict[str, Any]
 ) -> Response:
-    """Return the response that a worker has told of; what is none raises ``ValueError``."""
+    """Return the response that a worker has told of, but its id; what is none raises ``ValueError``.
+
+    It gets an id here: no worker decides that two rows have one.
+    """
     texts = all(isinstance(each, str) for each in (content, model_id, id))
     is_time = isinstance(timestamp, (int, float)) and 0 <= timestamp < _YEAR_10000
     if not (texts and is_time and isinstance(metadata, dict)):
         raise ValueError("it is no response")
-    return Response(content, model_id, id, timestamp, metadata)
+    return Response(content, model_id, timestamp=timestamp, metadata=metadata)

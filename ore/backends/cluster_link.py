@@ -95,7 +95,7 @@ class ClusterLink:
                 with suppress(LostCall, OutOfTime):
                     self._send((number, "drop", ()), _no_time)
         if "failed" in reply:
-            raise LostCall(str(reply["failed"]))
+            raise LostCall(str(reply["failed"]).partition("\nTraceback ")[0])
         return reply.get("value")
 
     def close(self) -> None:

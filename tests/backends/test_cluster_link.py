@@ -49,6 +49,20 @@ def test_what_a_worker_says_is_one_line_without_control_characters():
     assert warned == ["b^JYou: ^[[2J"]
 
 
+def test_two_answers_of_a_worker_have_two_ids_whatever_it_says():
+    told = {"warned": [], "content": "", "model_id": "m", "id": "1", "timestamp": 0, "metadata": {}}
+
+    class Told:
+        host = "tcp://there:8786"
+
+        def take(self, *_):
+            return dict(told)
+
+    reasoner = ClusterReasoner(Told(), "m", Settings())
+    ids = {reasoner.reason([Message("user", "hi")]).id for _ in range(2)}
+    assert len(ids) == 2 and "1" not in ids
+
+
 def test_silence_is_said_after_a_minute_and_from_then_on_after_twice_as_long(clock):
     told: list[str] = []
     patience = Patience("them", told.append)
@@ -75,6 +89,14 @@ def test_a_turn_is_given_up_where_nothing_comes_of_any_for_its_deadline_and_a_li
     with pytest.raises(BackendTimeoutError, match="No answer came from them in 10 s"):
         look()
     patience.look_from_now(10)()
+
+
+def test_of_what_dask_says_of_a_failure_its_traceback_is_left_out(monkeypatch):
+    said = r"""0 {"failed": "it can't be sent\nTraceback (most recent call last):\n  File"}"""
+    code = f"import sys; sys.stdin.buffer.read(1); print({said!r}, flush=True); sys.stdin.buffer.read()"
+    monkeypatch.setattr(cluster_link, "_CODE", code)
+    with closing(ClusterLink()) as link, pytest.raises(LostCall, match="^it can't be sent$"):
+        link.ask("hello", look=until(PATIENCE))
 
 
 def test_after_half_a_question_the_process_is_asked_nothing_more():
