@@ -12,7 +12,7 @@ from ore.backends.window import estimate
 from ore.cli.options import Options
 from ore.errors import OreError, SessionError, SessionNotFoundError
 from ore.files import reason
-from ore.types import Session
+from ore.types import Message, Session
 
 if TYPE_CHECKING:  # a turn without a session does not load it
     from pathlib import Path
@@ -106,25 +106,26 @@ class Conversation:
         It is the one, of those that were made of the same, with which both together are most; (0, 0)
         without any. Answers are not counted, for they may be sent in part.
         """
-        sizes, most, since = self._sizes(), 0, list[bytes]()
-        for message in self.session.messages if self.session is not None else []:
-            tokens, of = sizes.get(message.id, (0, ""))
+        most, added = 0, 0
+        for message, tokens, _ in self._counted(made_of):
             if message.role == "user":
-                since.append(message.content.encode("utf-8", "surrogatepass"))
-            elif of == made_of and (not most or tokens > most + estimate(since).least):
-                most, since = tokens, []
-        return (most, estimate(since).least) if most else (0, 0)
+                added += estimate([message.content.encode("utf-8", "surrogatepass")]).least
+            elif tokens > most + added or tokens > most == 0:
+                most, added = tokens, 0
+        return (most, added) if most else (0, 0)
 
-    def note_size(self, id: str, tokens: int, made_of: str) -> OreError | None:
+    def note_size(self, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""
-        if tokens > self._longest(made_of)[0]:
-            self._sizes()[id] = tokens, self._prompts(made_of).get(id, "")
-        longest = self._longest(made_of)[1]
-        if self.store is None or self.name is None or self.unsaved or longest in ("", *self.noted):
+        counted = [(known, message.id, of) for message, known, of in self._counted(made_of)]
+        if not counted:
             return None
-        self.noted.add(longest)
+        most, id, of = max(max(counted), (tokens, *counted[-1][1:]))
+        self._sizes()[id] = most, of
+        if self.store is None or self.name is None or self.unsaved or id in self.noted:
+            return None
+        self.noted.add(id)
         try:
-            self.store.add_size(self.name, longest, *self._sizes()[longest])
+            self.store.add_size(self.name, id, most, of)
         except OSError as exc:
             return SessionError(
                 f"How many tokens the prompt has is not noted beside the session '{self.name}' "
@@ -133,19 +134,18 @@ class Conversation:
             )
         return None
 
-    def _longest(self, made_of: str) -> tuple[int, str]:
-        sizes, prompts = self._sizes(), self._prompts(made_of).items()
-        found = ((sizes[id][0], id) for id, of in prompts if id in sizes and sizes[id][1] == of)
-        return max(found, default=(0, ""))
+    def _counted(self, made_of: str) -> Iterator[tuple[Message, int, str]]:
+        """Yield each message with the tokens of what it answers, as far as they are known, and its hash.
 
-    def _prompts(self, made_of: str) -> dict[str, str]:
-        """Return by the id of each message a hash of ``made_of`` and of all messages before it."""
-        digest, found = hashlib.sha256(made_of.encode()), dict[str, str]()
+        The hash is of ``made_of`` and of all messages before: they may be edited in the file.
+        """
+        digest, sizes = hashlib.sha256(made_of.encode()), self._sizes()
         for message in self.session.messages if self.session is not None else []:
-            found[message.id] = digest.hexdigest()
-            text = f"\n{message.role}\n{message.content}"  # which may be edited in the file
+            of = digest.hexdigest()
+            tokens, then = sizes.get(message.id, (0, ""))
+            yield message, tokens if of == then else 0, of
+            text = f"\n{message.role}\n{message.content}"
             digest.update(text.encode("utf-8", "surrogatepass"))
-        return found
 
     def _sizes(self) -> dict[str, tuple[int, str]]:
         if self.sizes is None:

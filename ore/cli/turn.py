@@ -231,7 +231,7 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
     if conversation.session is None or has_more or not tokens:
         return
     made_of = _made_of(run, response)
-    if (error := conversation.note_size(response.id, tokens, made_of)) is not None:
+    if (error := conversation.note_size(tokens, made_of)) is not None:
         run.console.warning(str(error))
     if fit.get("status") != "unknown":
         return

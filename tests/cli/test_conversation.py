@@ -216,7 +216,7 @@ GROWING = ["bcdfgh " * 100, "one two three " * 100, "go on"]
 @pytest.mark.parametrize(
     "flags, prompts, told",
     [
-        (["-c"], HARD, ["390 tokens. An earlier, 503, ", "401 tokens. An earlier, 503, 1"]),
+        (["-c"], HARD, ["390 tokens. An earlier, 503, ", "401 tokens. An earlier, 503, "]),
         (["-c"], GROWING, ["417 tokens. An earlier, 211, 270", "429 tokens. An earlier, 211, 271"]),
         (["-c", "--skill", "rhyme"], HARD, []),  # there is more than the conversation
         (["-i"], HARD, []),
