@@ -225,8 +225,8 @@ def _edit(talk: Talk, argument: str) -> str | None:
     if not text.strip():
         talk.run.console.reply("Nothing was written, so nothing is sent.")
         return None
+    talk.run.console.remember(text)  # first, for Ctrl-C may come while it is shown
     talk.run.console.reply(f"Sending:\n{text}")
-    talk.run.console.remember(text)
     return text
 
 

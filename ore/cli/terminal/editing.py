@@ -60,6 +60,7 @@ class LineEditor:
         self._complete = complete
         self._words: list[str] = []
         self._is_left = False
+        self._end: Terminated | None = None
         self.ends_its_line: bool = False
         readline.set_auto_history(False)
         readline.clear_history()
@@ -98,6 +99,8 @@ class LineEditor:
                     text = input(painted + prompt[len(label) :])
             except EOFError:
                 return None
+            except Terminated as exc:
+                raise self._end or exc from None
             except SystemError as exc:  # two signals came at once: how Python's input() says it
                 raise _first_of_two(exc.__cause__, self._is_left) from None
             except _Stopped:
@@ -129,7 +132,8 @@ class LineEditor:
             self._words = []
             try:
                 self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
-            except Terminated:  # readline drops what is raised here: it is raised anew in the line
+            except Terminated as exc:  # readline drops what is raised here: it is raised anew
+                self._end = exc
                 threading.Timer(_LOOK_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
         return self._words[number] if number < len(self._words) else None
 

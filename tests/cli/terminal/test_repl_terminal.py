@@ -57,15 +57,16 @@ def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_
         assert terminal.end()[0] == 0
 
 
-def test_who_is_told_to_end_while_names_are_completed_ends():
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
     with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
         command, env = [sys.executable, MAIN, "-i", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
         with OnTerminal(command=command, env=env) as terminal:
             terminal.wait_for(ASK)
             terminal.type("/model \t")
             until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
-            terminal.process.terminate()
-            assert terminal.end()[0] == 143
+            terminal.process.send_signal(number)
+            assert terminal.end()[0] == code
 
 
 @pytest.mark.parametrize(
@@ -382,6 +383,21 @@ def test_an_editor_writes_the_prompt(tmp_path):
         terminal.wait_for(ASK)
         terminal.type("/edit Once, \r")
         assert "Sending:\nOnce,and more\n" in plain(terminal.wait_for("Read."))
+
+
+def test_what_an_editor_wrote_is_not_lost_where_ctrl_c_comes_while_it_is_shown(tmp_path):
+    editor, written = tmp_path / "editor", tmp_path / "written"
+    editor.write_text(f"#!/bin/sh\n[ -e {written} ] || seq 30000 >\"$1\"\ntouch {written}\n")
+    editor.chmod(0o700)
+    with OnTerminal("-i", replies=["Read."], env={"VISUAL": f"'{editor}'"}) as terminal:
+        terminal.wait_for(ASK)
+        terminal.type("/edit\r")
+        until(written.exists)  # from here on nobody reads what is shown, so that it does not end
+        time.sleep(1)
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_for(ASK)
+        terminal.interrupt("\x10\r")  # the entry before
+        terminal.wait_for("Read.")
 
 
 def test_after_an_editor_the_terminal_is_as_it_was(tmp_path):
