@@ -30,6 +30,7 @@ from ore.backends.engine_wire import Connection, parsed
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
 from ore.errors import BackendError, IncompleteAnswerError
+from ore.files.signals import is_ready
 from ore.reasoner.stop import shut, woken_by
 
 WINDOW = 4096  # the usual context window, in tokens
@@ -87,7 +88,7 @@ class Engine:
             self._failed = TurnFailedError
         self._owner = os.getpid()
         self._lock, self._asking = threading.Lock(), 0
-        self._is_open, self._is_stuck = True, False
+        self._is_open, self._is_stuck, self._last_event = True, False, 0.0
         try:
             self._process = EngineProcess(
                 path, window or WINDOW, slots, key, deadline, template, layers
@@ -157,6 +158,7 @@ class Engine:
         with self._answering(path, body, begin, silence, deadline) as (response, opened):
 
             def wait() -> None:
+                self._last_event = time.monotonic()
                 opened.settimeout(deadline.wait(silence))
 
             yield from parsed(response, wait, longest, is_marked)
@@ -197,6 +199,10 @@ class Engine:
                 opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
                 turn.is_sent = True
                 connection.request("POST", path, json.dumps(request).encode(), self._headers)
+                while silence is None and not is_ready(opened.fileno(), deadline.wait(begin)):
+                    patience = begin if self._asking == 1 else _BEGIN_SECONDS  # others go before
+                    if time.monotonic() - self._last_event >= patience:
+                        raise TimeoutError
                 turn.answer = response = connection.getresponse()  # comes with the first event
                 if response.status != 200:
                     raise self._refusal(response.read(REFUSAL_LIMIT))

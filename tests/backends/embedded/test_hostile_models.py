@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -105,6 +106,26 @@ def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_pat
     monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     with pytest.raises(BackendError, match="did not begin with the prompt in 0.5 seconds"):
         ask(template(tmp_path, trap(LOOP)), TRAP)
+
+
+@pytest.mark.slow
+def test_of_several_turns_none_waits_for_a_prompt_that_is_never_put_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    failed = list[str]()
+    path, settings = template(tmp_path, trap(LOOP)), Settings(options=FEW, at_once=2)
+    with closing(EmbeddedReasoner(str(path), settings)) as reasoner:
+
+        def turn() -> None:
+            with pytest.raises(BackendError) as caught:
+                reasoner.reason(TRAP)
+            failed.append(str(caught.value))
+
+        turns = [threading.Thread(target=turn, daemon=True) for _ in range(2)]
+        for each in turns:
+            each.start()
+        for each in turns:
+            each.join(30)
+        assert ["did not begin with the prompt" in said for said in failed] == [True, True]
 
 
 def test_what_puts_a_prompt_together_is_ended_at_once_and_not_waited_for(tmp_path, monkeypatch):
