@@ -7,7 +7,7 @@ it from there, not that the text is right, nor that the model understood it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -69,10 +69,20 @@ class Explained:
 
 @dataclass(frozen=True)
 class _Left:
-    """A source, and the messages without it."""
+    """A source, the numbers of its messages, and what stays of the prompt, all of it where it is None."""
 
     source: str
-    messages: list[Message]
+    numbers: Collection[int] = ()
+    prompt: str | None = None
+
+    def rest(self, messages: Sequence[Sourced]) -> list[Message]:
+        """Return the messages without it; those of all sources at once may be too many."""
+        found = [
+            Message(m.role, m.content) for n, m in enumerate(messages) if n not in self.numbers
+        ]
+        if self.prompt is not None:
+            found[-1] = Message(found[-1].role, self.prompt)
+        return found
 
 
 def explain(
@@ -161,10 +171,10 @@ def explained(
             "The turn was given nothing but its prompt: there is no file, skill or turn to leave out."
         )
     scores: list[Score] = []
-    whole = _Left("", [Message(each.role, each.content) for each in messages])
-    for number, each in enumerate((whole, *left_out), 1):
+    for number, each in enumerate((_Left(""), *left_out), 1):
         tell(number, len(left_out) + 1, each.source)
-        asked = joined(each.messages)[0] if joins else each.messages
+        rest = each.rest(messages)
+        asked = joined(rest)[0] if joins else rest
         scores.append(scorer.score(asked, answer, ended=ended))
     names = [each.source for each in left_out]
     totals = [score.logprob for score in scores]
@@ -225,21 +235,14 @@ def _after(answer: str, at: int, token: str) -> int:
 
 
 def _each_left_out(messages: Sequence[Sourced]) -> list[_Left]:
-    """Return the messages without each source in turn, a turn of the session as one."""
+    """Return each source that can be left out, a turn of the session as one."""
     groups: dict[str, set[int]] = {}
     for number, each in enumerate(messages[:-1]):
         groups.setdefault(_group(each, number, messages), set()).add(number)
-    found = [
-        _Left(
-            name,
-            [Message(m.role, m.content) for n, m in enumerate(messages) if n not in numbers],
-        )
-        for name, numbers in groups.items()
-    ]
+    found = [_Left(name, numbers) for name, numbers in groups.items()]
     typed, blank, _ = messages[-1].content.partition(_BLANK_LINE)
     if messages[-1].source == _PROMPT_AND_PIPED and blank and typed.strip():
-        before = [Message(each.role, each.content) for each in messages[:-1]]
-        found.append(_Left(PIPED, [*before, Message(messages[-1].role, typed)]))
+        found.append(_Left(PIPED, prompt=typed))
     return found
 
 

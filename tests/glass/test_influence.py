@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -73,6 +74,18 @@ def test_what_is_left_out_is_all_of_a_source_and_nothing_else():
 def test_files_of_one_name_are_one_source():
     messages = [MESSAGES[3], MESSAGES[3], MESSAGES[-1]]
     assert sources_in(messages) == ["file:a.txt", "stdin"]
+
+
+def test_many_sources_take_no_more_room_than_their_messages():
+    files = [Sourced("user", "x", f"file:{number}") for number in range(100)]
+    scorer = Scoring([], {})
+    scorer.score = lambda *given, ended: Score("Yes.", (ScoredToken("Yes.", -1.0),), True, "m", 9)
+    tracemalloc.start()
+    try:
+        whole, _ = explained(scorer, [*files, MESSAGES[-1]], "Yes.")
+        assert len(whole.sources) == 101 and tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_shares_are_of_the_drops_above_nothing():
