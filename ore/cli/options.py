@@ -231,6 +231,11 @@ class Options:
                 raise UsageError(f"--last {MISPLACED}")
             if name != "prompt" and any(t == "" or str(t).isspace() for t in texts):
                 raise UsageError(f"{_written(name)} needs a value: it is empty.")
+        for flag, path in (("--out", self.out), ("--junit", self.junit), ("--runs", self.runs)):
+            if path == "-":
+                raise UsageError(f"{flag} can't be stdout: name a path (./- is one of that name).")
+        if self.rows == "-" and self.no_stdin:
+            raise UsageError("--rows - reads stdin: leave --no-stdin out, or name a file.")
         split_pin(self.model or "")
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is blank: say what to ask.")
@@ -255,7 +260,7 @@ class Options:
         """Raise ``UsageError`` where flags were given that don't go together."""
         verb, given = self.verb, self.given
         beside = (verb, *BESIDE_VERBS, *BESIDE_MODEL_VERBS.get(str(verb), ()))
-        beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS else ()
+        beside += BESIDE_ARTIFACT_VERBS if verb in ARTIFACT_VERBS and self.names_last else ()
         beside += OF_PULLS if verb == "--pull" else ()
         beside += OF_VERIFYING if verb == "--verify" else ()
         beside += BESIDE_REPORT if verb == "--report" else ()

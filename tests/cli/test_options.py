@@ -170,6 +170,30 @@ def test_a_flag_that_would_do_nothing_is_refused(argv, needed):
         parse(*argv)
 
 
+@pytest.mark.parametrize("verb", ["--show", "--verify", "--replay", "--why", "--report"])
+def test_a_log_beside_what_reads_artifacts_is_where_the_last_one_is(verb):
+    assert parse(verb, "--last", "--runs", "log").names_last
+    with pytest.raises(UsageError, match=f"{verb} can't be used with --runs: leave one"):
+        parse(verb, "a.json", "--runs", "log")
+
+
+@pytest.mark.parametrize(
+    "flag, beside",
+    [("--out", "--report"), ("--junit", "--replay"), ("--junit", "--rows"), ("--runs", "--system")],
+)
+def test_no_file_is_called_as_stdout_is_elsewhere(flag, beside):
+    with pytest.raises(UsageError, match=rf"^{flag} can't be stdout: name a path \(\./- is one of"):
+        parse(beside, "a.json", flag, "-")
+    parse(beside, "a.json", flag, "./-")
+
+
+def test_rows_that_come_from_a_file_may_leave_stdin_alone():
+    assert parse("--rows", "a.csv", "-n", "hi").no_stdin
+    assert parse("--rows", "-", "--rows-format", "csv", "hi").rows == "-"
+    with pytest.raises(UsageError, match="^--rows - reads stdin: leave --no-stdin out, or name a"):
+        parse("--rows", "-", "--rows-format", "csv", "hi", "-n")
+
+
 @pytest.mark.parametrize("value, means", [(None, None), ("", None), ("on", True), (" OFF ", False)])
 def test_a_switch_is_on_off_or_not_set(value, means):
     assert on_or_off("ORE_HISTORY", value) is means
