@@ -129,5 +129,7 @@ def thinking_of(think: bool | str | None, template: str) -> dict[str, Any]:
     if isinstance(think, str):
         can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
     if name not in template and other not in template:
-        raise CapabilityError(f"The model can't {can}: leave `think=` out, or use another model.")
+        raise CapabilityError(
+            f"The model can't {can}: leave `think=` out, say `think=False`, or use another model."
+        )
     return {"chat_template_kwargs": {name: think}}

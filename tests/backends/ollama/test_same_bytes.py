@@ -59,7 +59,7 @@ def test_an_answer_that_is_cut_off_fails_the_check(model_dir):
         (("-o", "num_gpu=1"), 1, "computes with no graphics card: leave -o num_gpu out"),
         (("-o", "num_thread=1"), 1, "has no option 'num_thread'"),
         (("--keep-alive", "5m"), 1, "leave --keep-alive out"),
-        (("--think", "on"), 1, "The model can't think first"),
+        (("--think", "on"), 1, "can't think first: leave --think out, say --think off, or use"),
         (("--think", "low"), 1, "can't be told how much to think"),
         (("-o", "num_ctx=1"), 2, "give 256 to"),
     ],
