@@ -190,8 +190,9 @@ def open_table(
         if path != "-" and stat.S_ISDIR(os.stat(path).st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if found is None:
+            named = "" if path == "-" else f"end its name in {' or '.join(ENDINGS)}, or "
             raise UsageError(
-                f"How {shown} is written does not show: say it with `format=`, which is one of "
+                f"How {shown} is written does not show: {named}say it with `format=`, which is one of "
                 f"{', '.join(FORMATS)}."
             )
         file = _opened(path, stdin, most)

@@ -188,6 +188,14 @@ def test_what_is_expected_of_each_row_is_judged(table, tmp_path):
     assert str(error) == "1 of 3 rows are not what was expected: their outcomes say why."
 
 
+def test_one_row_is_said_to_be_one(tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("country,expected\nItaly,Rom\n")
+    with ore.open_table(str(path)) as table, ore.open_table(str(path)) as again:
+        _, run = ask(Capitals(), table, expected=again)
+    assert "1 of 1 row is not what was expected" in str(run.error())
+
+
 def test_the_folder_is_one_run_s_alone(table, tmp_path):
     given = {"folder": tmp_path / "answers"}
     with ore.over_rows(ORE(Capitals()), PROMPT, table, **given):
