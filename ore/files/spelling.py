@@ -11,5 +11,5 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     known, name = list(known), name.lower()
     near = [each for each in known if name and each.startswith(name)]
-    near += get_close_matches(name, known, n=1, cutoff=0.5)
+    near += get_close_matches(name, known, n=1, cutoff=0.6)
     return near[0] if near else None

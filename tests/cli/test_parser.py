@@ -53,6 +53,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["hi", "-continue"], "There is no flag -continue; the nearest is --continue."),
         (["hi", "-z"], "There is no flag -z: --help all lists them."),
         (["-z", "--", "hi"], "There is no flag -z: --help all lists them."),
+        (["--nosuch"], "There is no flag --nosuch: --help all lists them."),
         (["--save"], "There is no flag --save; the nearest is --save-session."),
         (["--model", "a", "--model", "b"], "--model is given twice: leave one of them out."),
     ],
