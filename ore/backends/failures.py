@@ -238,18 +238,20 @@ def protocol_error(host: Host, why: str, protocol: Protocol) -> BackendError:
 
 
 def no_model_error(
-    host: Host, model: str, protocol: Protocol, available: tuple[str, ...] = ()
+    host: Host, model: str, protocol: Protocol, available: tuple[str, ...] | None = None
 ) -> ModelNotFoundError:
-    """The server does not have ``model``; ``available`` names what it has."""
+    """The server does not have ``model``; ``available`` names what it has, None if it was not asked."""
     name = shorten(model)
     advice = "`Backend.models()` shows what there is"
+    if available == ():
+        advice = "it names none, so look there for what its model is called"
     if protocol is OLLAMA:
         others = f", or use one that is there: {', '.join(available[:20])}" if available else ""
         advice = f"fetch it with `Backend.pull('{name}')`{others}"
     return ModelNotFoundError(
         f"There is no model '{name}' at {host}: {advice}.",
         model=model,
-        available=available,
+        available=available or (),
         host=host.url,
     )
 

@@ -112,7 +112,8 @@ def show_license(options: Options, console: Console, connect: Callable[..., Back
     found = connect(options).licenses(name)
     if not found:
         raise BackendError(
-            f"No licence came with {name}: look where it comes from for what you may do with it."
+            f"No licence of {name} is known here: look where it comes from for what you may do with "
+            f"it."
         )
     if options.json:
         console.json({"model": name, "licenses": found})

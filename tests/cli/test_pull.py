@@ -91,7 +91,7 @@ def test_a_licence_that_nobody_has_is_an_error(models, registry):
     name = registry.add("team/bare:q4", b"GGUF", license=None)
     assert run("--pull", name, *HERE).err.splitlines()[-1] == f"{name} is ready."
     shown = run("--show-license", name, *HERE)
-    assert shown.code == 1 and f"No licence came with {name}" in shown.err
+    assert shown.code == 1 and f"No licence of {name} is known here" in shown.err
 
 
 def test_a_licence_is_shown_in_a_sentence_without_its_control_characters(models, registry):
@@ -233,7 +233,7 @@ def test_the_licence_that_a_server_knows_is_printed(ore, monkeypatch):
     with FakeOllama() as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         shown = ore("--show-license", "llama3.2", open_backend=open_backend)
-        assert (shown.code, "No licence came with llama3.2" in shown.err) == (1, True)
+        assert (shown.code, "No licence of llama3.2 is known here" in shown.err) == (1, True)
         server.ollama.shown = {"license": "L 1.0\nAll of it.\n"}
         shown = ore("--show-license", "llama3.2", open_backend=open_backend)
     assert (shown.code, shown.out) == (0, "L 1.0\nAll of it.\n")

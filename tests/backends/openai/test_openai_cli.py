@@ -100,6 +100,19 @@ def test_a_server_that_lists_no_model_is_asked_by_name_and_nothing_is_to_be_fetc
         assert asked("hi", "--host", fake.url, "--model", "any").out == "Paris.\n"
 
 
+def test_a_server_that_lists_no_model_is_not_said_to_show_them():
+    with FakeOpenAI(models=()) as fake:
+        result = asked("hi", "--host", fake.url, "--model", "any")
+    assert result.code == 1 and "There is no model 'any' at " in result.err
+    assert result.err.endswith(": it names none, so look there for what its model is called.\n")
+
+
+def test_no_licence_is_said_to_be_missing_where_a_server_says_of_none():
+    with FakeOpenAI() as fake:
+        result = asked("--show-license", "nosuch", "--host", fake.url)
+    assert result.code == 1 and "No licence of nosuch is known here: look where" in result.err
+
+
 def test_the_variables_do_and_the_key_is_in_no_output(monkeypatch, tmp_path):
     artifact = tmp_path / "run.json"
     with FakeOpenAI(key="sk-secret") as fake:
