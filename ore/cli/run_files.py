@@ -97,6 +97,8 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
     file.check_values(values, stdin=True)
     if STDIN not in file.template.names:
         return values
+    if options.no_stdin:
+        raise UsageError(f"{file.shown} has a place for {{{{{STDIN}}}}}: leave --no-stdin out.")
     stdin = stdin_of(options, console.stdin)
     piped = "" if stdin is None else read_all(stdin, console.notice)
     if not piped.strip():

@@ -67,12 +67,12 @@ class Template:
         return "".join(filled)
 
 
-def parse_template(text: str, source: str = "the prompt", line: int = 1) -> Template:
+def parse_template(text: str, source: str = "The prompt", line: int = 1) -> Template:
     """Return the template that ``text`` is.
 
     Args:
         text: The text.
-        source: What it is called in an error.
+        source: What it is called in an error, at its beginning.
         line: The number of its first line there.
 
     Raises:
@@ -95,7 +95,7 @@ def parse_template(text: str, source: str = "the prompt", line: int = 1) -> Temp
         if not _is_name(name):
             number = line + text.count("\n", 0, found)
             raise UsageError(
-                f"{_upper(source)} has two braces in line {number} that begin no placeholder: write "
+                f"{source} has two braces in line {number} that begin no placeholder: write "
                 f"{{{{name}}}}, or \\{{{{ for the braces themselves."
             )
         parts += ["".join(literal), name]
@@ -114,7 +114,3 @@ def quoted(names: Iterable[str]) -> str:
 
 def _is_name(text: str) -> bool:
     return 0 < len(text) <= LONGEST_NAME and one_line(text) == text and not set(text) & set("{}")
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

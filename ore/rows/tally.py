@@ -89,7 +89,7 @@ class Tally:
         parts += [f"{self.failed:,} failed"] if self.failed else []
         parts += [f"{self.unexpected:,} not as expected"] if self.unexpected else []
         parts += [f"{self.tokens / seconds:.1f} tokens/s"] if self.tokens else []
-        left = self.seconds_left()
+        left = None if self.halt else self.seconds_left()
         if self.done < self.rows:
             parts += [] if left is None else [f"{duration(left)} left"]
         else:

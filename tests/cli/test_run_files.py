@@ -80,10 +80,14 @@ def test_stdin_goes_where_the_file_says_else_below_the_prompt(tmp_path):
     assert run_ore("--run", a, stdin="One.\n").prompts == ["Sum up: One.\n!"]
     assert run_ore("--run", b, stdin="One.").prompts == ["Sum up.\n\nOne."]
     assert run_ore("--run", b, "-n", stdin="One.").prompts == ["Sum up."]
-    for flags, stdin in (([], None), ([], " \n"), (["-n"], "One.")):
+    for flags, stdin, said in (
+        ([], None, "no value for 'stdin': pipe a text in"),
+        ([], " \n", "no value for 'stdin': pipe a text in"),
+        (["-n"], "One.", "a.ore has a place for {{stdin}}: leave --no-stdin out."),
+    ):
         result = run_ore("--run", a, *flags, stdin=stdin)
         assert (result.code, result.calls) == (2, [])
-        assert "no value for 'stdin': pipe a text in" in result.err
+        assert said in result.err
 
 
 WRONG = [

@@ -349,7 +349,9 @@ def test_the_time_left_is_told_once_ten_rows_were_asked():
     for number in range(1, 11):
         assert tally.seconds_left() is None
         tally.add(Outcome(ore.Row(number, number), content="Yes."))
-    assert tally.seconds_left() is not None
+    assert tally.seconds_left() is not None and "s left" in tally.in_words()
+    tally.halt = BackendError("Gone.")
+    assert tally.in_words().startswith("10 of 30 rows") and "left" not in tally.in_words()
 
 
 def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():

@@ -50,7 +50,7 @@ def test_a_name_is_any_text_on_one_line_without_braces(name):
     ["{{", "{{}}", "{{ }}", "{{a\nb}}", "{{{{city}}}}", "{{a{b}}", "{{a", "{{a\tb}}", "{{\0}}"],
 )
 def test_two_braces_that_begin_no_place_are_an_error_that_names_the_line(rest):
-    with pytest.raises(UsageError, match=r"^Line 1 is fine has two braces in line 6 .*\\\{\{ for"):
+    with pytest.raises(UsageError, match=r"^line 1 is fine has two braces in line 6 .*\\\{\{ for"):
         parse_template(f"Line 1\nLine 2 {rest}", "line 1 is fine", line=5)
 
 
