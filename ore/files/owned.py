@@ -58,5 +58,5 @@ def _why_not(path: str, begin: bytes) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file; name another"
     if status.st_size and not begins_with(path, begin):
-        return "it is there already and is no report of ORE's; name another file"
+        return "it is there already and is no such report of ORE's; name another file"
     return ""

@@ -206,7 +206,7 @@ def test_a_report_that_can_not_be_written_asks_nothing(ore, run, folder):
     run("{contains: Par}", "--artifact-out", "a.json")
     (folder / "mine.xml").write_text("<a/>")
     result = ore("--replay", "a.json", "--junit", "mine.xml")
-    assert (result.code, result.calls) == (1, []) and "no report of ORE's" in result.err
+    assert (result.code, result.calls) == (1, []) and "no such report of ORE's" in result.err
     assert (folder / "mine.xml").read_text() == "<a/>"
     result = ore("hi", "--junit", "out.xml")
     assert (result.code, result.calls) == (
