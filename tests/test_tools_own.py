@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import select
+import signal
 import stat
 import subprocess
 import sys
@@ -385,3 +386,15 @@ def test_what_a_command_starts_takes_the_signals_that_end_it(home, tmp_path):
     put(home, command(sys.executable, "-c", code), "own")
     end(start("Hi", "--tool", "own", "--grant", "shell", stdin=subprocess.DEVNULL))  # no server
     assert seen.read_text() == "set()"
+
+
+def test_a_command_that_fails_is_heard_of_where_ore_inherits_that_ends_of_children_are_ignored(
+    home,
+):
+    put(home, command("sh", "-c", "echo half; exit 3"), "own")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        done = start("Hi", "--tool", "own", "--grant", "shell", stdin=subprocess.DEVNULL)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert "ended with exit code 3" in end(done).err

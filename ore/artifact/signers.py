@@ -108,7 +108,7 @@ class Signers:
             return Signature(key=said.fingerprint, problem=why)
         time_option = f"-Overify-time={moment}"
         for name in self._names.get(said.key, ()):  # what the key was known as for other files
-            if not self._verified(name, signature, data, time_option).code:
+            if _is_good(self._verified(name, signature, data, time_option)):
                 return Signature(_read(name), said.fingerprint)
         words: list[str | bytes] = [
             "find-principals",
@@ -132,7 +132,7 @@ class Signers:
             return Signature(key=said.fingerprint, problem=why)
         for name in names:
             tried = self._verified(name, signature, data, time_option)
-            if not tried.code:
+            if _is_good(tried):
                 self._names.setdefault(said.key, []).append(name)
                 return Signature(_read(name), said.fingerprint)
         return Signature(key=said.fingerprint, problem=self._broken(tried, said))
@@ -156,6 +156,11 @@ class Signers:
         if "not permitted" in tried.said:
             return f"its key {said.fingerprint} may not sign for {NAMESPACE}"
         return f"its signature does not hold: {tried.last}"
+
+
+def _is_good(tried: Ended) -> bool:
+    """Return whether it says that a signature holds: who ignores SIGCHLD gets 0 as every exit code."""
+    return not tried.code and tried.out.startswith(b'Good "')
 
 
 def _moment(at: float | None) -> str | None:

@@ -196,6 +196,8 @@ def _signals_raise() -> Iterator[None]:
     before[signal.SIGTERM] = signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # what nohup asks for
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # every program's exit code would be 0
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -454,3 +455,17 @@ def test_the_key_of_several_files_asks_for_no_passphrase(folder, keys):
     with pytest.raises(ArtifactError, match="for each file"):
         ore.sign([folder], keys / "locked")
     assert not os.path.lexists(folder / "a.json.sig")
+
+
+def test_a_program_that_ignores_the_ends_of_its_children_takes_no_wrong_signature(
+    file, keys, signers
+):
+    signed(file, keys / "ada")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert signers.look(file, DATA, NOON).by == "ada@tides.example"
+        for _ in range(2):  # the name of the key is known the second time
+            file.write_bytes(DATA + b" ")
+            assert "does not fit it" in problem_of(signers, file)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
