@@ -26,6 +26,7 @@ from ore import (
     Settings,
 )
 from ore.errors import CapabilityError, OreError, UsageError
+from ore.reasoner.stop import Stop
 from ore.store import FileSessionStore
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
@@ -137,6 +138,23 @@ class Deaf(Slow):
 
 
 @pytest.mark.invariant
+def test_a_signal_s_handler_may_close_a_stream_that_is_being_closed():
+    stop, woken = Stop(), []
+
+    def hang_up():
+        if not woken:
+            woken.append(True)
+            stop.ask()  # as the handler of a second signal does, in the same thread
+
+    def close():
+        with stop.waking(hang_up):
+            stop.ask()
+        woken.append(stop.is_asked)
+
+    threading.Thread(target=close, daemon=True).start()
+    until(lambda: woken == [True, True])
+
+
 def test_a_closed_stream_keeps_nothing_even_if_its_reasoner_answers_later():
     reasoner, session = Deaf(), Session()
     stream, read = ORE(reasoner, "").stream("Hello", session), []

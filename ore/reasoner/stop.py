@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from _thread import RLock
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
@@ -22,7 +22,8 @@ class Stop:
     """Whether a turn is to stop, and what ends the waiting of the thread that takes it."""
 
     def __init__(self) -> None:
-        self._lock = allocate_lock()  # importing threading takes longer
+        # One that a signal's handler may take once more; importing threading takes longer.
+        self._lock = RLock()
         self._hang_up: Callable[[], None] | None = None
         self._held: list[Message] | None = None
         self._more: list[Message] = []
@@ -41,9 +42,10 @@ class Stop:
         To those of ``hold_back`` it is added by ``keep``.
         """
         with self._lock:
-            if not self.is_asked:
+            is_added = not self.is_asked
+            if is_added:
                 (self._more if messages is self._held else messages).extend(more)
-            return not self.is_asked
+            return is_added
 
     def hold_back(self, messages: list[Message]) -> None:
         """Let nothing be added to ``messages`` before ``keep``: who reads the turn may be cancelled."""
