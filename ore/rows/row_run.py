@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 
 from ore.errors import ArtifactError, CheckFailedError, OreError
 from ore.reasoner.closing import Closing
@@ -47,8 +48,10 @@ class RowRun(Closing):
         most_failures: int | None = None,
         least: float | None = None,
     ) -> None:
-        self.tally: Tally = Tally(rows, most_failures, least)
+        self._new_tally = partial(Tally, rows, most_failures, least)
+        self.tally: Tally = self._new_tally()
         self._table, self._asking, self._folder = table, asking, folder
+        self._is_read = False
         self._held = ExitStack()
 
     def __enter__(self) -> RowRun:
@@ -77,7 +80,7 @@ class RowRun(Closing):
         """Ask every row that is not there yet, several at once, and yield what became of each in order.
 
         Once ``tally.halt`` is there, no further row is asked. Closing the generator begins nothing
-        more, and waits some seconds for artifacts that are being written.
+        more, and waits some seconds for artifacts that are being written. Each call asks and counts anew.
 
         Args:
             tick: Called now and then while a row is waited for.
@@ -87,7 +90,11 @@ class RowRun(Closing):
             FileAccessError: The table can't be read, or was changed since it was looked at.
         """
         threads = self._asking.jobs + KEEPERS
-        found = in_order(self._wanted(), self._one, threads, tick=tick, every=every)
+        if self._is_read:
+            self.tally = self._new_tally()
+        self._is_read, tally = True, self.tally  # a row of an earlier call may still be under way
+        one = partial(self._one, tally)
+        found = in_order(self._wanted(tally), one, threads, tick=tick, every=every)
         try:
             with closing(found):
                 yield from (outcome for outcome in found if outcome is not None)
@@ -131,17 +138,17 @@ class RowRun(Closing):
             return 0
         return self._folder.others(1, tally.rows, tally.done - tally.failed)
 
-    def _wanted(self) -> Iterator[Row]:
+    def _wanted(self, tally: Tally) -> Iterator[Row]:
         for row in self._table.rows():
-            if self.tally.halt is not None:
+            if tally.halt is not None:
                 return
             yield row
 
-    def _one(self, row: Row) -> Outcome | None:
-        if self.tally.halt is not None:
+    def _one(self, tally: Tally, row: Row) -> Outcome | None:
+        if tally.halt is not None:
             return None
         outcome = self._asking.outcome_of(row)
-        self.tally.add(outcome)
+        tally.add(outcome)
         return outcome
 
 
