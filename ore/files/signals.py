@@ -50,8 +50,10 @@ def deferred_signals(
 def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> None:
     """Install a handler that only notes that the signal arrived."""
     handler = signal.getsignal(number)
-    # What is ignored stays so, in a child too; what Python did not install can't be put back.
-    if handler not in (None, signal.SIG_IGN):
+    # What is ignored stays so, in a child too; what Python did not install can't be put back. A loop of
+    # asyncio hears of a signal by itself, and would do so twice.
+    is_loops = getattr(handler, "__module__", "") == "asyncio.unix_events"
+    if handler not in (None, signal.SIG_IGN) and not is_loops:
         signal.signal(number, handler)  # where none can be installed, there is nothing to undo
         undo.append(lambda: signal.signal(number, handler))
         signal.signal(number, lambda *_: None if number in arrived else arrived.append(number))

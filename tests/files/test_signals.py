@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -197,3 +198,15 @@ def test_a_flood_of_interrupts_leaves_mask_and_handlers_as_they_were(others):
         return raised > 0, handlers == [handler, on_term], mask
 
     assert in_child(flooded).value == (True, True, set())
+
+
+def test_a_loop_of_asyncio_hears_of_a_signal_once():
+    async def waits() -> list[int]:
+        loop, heard = asyncio.get_running_loop(), []
+        loop.add_signal_handler(signal.SIGTERM, heard.append, signal.SIGTERM)
+        with deferred_signals():
+            send(signal.SIGTERM)
+        await asyncio.sleep(0.1)
+        return heard
+
+    assert asyncio.run(waits()) == [signal.SIGTERM]
