@@ -278,6 +278,7 @@ class Call:
 
 def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
+    level = logging.getLogger("openai").level
     try:
         # A signal waits: what a handler raises in the middle of this import can be lost.
         with deferred_signals():
@@ -288,7 +289,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
             f"The openai backend needs the package '{exc.name}': {install_command('openai')}",
             "openai",
         ) from exc
-    logging.getLogger("openai").setLevel(logging.NOTSET)  # whatever OPENAI_LOG has made of it
+    logging.getLogger("openai").setLevel(level)  # whatever OPENAI_LOG has made of it
     return openai, httpx2
 
 

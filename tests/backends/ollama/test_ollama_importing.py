@@ -121,6 +121,25 @@ def test_no_turn_changes_the_environment_even_for_a_moment():
     assert (done.stdout, done.stderr) == ("Paris.\nParis.\n[] []\n", "")
 
 
+LEVELS = """
+import logging, sys
+from ore.backends.openai import OpenAIReasoner
+from ore.types import Message
+found = []
+for _ in range(2):
+    OpenAIReasoner("small", sys.argv[1]).reason([Message("user", "Hello?")])
+    found.append(logging.getLogger("openai").level)
+    logging.getLogger("openai").setLevel(logging.WARNING)
+print(*found, logging.getLogger("openai").level)
+"""
+
+
+def test_a_turn_leaves_the_level_of_a_program_s_log_as_it_is():
+    with FakeOpenAI() as openai:
+        done = run_python(LEVELS, openai.url, OPENAI_LOG="debug")
+    assert done.stdout == "0 30 30\n"
+
+
 def test_the_package_is_the_usual_one_after():
     done = run_python(
         "from ore.backends.ollama_wire import import_ollama\n"
