@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -14,6 +16,7 @@ from ore.store import FileSessionStore, SessionStore
 from ore.tools import EchoTool, ReadFileTool, Tool
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.process import ROOT
 
 
 class Good(Reasoner):
@@ -280,3 +283,9 @@ def test_what_their_code_raises_is_no_verdict_of_ours(argv, code, capsys):
     out, err = capsys.readouterr()
     assert "\x1b" not in out + err and "\nholds      all" not in out + err
     assert len(out.splitlines()) == (8 if code == 3 else 0)
+
+
+def test_the_rules_have_names_without_docstrings_too():
+    command = [sys.executable, "-OO", "-m", "ore.conformance", "ore.tools:EchoTool"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert "holds      gives one result\n" in done.stdout

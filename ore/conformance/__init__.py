@@ -69,7 +69,7 @@ def check(make: Callable[[], Any]) -> list[Finding]:
 
 
 def _judged(rule: Callable[[Callable[[], Any]], None], make: Callable[[], Any]) -> Finding:
-    name = (rule.__doc__ or "").strip()
+    name = (rule.__doc__ or rule.__name__.replace("_", " ")).strip()  # python -OO has no docstrings
     try:
         rule(make)
     except Broken as exc:
