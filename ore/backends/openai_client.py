@@ -261,10 +261,9 @@ class Call:
             return failures.unreachable_error(host, "no connection came about in time", OPENAI)
         if isinstance(cause, httpx.TimeoutException):
             return failures.silence_error(host, self._timeout)
-        unreached = (httpx.ConnectError, httpx.ProxyError, ConnectionError)
+        unreached, why = (httpx.ConnectError, httpx.ProxyError, ConnectionError), in_words(cause)
         if isinstance(cause, unreached) and not self._status:
-            return failures.unreachable_error(host, in_words(cause), OPENAI)
-        why = in_words(cause)
+            return failures.unreachable_error(host, why, OPENAI)
         if isinstance(cause, httpx.RemoteProtocolError) and not failures.CUT.search(why):
             return failures.protocol_error(host, why, OPENAI)
         if isinstance(cause, (httpx.TransportError, OSError)):
