@@ -387,7 +387,7 @@ def test_an_editor_writes_the_prompt(tmp_path):
 
 def test_what_an_editor_wrote_is_not_lost_where_ctrl_c_comes_while_it_is_shown(tmp_path):
     editor, written = tmp_path / "editor", tmp_path / "written"
-    editor.write_text(f"#!/bin/sh\n[ -e {written} ] || seq 30000 >\"$1\"\ntouch {written}\n")
+    editor.write_text(f'#!/bin/sh\n[ -e {written} ] || seq 30000 >"$1"\ntouch {written}\n')
     editor.chmod(0o700)
     with OnTerminal("-i", replies=["Read."], env={"VISUAL": f"'{editor}'"}) as terminal:
         terminal.wait_for(ASK)
