@@ -14,7 +14,7 @@ from ore.backends.joining import Groups, joined, left_out
 from ore.backends.llama_tokens import tokens_of
 from ore.backends.reading import Part, Reading, counted, missing_from, parts_of
 from ore.backends.settings import Settings
-from ore.backends.window import Estimate
+from ore.backends.window import Estimate, estimate
 from ore.errors import ContextTruncatedError
 from ore.types import Message
 
@@ -151,6 +151,10 @@ def planned_tokens(
     most = len(prompt.rendered.encode()) + _MARKS
     if not settings.strict_context and most + limit < window:
         return None
+    if (least := estimate([prompt.rendered.encode()]).least) > 2 * window:  # counting takes long
+        raise _no_room(
+            f"The prompt has {least} tokens at least and the model's window holds {window}"
+        )
     tokens = len(_pieces(engine, prompt.rendered, deadline))
     if tokens >= window:
         raise _no_room(f"The prompt has {tokens} tokens and the model's window holds {window}")

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from ore.backends import engine_prompt
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
 from ore.backends.engine_turn import EmbeddedReasoner
@@ -302,3 +303,13 @@ def test_a_backend_reads_without_keeping_the_model(tmp_path):
         "hi",
         "<|im_end|>\n<|im_start|>assistant\n",
     ]
+
+
+def test_a_prompt_that_is_far_too_long_is_refused_before_its_tokens_are_counted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine_prompt, "_pieces", None)
+    settings = Settings(strict_context=True, options={"num_ctx": 256})
+    with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
+        with pytest.raises(ContextTruncatedError, match=r"has \d+ tokens at least and the model's"):
+            reasoner.reason([Message("user", "one two " * 500)])
