@@ -209,7 +209,8 @@ class EngineProcess:
         while not said.endswith(b"\n"):
             if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
                 given = self._has_given_template
-                raise endless_load_error(self._path, has_given_template=given)
+                late = limit.passed
+                raise endless_load_error(self._path, has_given_template=given, is_late=late)
             if is_ready(pipe, deadline.wait(_LOOK_SECONDS)):
                 read = os.read(pipe, 1 << 16)
                 if not read:

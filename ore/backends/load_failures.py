@@ -125,12 +125,19 @@ def load_error(
     )
 
 
-def endless_load_error(path: Path, *, has_given_template: bool = False) -> BackendError:
-    """Return the error for a model with which the engine does not come to an end."""
+def endless_load_error(
+    path: Path, *, has_given_template: bool = False, is_late: bool = False
+) -> BackendError:
+    """Return the error for a model with which the engine does not come to an end.
+
+    ``is_late`` is that its time is over: it may have waited for the disk, and computed nothing.
+    """
     kind = TurnRefusedError if has_given_template else BackendError
     whose, step = "Its chat template", "give it another with `chat_template=`, or use another model"
     if has_given_template:
         whose, step = "The chat template", "correct it, or leave `chat_template=` out"
+    if is_late:
+        step = f"{step}. Or its disk is slow: try again, or move the file to a faster one"
     return kind(
         f"{path} can't be loaded: the engine does not come to an end with it. {whose} may go round in "
         f"circles: {step}."
