@@ -295,9 +295,9 @@ def _is_same(one: Path, other: Path) -> bool:
 def _not_a_blob(status: os.stat_result, layer: Layer) -> str:
     """Return why a file is not the blob that it has to be; empty where it may be."""
     if stat.S_ISLNK(status.st_mode):
-        return "it is a symbolic link, which ORE does not follow"
+        return "it is a link, which ORE does not follow; put its target there, or move it away"
     if not stat.S_ISREG(status.st_mode):
-        return "it is not a regular file"
+        return "it is not a regular file; move it away"
     if status.st_size != layer.size:
         return f"it has {status.st_size:,} bytes, and its manifest says {layer.size:,}"
     return ""

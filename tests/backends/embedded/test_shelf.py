@@ -209,9 +209,12 @@ def _linked_folder(path):
     [
         (_missing, "it is not there"),
         (_short, "it has 4 bytes, and its manifest says 64"),
-        (_folder, "not a regular file"),
-        (_fifo, "not a regular file"),
-        (_link, "symbolic link"),
+        (_folder, "not a regular file; move it away; fetch it again"),
+        (_fifo, "not a regular file; move it away; fetch it again"),
+        (
+            _link,
+            "a link, which ORE does not follow; put its target there, or move it away; fetch it",
+        ),
         (_linked_folder, "blobs is a symbolic link"),
     ],
 )
