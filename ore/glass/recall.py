@@ -111,7 +111,8 @@ def _recorded_session(artifact: ExecutionArtifact, sources: list[str]) -> Sessio
     except (SessionError, FileAccessError) as exc:
         raise ArtifactError(f"its conversation is not in it: {advice}. {exc}") from exc
     now = [(f"{SESSION}:{name}#{n}", text_digest(m.content)) for n, m in enumerate(messages, 1)]
-    if now != [pair for pair in hashed_sources(artifact) if pair[0] in sources]:
+    sent = set(sources)
+    if now != [pair for pair in hashed_sources(artifact) if pair[0] in sent]:
         raise ArtifactError(f"the session '{name}' is not what it was any more: {advice}")
     return Session(messages)
 

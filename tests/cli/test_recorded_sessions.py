@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -186,6 +187,17 @@ def test_no_artifact_chooses_what_is_sent_of_a_session(ore, folder):
     result = ore("--replay", "2.json")
     assert result.code == 3 and result.calls == []
     assert "the session 'private' is not what it was any more" in result.out
+
+
+def test_an_artifact_with_a_hundred_thousand_turns_takes_no_time(ore, folder):
+    from tests.support.runs import rewrite
+
+    turn(folder, 1)
+    turns = [{"source": f"session:talk#{n}", "sha256": "0" * 64} for n in range(1, 100_001)]
+    rewrite(folder / "1.json", lambda document: document["provenance"]["sources"].extend(turns))
+    began = time.process_time()
+    assert "the session 'talk' is not what it was any more" in ore("--replay", "1.json").out
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "#", "\u202e", "con"])
