@@ -175,9 +175,21 @@ def _both(name: str, old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[An
         return _messages(old, new)
     if name == IN_FORCE:
         return _in_force(old, new)
+    if name == "model_id" and (releases := _releases(old, new)):
+        return releases
     if name == "persona" and old.provenance is not None and new.provenance is not None:
         return old.provenance.get(name) or "", new.provenance.get(name) or ""
     return _value(name, old), _value(name, new)
+
+
+def _releases(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[str, str] | None:
+    """Return what servers called the model that answered, where one name has become two releases."""
+    about = old.output.metadata, new.output.metadata
+    first, second = (each.get("response_model") for each in about)
+    if not isinstance(first, str) or not isinstance(second, str):
+        return None
+    is_another = other_model(first, about[1]) and other_model(second, about[0])
+    return (os.path.basename(first), os.path.basename(second)) if is_another else None
 
 
 def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:

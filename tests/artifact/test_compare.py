@@ -33,6 +33,26 @@ def test_two_runs_of_the_same_are_the_same_whatever_their_ids_and_times(ore, fol
 
 
 @pytest.mark.parametrize(
+    "first, second, names",
+    [
+        ("scripted-2024-05-13", "scripted-2024-08-06", ["model_id"]),
+        ("scripted-2024-05-13", "scripted-2024-05-13", []),
+        ("scripted", "scripted-2024-08-06", []),
+        ("scripted", None, []),
+        ("/a/scripted", "/b/scripted:latest", []),
+    ],
+)
+def test_two_releases_of_one_name_are_two_models(ore, folder, first, second, names):
+    for path, release in (("a.json", first), ("b.json", second)):
+        about = {"response_model": release}
+        record(folder / path, "hi", models=("scripted",), replies=["One."], metadata=about)
+    result = ore("--diff", "a.json", "b.json", "--json")
+    assert [each["name"] for each in result.json["differences"]] == names
+    if names:
+        assert result.json["differences"][0]["new"] == second
+
+
+@pytest.mark.parametrize(
     "args, more, names",
     [
         (["ho"], {}, ["prompt", "messages"]),
