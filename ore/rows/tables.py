@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -216,7 +216,8 @@ def _opened(path: str, stdin: io.BufferedIOBase | None, most: int) -> BinaryIO:
 
 def _copied(source: io.BufferedIOBase | BinaryIO, shown: str, most: int) -> BinaryIO:
     """Return a file without a name that holds all that is left of ``source``."""
-    copy, left = tempfile.TemporaryFile(prefix="ore-rows-"), most
+    with _kept(shown):
+        copy, left = tempfile.TemporaryFile(prefix="ore-rows-"), most
     try:
         while part := source.read(_PART):
             if (left := left - len(part)) < 0:
@@ -224,12 +225,26 @@ def _copied(source: io.BufferedIOBase | BinaryIO, shown: str, most: int) -> Bina
                     f"{shown} has more than {most:,} bytes, the most that is read of what is no "
                     f"file: write the table to a file, and name that. Nothing was sent."
                 )
-            copy.write(part)
-        copy.flush()
+            with _kept(shown):
+                copy.write(part)
+        with _kept(shown):
+            copy.flush()
     except BaseException:
-        copy.close()
+        with suppress(OSError):  # of a full disk, which was told
+            copy.close()
         raise
     return copy
+
+
+@contextmanager
+def _kept(shown: str) -> Generator[None, None, None]:
+    try:
+        yield
+    except OSError as exc:
+        raise FileAccessError(
+            f"{shown} can't be kept while it is read: {reason(exc)}; free some space, or set TMPDIR to "
+            f"another folder."
+        ) from exc
 
 
 def _checked_names(names: list[str], shown: str) -> list[str]:

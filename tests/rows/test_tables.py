@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import threading
 
 import pytest
@@ -181,6 +182,17 @@ def test_a_table_that_is_not_there_or_a_folder_is_said(tmp_path):
             with pytest.raises(FileAccessError, match=said):
                 with open_table(str(path), format):
                     pass
+
+
+def test_of_a_full_temporary_folder_stdin_is_not_blamed():
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with pytest.raises(FileAccessError, match="^stdin can't be kept .* or set TMPDIR to"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            with open_table("-", "csv", io.BytesIO(b"a\n" * 5000)):
+                pass
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_there_has_to_be_something_on_stdin():
