@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def _is_run(entry: os.DirEntry[str]) -> bool:
 
 
 def _written(entry: os.DirEntry[str]) -> int:
-    return entry.stat(follow_symlinks=False).st_mtime_ns
+    with suppress(FileNotFoundError):  # whoever reads it says that it has gone
+        return entry.stat(follow_symlinks=False).st_mtime_ns
+    return 0
 
 
 class RunLog:
@@ -106,8 +109,9 @@ class RunLog:
         try:
             days = sorted(filter(_DAY.fullmatch, os.listdir(self.root)), reverse=True)
             for day in days:
-                with os.scandir(self.root / day) as entries:
-                    runs = [run for run in entries if _is_run(run)]
+                runs: list[os.DirEntry[str]] = []
+                with suppress(FileNotFoundError), os.scandir(self.root / day) as entries:
+                    runs += filter(_is_run, entries)
                 if runs:
                     newest = max(run.name[:6] for run in runs)
                     same = [run for run in runs if run.name[:6] == newest]

@@ -328,6 +328,13 @@ def test_what_is_no_file_is_not_the_newest_run(tmp_path, kind):
     assert RunLog(tmp_path).last() == day / "000000-old.json"
 
 
+def test_a_day_that_has_gone_hides_no_other(tmp_path):
+    (tmp_path / "2026-01-31").mkdir()
+    (tmp_path / "2026-01-31/000000-old.json").write_text("{}")
+    (tmp_path / "2026-02-01").symlink_to(tmp_path / "nowhere")
+    assert RunLog(tmp_path).last() == tmp_path / "2026-01-31/000000-old.json"
+
+
 @pytest.mark.parametrize("name", ["a" * 300, "a/" * 3000], ids=["name", "path"])
 def test_a_folder_whose_name_is_too_long_is_said_before_anything_is_sent(ore, folder, name):
     result = ore("hi", "--runs", str(folder / name))
