@@ -42,5 +42,6 @@ def fill_form(options: Options, console: Console, *_: object) -> None:
         console.document(page)
     else:
         write_owned(out, [page.encode("utf-8")], begin, _WHAT, 0o600)
-    left_out = " What can't be read is left out." if facts.runs < len(facts.checked) else ""
+    is_less = facts.runs < len(facts.checked)
+    left_out = " What can't be read is left out, and so are copies of a run." if is_less else ""
     console.notice(f"{totals([each.state for each in facts.checked])}.{left_out}")

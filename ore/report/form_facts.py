@@ -116,10 +116,11 @@ def gather(
     if "-" in files:
         raise UsageError("A form is not filled from stdin: name the file of the artifact.")
     signers = None if allowed_signers is None else Signers(allowed_signers)
-    facts = Facts()
+    facts, known = Facts(), set[object]()
     for checked, run in looked_at(files, partial(_look, signers=signers)):
         facts.checked.append(checked)
-        if run is not None:
+        if run is not None and (same := _same(checked)) not in known:
+            known.add(same)
             facts.add(run)
         told(len(facts.checked), len(files))
     in_chain(facts.checked)
@@ -129,6 +130,11 @@ def gather(
         raise ArtifactError(f"There is no run to fill a form from: {one_line(first.path)}: {why}.")
     _add_checks(facts)
     return facts
+
+
+def _same(checked: Checked) -> object:
+    """Return what is the same for an artifact and its copies, which are one run."""
+    return checked.sha256 if checked.problems else checked.content
 
 
 def _look(path: str, signers: Signers | None) -> tuple[Checked, _Run | None]:
@@ -230,11 +236,12 @@ def _sums(
 
 def _add_checks(facts: Facts) -> None:
     """Add what was found of all of them together."""
-    names = Counter(
-        each.signature.by
+    by = dict.fromkeys(
+        (_same(each), each.signature.by)
         for each in facts.checked
         if each.signature is not None and each.signature.by is not None
     )
+    names = Counter(name for _, name in by)
     facts.values["signed_by"] = Counter(
         {Value((line_of(name),)): count for name, count in names.most_common(MOST_VALUES)}
     )

@@ -371,7 +371,17 @@ def test_a_form_says_what_it_leaves_out(ore, run):
     Path("odd.json").write_text("no JSON")
     result = ore("--report", "run.json", "odd.json", "--as", "trailer")
     assert (result.code, result.out.count("\n")) == (0, 1)
-    assert "What can't be read is left out." in result.err
+    assert "What can't be read is left out, and so are copies of a run." in result.err
+
+
+def test_a_copy_of_a_run_is_no_second_run(ore, run, folder):
+    Path("copy.json").write_text(json.dumps(json.loads(run.read_text())))
+    page = fill("methods", folder)
+    assert page.startswith(fill("methods", run).partition(", ")[0]) and "\n1 run, " in page
+    assert "no question was asked twice in the same way among these runs" in page
+    assert "2 artifacts: 2 hold" in page
+    Path("copy.json").write_text(run.read_text().replace("05:12", "06:12"))
+    assert "\n2 runs, " in fill("methods", folder)  # it was changed: nobody knows which run it is
 
 
 @pytest.mark.parametrize(
