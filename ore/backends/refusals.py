@@ -61,6 +61,7 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
+_REDIRECTS = (301, 302, 303, 307, 308)
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
@@ -119,7 +120,7 @@ def ollama_status_error(
     text = shorten(error or body.decode("utf-8", "replace"))
     if text.startswith("<"):
         text = "a web page"
-    if status < 400:
+    if status in _REDIRECTS:
         why = f"redirects to {_shown(location) or 'elsewhere'}, and ORE follows no redirects"
     elif status == 401:
         link = (_loads(body) if error else {}).get("signin_url")
@@ -156,7 +157,7 @@ def openai_status_error(
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
     plain = "a web page" if is_page else plain
-    if status < 400:
+    if status in _REDIRECTS:
         why = "redirects elsewhere, and ORE follows no redirects"
     elif status in (401, 403):
         key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
@@ -217,7 +218,8 @@ def _innermost(text: Any) -> tuple[str, str]:
 
 def _shown(location: str) -> str:
     """Return where a redirect leads, without what may be a secret: a user, a password, a query."""
-    return shorten(re.sub(r"//[^/]*@", "//", re.split("[?#]", location, maxsplit=1)[0]))
+    plain = re.sub(r"//[^/?#]*@", "//", location)  # where more is left of one, nothing is shown
+    return "" if "@" in plain else shorten(re.split("[?#]", plain, maxsplit=1)[0])
 
 
 def _loads(body: bytes) -> Any:

@@ -191,6 +191,27 @@ def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sen
     assert (error.host, error.exit_code) == (HOST.url, 1)
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http:user:s3cret@else.example/",
+        "http://user:s3/cret@else.example/",
+        "http:\\\\user:s3cret@else.example",
+        "user:s3cret@else.example",
+    ],
+)
+def test_a_redirect_that_is_no_address_shows_no_password(location):
+    error = refusals.ollama_status_error(HOST, "m", 302, b"", location=location)
+    assert str(error) == f"The server at {AT} redirects to elsewhere, and ORE follows no redirects."
+
+
+@pytest.mark.parametrize("status", [300, 304])
+def test_what_leads_nowhere_is_called_no_redirect(status):
+    said = f"(status {status}: no text): check the address"
+    assert said in str(refusals.ollama_status_error(HOST, "m", status, b""))
+    assert said in str(refusals.openai_status_error(HOST, "m", status, b"", has_key=False))
+
+
 def test_with_strict_context_a_prompt_that_does_not_fit_is_a_failed_check():
     error = refusals.ollama_status_error(HOST, "m", 400, body(json.dumps(EXCEEDED)), strict=True)
     assert (type(error), error.exit_code, str(error)) == (ContextTruncatedError, 3, TOO_LONG)
