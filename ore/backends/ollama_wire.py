@@ -103,8 +103,8 @@ class Hooks(threading.local):
         request.status = response.status_code
         request.location = response.headers.get("location", "")
         request.key = response.request.headers.get("authorization", "")
-        encoding = response.headers.get("content-encoding", "identity")
-        if encoding != "identity":
+        encoding = response.headers.get("content-encoding", "")
+        if encoding.lower() not in ("", "identity"):
             raise ValueError(f"the answer is encoded as {encoding}")
         response.encoding = "utf-8"
         stream = cast("httpx.SyncByteStream", response.stream)  # the client is not asynchronous

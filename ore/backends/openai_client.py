@@ -199,7 +199,7 @@ class Call:
         """Runs when the status and the headers are there, before the body is read."""
         self._status = response.status_code
         kind = response.headers.get("content-type", "").lower()
-        if response.headers.get("content-encoding", "identity") != "identity":
+        if response.headers.get("content-encoding", "").lower() not in ("", "identity"):
             self._problem = "its answer is compressed, though that was not asked for"
         elif self._status < 300 and self._model and "event-stream" not in kind:
             self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"

@@ -307,9 +307,10 @@ def test_a_redirect_is_not_followed():
         assert other.requests == []
 
 
-def test_an_answer_is_utf_8_whatever_its_head_says():
+@pytest.mark.parametrize("more", [(), ("Content-Encoding: Identity",), ("Content-Encoding:",)])
+def test_an_answer_is_utf_8_whatever_its_head_says(more):
     line = '{"message":{"role":"assistant","content":"é\u20ac"},"done":true}\n'.encode()
     field = "Content-Type: application/json; charset=latin-1"
-    with FakeOllama(scenario="raw", raw=raw(line, "HTTP/1.1 200 OK", field)) as server:
+    with FakeOllama(scenario="raw", raw=raw(line, "HTTP/1.1 200 OK", field, *more)) as server:
         assert chat(server.url) == "é\u20ac"
         assert server.chats[0].headers["accept-encoding"] == "identity"
