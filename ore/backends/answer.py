@@ -111,6 +111,11 @@ class Answer:
         return text
 
     @property
+    def is_begun(self) -> bool:
+        """Whether any of it has come, or of the thinking."""
+        return self._size > 0
+
+    @property
     def text(self) -> str:
         return self._text.getvalue()
 

@@ -179,11 +179,17 @@ def broken_off_error(host: Host, why: str, *, is_begun: bool = True) -> Incomple
     )
 
 
-def unfinished_error(host: Host) -> IncompleteAnswerError:
+def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerError:
     """The stream ended in good order, but nothing in it said that the answer was done."""
+    what = (
+        "without saying that it was done, as Ollama does when a model repeats itself, so the answer was "
+        "dropped: ask again"
+    )
+    if not is_begun:
+        what = "before it had begun: check the address, or look at the server's log"
+    through = "" if is_begun else answered_by_proxy(host)
     return IncompleteAnswerError(
-        f"The server at {host} ended the answer without saying that it was done, as it does when "
-        f"a model repeats itself, so the answer was dropped: ask again.",
+        f"The server at {host} ended the answer {what}.{through}",
         host=host.url,
     )
 

@@ -211,7 +211,7 @@ class AyaReasoner(StreamingReasoner):
                         next(parts, None)  # the stream's end, so that the connection stays open
                         break
                 else:
-                    raise failures.unfinished_error(self.host)
+                    raise failures.unfinished_error(self.host, is_begun=answer.is_begun)
             if text := answer.end():
                 yield text
         response = self._response(answer, part, messages, texts, size, groups)

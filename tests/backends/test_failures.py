@@ -78,8 +78,14 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
         (
             failures.unfinished_error(HOST),
             IncompleteAnswerError,
-            f"The server at {AT} ended the answer without saying that it was done, as it does when "
+            f"The server at {AT} ended the answer without saying that it was done, as Ollama does when "
             f"a model repeats itself, so the answer was dropped: ask again.",
+        ),
+        (
+            failures.unfinished_error(HOST, is_begun=False),
+            IncompleteAnswerError,
+            f"The server at {AT} ended the answer before it had begun: check the address, or look at "
+            f"the server's log.",
         ),
         (
             failures.too_large_error(HOST, "a line", 1 << 20),

@@ -76,6 +76,22 @@ def test_bytes_that_are_no_text_take_nothing_of_the_answer(sent, text):
         assert reasoner(fake).reason(ASKED).content == text
 
 
+@pytest.mark.parametrize("encoding", ["Identity", ""])
+def test_a_text_that_is_not_compressed_may_say_so_in_any_way(encoding):
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: {encoding}\r\n\r\n"
+    part = b'data: {"choices": [{"delta": {"content": "Paris."}, "finish_reason": "stop"}]}\n\n'
+    with FakeOpenAI() as fake:
+        fake.play = [Raw(head.encode() + part), Cut()]
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
+    with FakeOpenAI() as fake:
+        fake.play = [DONE]
+        with pytest.raises(BackendError, match="ended the answer before it had begun: check the"):
+            reasoner(fake).reason(ASKED)
+
+
 def test_half_a_character_is_a_mark_of_its_own():
     with FakeOpenAI() as fake:
         fake.play = [
