@@ -37,7 +37,7 @@ TABLE = {
     "cut": (BROKE_OFF, "Paris."),
     "deep-json": (NOT_OLLAMA, "Paris."),
     "drip": (DEADLINE, ""),
-    "empty-200": (NOT_DONE, ""),
+    "empty-200": ("ended the answer before it had begun", ""),
     "empty-500": ("500", ""),
     "endless-head": (NOT_OLLAMA, ""),
     "endless-line": ("larger than 1 MiB", ""),
