@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ore.backends import split_pin
+from ore.backends.window import find_model
 from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run
@@ -112,8 +113,9 @@ def _model(talk: Talk, name: str) -> None:
         run.console.reply("\n".join(lines) or run.backend.no_models())
         return
     name, pin = split_pin(name)
-    if name not in models and f"{name}:latest" in models:
-        name = f"{name}:latest"
+    same = find_model(({"name": each} for each in models), name)
+    if name not in models and same is not None:
+        name = same["name"]
     if name not in models and models and not name.lower().endswith(".gguf"):
         gone = run.model_id == name
         next_step = "choose another one" if gone else f"{run.model_id} is still used"

@@ -154,6 +154,15 @@ def test_the_conversation_goes_on_with_the_other_model(ore):
     assert isinstance(result.backend.settings, Settings)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["second", "SECOND:latest", "library/second", "registry.ollama.ai/library/second:latest"],
+)
+def test_a_model_is_found_under_each_of_its_names(ore, name):
+    result = typed(ore, f"/model {name}", models=("scripted", "second:latest"))
+    assert "Model: second:latest (scripted)\n" in result.err
+
+
 def test_every_reasoner_is_closed_once_it_is_left(ore):
     made = []
 
