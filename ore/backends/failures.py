@@ -121,6 +121,8 @@ def untrusted_words(host: str, why: str) -> str:
         way = "name the server as its certificate does"
     elif "expired" in reason or "not yet valid" in reason:
         way = "renew it there, or set this machine's clock"
+    elif re.search("too (weak|small)|invalid CA|purpose", reason):
+        way = "have another one made for the server"
     elif os.environ.get("SSL_CERT_FILE"):
         way = "add the authority that signed it to the file that SSL_CERT_FILE names"
     return f"The certificate of {host} can't be trusted ({shorten(reason)}): {way}"

@@ -238,6 +238,9 @@ def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
             "name the server as its certificate does, or",
         ),
         ("certificate has expired", "", "renew it there, or set this machine's clock, or"),
+        ("CA signature digest algorithm too weak", "x", "have another one made for the server, or"),
+        ("invalid CA certificate", "", "have another one made for the server, or"),
+        ("unsuitable certificate purpose", "", "have another one made for the server, or"),
         ("certificate is not yet valid", "/a", "renew it there, or set this machine's clock, or"),
     ],
 )
