@@ -59,6 +59,7 @@ class Request:
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
         key: The header with the key that was sent.
+        has_heard: Whether the server has answered this thread before.
     """
 
     model: str = ""
@@ -72,6 +73,7 @@ class Request:
     status: int = 0
     location: str = ""
     key: str = ""
+    has_heard: bool = False
     body: bytes = b""
     lines: Lines | None = None
     connection: Any = None
@@ -81,11 +83,12 @@ class Hooks(threading.local):
     """What the HTTP library calls on the way of a request: ``request``, each thread's own."""
 
     request: Request | None = None
+    has_heard: bool = False
 
     def before(self, sent: httpx.Request) -> None:
         """Runs right before a request is sent."""
         request = self.request or Request()
-        request.sent = True
+        request.sent, request.has_heard = True, self.has_heard
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
@@ -100,7 +103,7 @@ class Hooks(threading.local):
     def after(self, response: httpx.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
         request = self.request or Request()
-        request.status = response.status_code
+        request.status, self.has_heard = response.status_code, True
         request.location = response.headers.get("location", "")
         request.key = response.request.headers.get("authorization", "")
         encoding = response.headers.get("content-encoding", "")
@@ -290,20 +293,15 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     ):
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or failures.CUT.search(why):
-        return failures.broken_off_error(host, why, is_begun=request.status > 0)
+        return failures.broken_off_error(host, why, is_begun=request.status > 0 or request.has_heard)
     lines = request.lines
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
-    text = _error_in(lines.last if lines is not None else request.body)
+    said = (lines.last if lines is not None else request.body).splitlines()
+    text = next(filter(None, map(refusals.error_words, said)), "")  # the first that reports one
     if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)
-
-
-def _error_in(data: bytes) -> str:
-    """Return the text of the first line of JSON that reports an error, or nothing."""
-    texts = (refusals.error_words(line) for line in data.splitlines())
-    return next((text for text in texts if text), "")
 
 
 def _reason(error: BaseException) -> str:

@@ -138,3 +138,14 @@ def test_a_number_that_no_window_has_is_none(number):
         client = OllamaClient(host)
         assert client.window("m", num_ctx=None, size=1, seconds=9.0) is None
         client.close()
+
+
+def test_a_server_that_has_answered_over_http_is_not_said_to_speak_https():
+    with FakeOllama() as server, closing(OllamaClient(Host(server.url))) as client:
+        server.use("raw", raw=b"")
+        with pytest.raises(BackendError, match="broke off .*it may speak https"):
+            list(client.chat_parts(REQUEST))
+        client.version()
+        with pytest.raises(BackendError, match="broke off") as caught:
+            list(client.chat_parts(REQUEST))
+        assert "https" not in str(caught.value)
