@@ -176,9 +176,12 @@ class ClusterBackend(Backend):
         try:
             answers = self._link.ask("about", self._where, self._model, look=look)
         except (LostCall, OutOfTime) as exc:
+            is_late = isinstance(exc, OutOfTime)
+            advice = (
+                "look what else they are at" if is_late else f"install ORE {__version__} on each"
+            )
             raise BackendError(
-                f"The workers of {self.host} can't be asked ({shorten(str(exc))}): install "
-                f"ORE {__version__} on each."
+                f"The workers of {self.host} can't be asked ({shorten(str(exc))}): {advice}."
             ) from exc
         self._patience.come()
         if not answers:

@@ -211,6 +211,14 @@ def test_workers_that_give_no_answer_are_given_up_at_the_deadline(tmp_path):
     assert "--deadline" in said and "`" not in said and b"Traceback" not in err
 
 
+def test_a_worker_that_does_not_say_what_it_is_in_time_is_to_be_looked_at(tmp_path):
+    with FakeOllama() as fake, cluster(tmp_path, fake.url) as (address, workers):
+        wait_for_workers(address, 1)
+        workers[0].send_signal(signal.SIGSTOP)
+        out, err = rows(tmp_path, address, "--deadline", "6").communicate(timeout=120)
+    assert out == b"" and "s): look what else they are at." in err.decode()
+
+
 def test_without_a_deadline_it_is_said_who_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr("ore.backends.cluster_link.QUIET_SECONDS", 0.3)
     told, failed = [], []
