@@ -5,6 +5,7 @@ What is written can always be read back, and nothing that an artifact says is ru
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import json
@@ -217,7 +218,8 @@ def _judge(path: Path | str) -> os.stat_result | None:
     if stat.S_ISREG(mode) and not folder.is_dir():
         raise _unwritable(path, f"there is no folder {_shown(folder)}; make it first")
     if stat.S_ISREG(mode) and not os.access(folder, os.W_OK | os.X_OK):
-        raise _unwritable(path, f"the folder {_shown(folder)} can't be written to")
+        cause = PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # a run over rows stops
+        raise _unwritable(path, f"the folder {_shown(folder)} can't be written to") from cause
     if stat.S_ISREG(mode) and status and status.st_size:
         _require_artifact(path)
     return status

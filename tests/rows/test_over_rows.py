@@ -333,6 +333,17 @@ def test_a_run_stops_where_no_answer_can_be_kept_any_more(
     assert is_over or run.tally.failed == 3
 
 
+def test_a_run_stops_where_its_log_can_not_be_written_to_any_more(tmp_path, monkeypatch):
+    engine = ORE(Capitals(), "")
+    artifact = engine.record(engine.execute("What is the capital of France?"))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ArtifactError, match="the folder .* can't be written to") as raised:
+        ore.write_artifact(artifact, tmp_path / "run.json")
+    tally = Tally(30)
+    tally.add(Outcome(ore.Row(1, 1), error=raised.value))
+    assert tally.halt is raised.value
+
+
 def test_the_artifact_of_another_question_is_no_answer(table, tmp_path):
     folder = tmp_path / "out"
     ask(Capitals(), table, folder=str(folder))
