@@ -60,6 +60,7 @@ FLAGS = {
     "think=False": "--think off",
     "timeout=": "--timeout",
     "values=": "--set",
+    "values['stdin']": "a text on stdin",
     "values[]": "--set '{}=VALUE'",
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""

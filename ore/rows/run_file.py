@@ -92,11 +92,11 @@ class RunFile:
         problems = [f"no value for {quoted(missing)}"] if missing else []
         problems += [f"no place for {quoted(unused)}"] if unused else []
         if problems:
-            named = [name for name in missing if name != STDIN]
-            advice = f"give `values['{one_line(named[0])}']`" if named else ""
-            if STDIN in missing:
-                advice = ", and ".join([*([advice] if advice else []), "pipe a text in"])
-            if not advice:
+            named = [name for name in missing if name != STDIN][:1]
+            ways = [f"`values['{one_line(name)}']`" for name in named]
+            ways += ["`values['stdin']`"] if STDIN in missing else []
+            advice = f"give {' and '.join(ways)}"
+            if not missing:
                 names = [name for name in self.template.names if name != STDIN]
                 advice = f"its places are {quoted(names)}" if names else "it has none"
             raise UsageError(f"{self.shown} has {' and '.join(problems)}: {advice}.")

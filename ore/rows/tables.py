@@ -184,6 +184,8 @@ def open_table(
         UsageError: Nobody says how it is written, there is nothing on stdin, or it has no end.
         FileAccessError: It can't be read.
     """
+    if format not in (None, *FORMATS):
+        raise UsageError(f"`format=` must be one of {', '.join(FORMATS)}, not {format!r}.")
     shown = "stdin" if path == "-" else one_line(path)
     found = format or ENDINGS.get(os.path.splitext(path)[1].lower())
     try:

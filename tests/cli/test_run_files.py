@@ -81,8 +81,8 @@ def test_stdin_goes_where_the_file_says_else_below_the_prompt(tmp_path):
     assert run_ore("--run", b, stdin="One.").prompts == ["Sum up.\n\nOne."]
     assert run_ore("--run", b, "-n", stdin="One.").prompts == ["Sum up."]
     for flags, stdin, said in (
-        ([], None, "no value for 'stdin': pipe a text in"),
-        ([], " \n", "no value for 'stdin': pipe a text in"),
+        ([], None, "no value for 'stdin': give a text on stdin"),
+        ([], " \n", "no value for 'stdin': give a text on stdin"),
         (["-n"], "One.", "a.ore has a place for {{stdin}}: leave --no-stdin out."),
     ):
         result = run_ore("--run", a, *flags, stdin=stdin)

@@ -153,8 +153,10 @@ def test_all_places_without_a_value_and_all_values_without_a_place_are_named():
         UsageError, match=r"no value for 'b' and no place for 'y', 'z': give `values.'b'.`"
     ):
         file.check_values({"a": "", "y": "", "z": ""}, stdin=True)
-    with pytest.raises(UsageError, match="no value for 'stdin': pipe a text in"):
+    with pytest.raises(UsageError, match="no value for 'stdin': give `values.'stdin'.`."):
         file.check_values({"a": "", "b": ""}, stdin=False)
+    with pytest.raises(UsageError, match="'stdin': give `values.'b'.` and `values.'stdin'.`."):
+        file.check_values({"a": ""}, stdin=False)
     with pytest.raises(UsageError, match="no place for 'x': it has none"):
         read("Hello").check_values({"x": ""}, stdin=True)
     read("Hello").check_values({}, stdin=True)

@@ -213,3 +213,11 @@ def test_a_file_of_no_known_ending_may_be_renamed_and_stdin_may_not(tmp_path):
     ):
         with open_table("-", None, io.BytesIO(b"a\n")):
             pass
+
+
+def test_a_way_of_writing_that_nobody_knows_is_refused():
+    with pytest.raises(
+        UsageError, match="^`format=` must be one of csv, tsv, jsonl, text, not 'xml'"
+    ):
+        with open_table("-", "xml", io.BytesIO(b"a\n")):
+            pass
