@@ -25,7 +25,6 @@ from ore.errors import OutputError, UsageError
 from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
-from ore.types.speakers import AYA
 
 if TYPE_CHECKING:  # a run that is not logged does not load it
     from ore.artifact.log import RunLog
@@ -157,17 +156,19 @@ def _tell(
     elif console.stderr_is_terminal:
         console.notice(f"Model: {model_id} ({backend.name})")
     if options.verbose:
-        console.notice(_persona(options, asked.system_from))
+        is_planned = asked.given is not None and asked.given.planned is not None
+        said = "that of the plan." if is_planned else _persona(options, asked.system_from)
+        console.notice(f"System prompt: {said}")
 
 
 def _persona(options: Options, chosen_by: str) -> str:
     """Return which system prompt is sent, and what chose it where no flag of this run did."""
     by = "" if chosen_by == "default" or chosen_by.startswith("--") else f" ({chosen_by})"
     if options.has_own_system:
-        return f"System prompt: {'none' if options.no_system else 'your own'}{by}."
-    if options.persona not in (None, AYA.lower()):
-        return f"System prompt: the persona '{options.persona}'{by}."
-    return "System prompt: Aya, ORE's own persona; --persona, --system or --no-system changes it."
+        return f"{'none' if options.no_system else 'your own'}{by}."
+    if options.persona is not None:
+        return f"the persona '{options.persona}'{by}."
+    return "Aya, ORE's own persona; --persona, --system or --no-system changes it."
 
 
 def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[str, str | None]:

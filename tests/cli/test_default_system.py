@@ -32,7 +32,7 @@ def sent(result) -> list[str]:
         ("persona:critic", "Find the flaw.", "[CRITIC]: ", "persona 'critic' (ORE_SYSTEM)."),
         ("@~/mine.txt", "Mine.", "[ANSWER]: ", "System prompt: your own (ORE_SYSTEM)."),
         ("@{home}/mine.txt", "Mine.", "[ANSWER]: ", "System prompt: your own (ORE_SYSTEM)."),
-        ("persona:aya", "aya", "[AYA]: ", "Aya, ORE's own persona;"),
+        ("persona:aya", "aya", "[AYA]: ", "the persona 'aya' (ORE_SYSTEM)."),
         ("", "aya", "[AYA]: ", "Aya, ORE's own persona;"),
     ],
 )

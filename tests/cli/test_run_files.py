@@ -351,3 +351,10 @@ def test_a_run_file_on_a_program_s_own_streams(city):
     console = Console(io.BytesIO(b""), out, err, {})
     assert main(["--run", city, "--set", "country=x"], console, lambda *_: backend) == 0
     assert out.getvalue() == "Paris.\n"
+
+
+def test_a_plan_advises_no_other_system_prompt_which_it_would_refuse(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(run_ore("Hi", "--dry-run").out)
+    result = run_ore("--run", str(path), "-v")
+    assert result.code == 0 and "System prompt: that of the plan.\n" in result.err
