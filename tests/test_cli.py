@@ -220,6 +220,54 @@ def test_a_signal_while_an_error_is_written_is_the_exit_code(monkeypatch):
     assert end.value.code == 143
 
 
+@pytest.mark.parametrize(
+    "first, again, code",
+    [
+        (signal.SIGINT, signal.SIGINT, 130),
+        (signal.SIGTERM, signal.SIGTERM, 143),
+        (signal.SIGTERM, signal.SIGINT, 143),
+    ],
+)
+def test_a_signal_that_comes_again_while_the_first_unwinds_is_no_traceback(first, again, code):
+    program = f"""
+import io, signal, sys
+from ore.__main__ import start
+
+def cleaned():
+    try:
+        yield
+    finally:
+        signal.raise_signal({again:d})
+
+class Interrupted(io.StringIO):
+    def write(self, text):
+        held = cleaned()
+        next(held)
+        try:
+            signal.raise_signal({first:d})
+        finally:
+            del held  # nobody can catch what is raised as it goes
+
+sys.stdout, sys.argv[1:] = Interrupted(), ["--list-tools"]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started it may ignore it
+start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_after_a_run_each_signal_is_what_it_was(monkeypatch):
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    run(["--version"])
+    after = [signal.getsignal(number) for number in numbers]
+    assert after == [signal.SIG_IGN, *before[1:]]  # the process is to end
+    signal.signal(signal.SIGINT, before[0])
+
+
 def test_a_run_in_another_thread_than_the_main_one_leaves_signals_alone(capsys):
     before = signal.getsignal(signal.SIGTERM)
     with ThreadPoolExecutor(1) as threads:

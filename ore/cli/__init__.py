@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -28,6 +30,16 @@ from ore.errors import (
 if TYPE_CHECKING:  # --version and --help do without
     from ore.backends import Backend
     from ore.cli.options import Options
+
+_RAISED: dict[int, type[BaseException]] = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
+_AGAIN_SECONDS = 0.2
+"""How soon a signal comes again that is not heard: a person who presses Ctrl-C twice is slower."""
+_ENDING_SECONDS = 5.0
+"""How long what ends the process may take, and is not interrupted."""
 
 
 def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None = None) -> None:
@@ -178,28 +190,41 @@ def _dispatch(
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """While it is entered, SIGTERM and SIGHUP unwind the stack, so that what is open is closed."""
+    """While it is entered, SIGTERM and SIGHUP unwind the stack, so that what is open is closed.
 
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGINT, lambda *_: None)  # else Ctrl-C, as it unwinds, takes its place
-        raise Terminated
+    So does Ctrl-C. What unwinds is left in peace: one that comes again at once is not heard, nor is
+    Ctrl-C where the process is to end. It would take the other's place, or be a traceback.
+    """
+    heard = dict.fromkeys(_RAISED, -math.inf)
 
-    def hang_up(*_: object) -> None:
-        signal.signal(signal.SIGINT, lambda *_: None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends another, in mid-closing
-        raise HungUp
+    def hear(number: int, _: object) -> None:
+        now, end = time.monotonic(), max(heard[signal.SIGTERM], heard[signal.SIGHUP])
+        is_late = number == signal.SIGINT and now - end < _ENDING_SECONDS
+        if is_late or now - heard[number] < _AGAIN_SECONDS:
+            return
+        heard[number] = now
+        if number == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends another, in mid-closing
+        raise _RAISED[number]
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
-    before[signal.SIGTERM] = signal.signal(signal.SIGTERM, terminate)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # what nohup asks for
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # every program's exit code would be 0
-        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = {number: signal.getsignal(number) for number in heard}
+    if before[signal.SIGINT] is not signal.default_int_handler:  # a program's own; or it is ignored
+        del before[signal.SIGINT]
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # what nohup asks for
+        del before[signal.SIGHUP]
+    ends_of_children = signal.getsignal(signal.SIGCHLD)
     try:
+        for number in before:
+            signal.signal(number, hear)
+        if ends_of_children is signal.SIG_IGN:  # every program's exit code would be 0
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is hear or number == signal.SIGHUP:  # else it is ignored
+                signal.signal(number, handler)
+        if ends_of_children is signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -36,6 +36,8 @@ _MOST_AHEAD = 2048
 """Bytes that may be typed ahead: a terminal that holds 4,095 takes no more, and no Ctrl-C either."""
 _LOOK_SECONDS = 0.1
 """Between two looks at what is typed; two parts of a paste come sooner one after the other."""
+_ANEW_SECONDS = 0.5
+"""When a signal is sent again; one that comes again at once is not heard."""
 _LONGEST_SECONDS = 2.0
 """How long what still comes is thrown away: a key that is held down would never end."""
 _LOCAL = 3
@@ -134,7 +136,7 @@ class LineEditor:
                 self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
             except Terminated as exc:  # readline drops what is raised here: it is raised anew
                 self._end = exc
-                threading.Timer(_LOOK_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
+                threading.Timer(_ANEW_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
         return self._words[number] if number < len(self._words) else None
 
 
