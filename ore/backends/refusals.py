@@ -181,9 +181,9 @@ def openai_status_error(
 
 
 def error_words(body: bytes) -> str:
-    """Return the error that a JSON object of Ollama's reports, or nothing."""
+    """Return the error that a JSON object of Ollama's, or a registry's, reports, or nothing."""
     value = _loads(body)
-    error = value.get("error") if isinstance(value, dict) else None
+    error = value.get("error") or value.get("errors") if isinstance(value, dict) else None
     return error if isinstance(error, str) else json.dumps(error) if error else ""
 
 

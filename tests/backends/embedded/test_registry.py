@@ -303,10 +303,17 @@ def test_a_registry_that_speaks_no_https_is_told_so_with_the_way_out(registry):
     asked.close()
 
 
-def test_a_servers_words_reach_a_message_without_control_characters(registry):
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": "no \\u001b[2J such build"}',
+        b'{"errors": [{"code": "NAME_INVALID", "message": "no \\u001b[2J such build"}]}',
+    ],
+)
+def test_a_servers_words_reach_a_message_without_control_characters(registry, body):
     name = registry.add("team/tiny:q4", WEIGHTS)
-    registry.always["manifests"] = lambda _: Answer(400, b'{"error": "no \\u001b[2J such build"}')
-    with pytest.raises(BackendError, match="HTTP 400 no .* such build") as caught:
+    registry.always["manifests"] = lambda _: Answer(400, body)
+    with pytest.raises(BackendError, match="HTTP 400 .*no .* such build") as caught:
         pull(name, nothing)
     assert "\x1b" not in str(caught.value)
 
