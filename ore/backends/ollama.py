@@ -25,7 +25,7 @@ from ore.types import Message, Response
 if TYPE_CHECKING:  # imported by the first turn: a program that takes none has no use for them
     from ollama import ChatResponse
 
-_PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 5.0)  # longer where strict
+_PHASE_SECONDS, _WINDOW_SECONDS = 0.5, (0.5, 2.0)  # longer where strict
 _REFUSES_FROM = (0, 12, 6)  # the version of Ollama that knows ``truncate``
 
 

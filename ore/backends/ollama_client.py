@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -132,8 +131,8 @@ class OllamaClient:
 
     def _shows(self, seconds: float) -> Callable[[str], dict[str, Any]]:
         """Return ``show``, whose answers may take so many seconds in all."""
-        end = time.monotonic() + seconds
-        return lambda model: self.show(model, max(end - time.monotonic(), 0.01))
+        ends = Deadline(seconds)
+        return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
         """Return what ``/api/tags`` says of each model, by its name."""
@@ -171,22 +170,24 @@ class OllamaClient:
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
 
     def _window(self, model: str, num_ctx: int | None, size: int, seconds: float) -> int | None:
-        show = self._shows(seconds)
+        ends = Deadline(seconds)
         try:
             found = num_ctx or window_of(self.loaded(model, seconds))
             if found is None or found <= _LEAST_TRAINED or not (num_ctx or size > _LARGE):
                 return found
-            trained = trained_window(show(model))
+            trained = trained_window(self.show(model, ends.within(seconds).seconds))
         except BackendError:
             return None
         return min(found, trained or found)
 
     def loaded(self, model: str, seconds: float) -> dict[str, Any] | None:
         """Return what ``/api/ps`` says of a loaded model, also where it has another name there."""
-        running, show = self.ps(seconds), self._shows(seconds)
+        ends, show = Deadline(seconds), self._shows(seconds)
+        running = self.ps(seconds)
         entry = find_model(running, model)
         if entry is None and running:
-            digest = (find_model(self.tags(seconds), model) or {}).get("digest")
+            tags = self.tags(ends.within(seconds).seconds)
+            digest = (find_model(tags, model) or {}).get("digest")
             same = (each for each in running if digest and each.get("digest") == digest)
             entry = next(same, None)
             if entry is None and (weights := weights_of(show(model))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -371,3 +372,24 @@ def test_leaving_a_pull_closes_the_connection_and_keeps_the_reason(left_by):
         with pytest.raises(left_by):
             OllamaClient(host_of(server)).pull("mistral", leave)
         until(lambda: server.requests[0].disconnected_at)
+
+
+def test_all_questions_after_a_loaded_model_take_as_long_as_one_may():
+    given: list[float] = []
+
+    class Slow(OllamaClient):
+        def ps(self, seconds):
+            time.sleep(0.2)
+            return [{"name": "other"}]
+
+        def tags(self, seconds):
+            given.append(seconds)
+            time.sleep(0.2)
+            return []
+
+        def show(self, model, seconds):
+            given.append(seconds)
+            return {}
+
+    assert Slow(Host("http://127.0.0.1:9")).window("m", num_ctx=None, size=0, seconds=1.0) is None
+    assert given[0] <= 0.8 and given[1] <= 0.6
