@@ -188,7 +188,8 @@ class Forgets(MemoryStore):
 
 
 def test_our_store_passes_and_one_that_shares_or_forgets_is_caught(tmp_path):
-    assert {each.state for each in check(lambda: FileSessionStore(tmp_path / "s"))} == {HOLDS}
+    for _ in range(2):  # the second finds what the first has saved
+        assert {each.state for each in check(lambda: FileSessionStore(tmp_path / "s"))} == {HOLDS}
     shared = {each.rule: each.state for each in check(MemoryStore)}
     assert [rule[:20] for rule, state in shared.items() if state == BROKEN] == [
         "what is loaded is no",

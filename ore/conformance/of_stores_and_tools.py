@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import uuid4
 
 from ore.conformance.verdicts import Broken, Unknown, expect
 from ore.errors import GateError, SessionNotFoundError
@@ -12,48 +13,53 @@ from ore.tools import Permission, Tool
 from ore.types import Message, Session, ToolResult
 
 
+def _name() -> str:
+    """Return a name of a session that no earlier check has left in the store."""
+    return f"conformance-{uuid4().hex[:8]}"
+
+
 def _session() -> Session:
     return Session([Message("user", "Ünïcode 🙂\n\ud800"[:9]), Message("assistant", "Rome.")])
 
 
 def gives_back_what_was_saved(make: Callable[[], SessionStore]) -> None:
     """another store of the same place loads the session that was saved, whole"""
-    session = _session()
-    make().save(session, "conformance-one")
-    expect(make().load("conformance-one") == session, "what is loaded is not what was saved")
+    session, name = _session(), _name()
+    make().save(session, name)
+    expect(make().load(name) == session, "what is loaded is not what was saved")
 
 
 def loads_a_session_of_its_own(make: Callable[[], SessionStore]) -> None:
     """what is loaded is nobody else's: adding to it changes no other"""
-    store, session = make(), _session()
-    store.save(session, "conformance-own")
-    store.load("conformance-own").messages.append(Message("user", "More?"))
-    expect(len(store.load("conformance-own").messages) == 2, "a loaded session is shared")
+    store, session, name = make(), _session(), _name()
+    store.save(session, name)
+    store.load(name).messages.append(Message("user", "More?"))
+    expect(len(store.load(name).messages) == 2, "a loaded session is shared")
     session.messages.append(Message("user", "More?"))
-    expect(len(store.load("conformance-own").messages) == 2, "the saved session is shared")
+    expect(len(store.load(name).messages) == 2, "the saved session is shared")
 
 
 def saves_again(make: Callable[[], SessionStore]) -> None:
     """a session that went on is saved over what it continues, and save changes no session"""
-    store, session = make(), _session()
-    store.save(session, "conformance-two")
+    store, session, name = make(), _session(), _name()
+    store.save(session, name)
     session.messages += [Message("user", "And?"), Message("assistant", "Paris.")]
     before = list(session.messages)
-    store.save(session, "conformance-two")
+    store.save(session, name)
     expect(session.messages == before, "save changed the session")
-    expect(store.load("conformance-two").messages == before, "the later turn is not there")
+    expect(store.load(name).messages == before, "the later turn is not there")
 
 
 def says_what_is_not_there(make: Callable[[], SessionStore]) -> None:
     """a name that is not there is a SessionNotFoundError, and the list has those that are, sorted"""
-    store = make()
-    for name in ("conformance-b", "conformance-a"):
+    store, saved = make(), sorted((_name(), _name()), reverse=True)
+    for name in saved:
         store.save(Session(), name)
     names = store.list()
     expect(names == sorted(names), "the list is not sorted")
-    expect({"conformance-a", "conformance-b"} <= set(names), "the list lacks what was saved")
+    expect(set(saved) <= set(names), "the list lacks what was saved")
     try:
-        store.load("conformance-nobody")
+        store.load(_name())
     except SessionNotFoundError:
         return
     raise Broken("a missing session was loaded")
