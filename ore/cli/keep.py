@@ -25,9 +25,16 @@ def record(
         The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
-        document = encode_artifact(artifact_of(run, context, response, told()))
+        artifact = artifact_of(run, context, response, told())
+        document = encode_artifact(artifact)
     except OreError as exc:
         return None, [exc]
+    digest = (artifact.provenance or {}).get("model_digest") or run.pin or ""
+    if run.pin is not None and not digest.lower().removeprefix("sha256:").startswith(run.pin):
+        run.console.warning(
+            f"{run.model_id} became another model than the pinned one in this turn, and the answer may "
+            f"be its: ask again."
+        )
     data, paths = document.encode("ascii"), _paths(run, response)
     errors: list[OreError] = []
     written = run.options.artifact_out == "-"

@@ -140,6 +140,18 @@ def test_another_model_of_a_repl_can_be_pinned(ask, server):
     assert server.chats[0].json["model"] == MODEL
 
 
+def test_a_model_that_becomes_another_one_in_a_pinned_turn_is_told(ask, server, tmp_path):
+    def swapped(_):
+        server.ollama.copies[MODEL] = "second:latest"
+        return "Paris."
+
+    said = "llama3.2 became another model than the pinned one in this turn"
+    turn = ("hi", "-m", f"llama3.2@sha256:{DIGEST}", "--artifact-out", str(tmp_path / "run.json"))
+    assert said not in ask(*turn).err
+    server.ollama.reply = swapped
+    assert said in ask(*turn[:-1], "-").err
+
+
 @pytest.fixture
 def recorded(ask, tmp_path):
     path = tmp_path / "run.json"
