@@ -294,5 +294,7 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, (AttributeError, TypeError)):
         return "its JSON is not of the right shape"
     text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 2 * MOST_SHOWN])
+    if "_SWITCH_UPGRADE" in text:  # h11's words for status 101
+        text = "it switches to another protocol"
     text = shorten(text)
     return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -31,7 +31,7 @@ class Parts:
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
             delta = choice.get("delta") or {}
             asks = delta.get("tool_calls") or delta.get("function_call")
-            self._asks_for_tools |= bool(asks) or self.reason == "tool_calls"
+            self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
             thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""
             text += delta.get("content") or delta.get("refusal") or ""
         return thinking, text

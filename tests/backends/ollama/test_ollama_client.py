@@ -279,6 +279,7 @@ def raw(body: bytes, *fields: str) -> bytes:
             "only Transfer-Encoding: chunked is supported",
         ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html>Sign in", "it is not JSON"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "it switches to another protocol"),
     ],
 )
 def test_what_is_no_answer_of_its_kind_has_not_broken_off(raw_answer, words):

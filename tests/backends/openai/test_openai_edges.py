@@ -92,6 +92,20 @@ def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
             reasoner(fake).reason(ASKED)
 
 
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call"])
+def test_a_reason_alone_says_that_the_model_asked_for_tools(reason):
+    last = Parts()
+    last.note({"choices": [{"delta": {}, "finish_reason": reason}]})
+    assert last.metadata(1)["asked_for_tools"] is True
+
+
+def test_a_server_that_switches_to_another_protocol_is_said_to():
+    with FakeOpenAI() as fake:
+        fake.play = [Raw(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"), Cut()]
+        with pytest.raises(BackendError, match=r"does \(it switches to another protocol\): check"):
+            reasoner(fake).reason(ASKED)
+
+
 def test_half_a_character_is_a_mark_of_its_own():
     with FakeOpenAI() as fake:
         fake.play = [
