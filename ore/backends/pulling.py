@@ -12,9 +12,8 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 
-from ore.backends import Progress
+from ore.backends import Progress, weights
 from ore.backends import registry_failures as failures
-from ore.backends import weights
 from ore.backends.download import Download
 from ore.backends.freeing import check_way, free
 from ore.backends.gguf import MAGIC
@@ -79,6 +78,7 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
                 raise CapabilityError(
                     f"{name} was not fetched, for the engine can't run it: {why}."
                 )
+            make_private(shelf.manifest_path(name).parent)  # some disks take no colon of a host
             for layer in manifest.of_kind("model"):
                 held.enter_context(_alone(shelf, layer, blobs, progress))
                 on_shelf = OnShelf(shelf, name, manifest)

@@ -891,3 +891,12 @@ def test_a_manifest_with_more_layers_than_files_may_be_open_is_not_blamed_on_the
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     pull(name, nothing)
     assert (root / "blobs" / BLOB).read_bytes() == WEIGHTS
+
+
+def test_a_folder_that_can_t_be_made_for_a_manifest_is_said_before_the_weights_come(root, registry):
+    name = parse_name(registry.add("team/tiny:q4", WEIGHTS))
+    (folder := Shelf(root).manifest_path(name).parents[1]).parent.mkdir(parents=True)
+    folder.write_text("in the way")
+    with pytest.raises(FileAccessError, match="can't be written to .*: check the folder"):
+        pull(str(name), nothing)
+    assert not any(DIGEST in asked.path for asked in registry.asked)
