@@ -13,7 +13,7 @@ from itertools import chain
 from ore.cli.options import Options
 from ore.cli.terminal.console import apart
 from ore.errors import Terminated, ToolFailedError, UsageError
-from ore.files.in_time import OutOfTime, in_time
+from ore.files.in_time import Found, OutOfTime, in_time
 from ore.files.neutral import one_line
 from ore.gate import Gate, error_line
 from ore.skills import (
@@ -63,8 +63,11 @@ class ContextSource:
         self._files = self._read_files()
         if options.grant:
             self._gate()  # refuses what is not a permission
-        with apart():
-            self._tool = find_tool(options.tool, notice) if options.tool else None
+        self._tool: Tool | None = None
+        if name := options.tool:
+            with apart():
+                self._tool = self._loaded(lambda: find_tool(name, notice))
+        self._before = self._spent  # what the first turn has no more
         self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
             self._skills = build_skill_registry(report=notice)
@@ -83,7 +86,7 @@ class ContextSource:
                 be sent.
         """
         options = self._options
-        self._spent = 0.0
+        self._spent, self._before = self._before, 0.0
         with apart():
             decision = self._route(prompt if typed is None else typed) if options.route else None
             skills = [options.skill] if options.skill else []
@@ -126,6 +129,20 @@ class ContextSource:
             )
         return result
 
+    def _loaded(self, load: Callable[[], Found]) -> Found:
+        """Return what ``load`` does, in what the deadline has left: it may import anyone's package."""
+        started = time.monotonic()
+        try:
+            return in_time(self._left(), load)
+        except OutOfTime as exc:
+            raise ToolFailedError(
+                "The packages that have tools were not loaded in time, so nothing was sent: give them "
+                "longer with --deadline.",
+                self._options.tool or "",
+            ) from exc
+        finally:
+            self._spent += time.monotonic() - started
+
     def _left(self) -> float | None:
         """Return how many seconds of the turn's deadline are left, if it has one."""
         deadline = self._options.deadline
@@ -136,7 +153,8 @@ class ContextSource:
 
         threshold = self._options.route_threshold
         router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
-        targets = build_targets_from_registry(all_tools(self._tell))
+        tools = self._loaded(lambda: all_tools(self._tell))
+        targets = build_targets_from_registry(tools)
         targets += build_targets_from_skill_registry(self._skills)
         decision = router.route(prompt, targets)
         if decision.target is None or decision.target_type != "tool":
