@@ -358,7 +358,7 @@ def test_the_artifact_of_another_question_is_no_answer(table, tmp_path):
 def test_outcomes_that_are_read_again_are_asked_and_counted_anew(table):
     reasoner = Capitals(Italy=BackendError("It is gone."))
     with ore.over_rows(ORE(reasoner, ""), PROMPT, table, jobs=1, most_failures=1) as run:
-        assert len(list(run.outcomes())) < 3 and run.error() is not None
+        assert any([each.error for each in run.outcomes()]) and run.error() is not None
         reasoner.errors.clear()
         assert [outcome.content for outcome in run.outcomes()] == list(CAPITALS.values())
         assert (run.tally.done, run.tally.failed, run.error()) == (3, 0, None)
