@@ -293,7 +293,9 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     ):
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or failures.CUT.search(why):
-        return failures.broken_off_error(host, why, is_begun=request.status > 0 or request.has_heard)
+        return failures.broken_off_error(
+            host, why, is_begun=request.status > 0 or request.has_heard
+        )
     lines = request.lines
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")

@@ -210,10 +210,12 @@ def _signals_raise() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in heard}
-    if before[signal.SIGINT] is not signal.default_int_handler:  # a program's own; or it is ignored
-        del before[signal.SIGINT]
-    if before[signal.SIGHUP] is signal.SIG_IGN:  # what nohup asks for
+    found = {number: signal.getsignal(number) for number in heard}
+    # One that was not installed from Python can't be put back.
+    before = {number: handler for number, handler in found.items() if handler is not None}
+    if before.get(signal.SIGINT) is not signal.default_int_handler:  # a program's own, or ignored
+        before.pop(signal.SIGINT, None)
+    if before.get(signal.SIGHUP) is signal.SIG_IGN:  # what nohup asks for
         del before[signal.SIGHUP]
     ends_of_children = signal.getsignal(signal.SIGCHLD)
     try:
