@@ -302,7 +302,7 @@ def test_a_prompt_whose_tokens_take_long_is_not_the_template_s_fault(path, monke
     monkeypatch.setattr("ore.backends.engine._BEGIN_SECONDS", 0.5)
     with closing(EmbeddedReasoner(str(path), Settings())) as reasoner:
         with pytest.raises(TurnFailedError, match="tokens in 0.5 seconds .*: shorten the prompt"):
-            reasoner.reason([Message("user", "word " * 400_000)])
+            reasoner.reading([Message("user", "word " * 400_000)])
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_its_numbers(engine):
