@@ -57,9 +57,9 @@ def start() -> None:
 
 
 def end_in_time(code: object) -> None:
-    """Wait so long for the threads that a tool has left behind: the interpreter waits for ever."""
-    threads = sys.modules.get("threading")
-    if isinstance(code, int) and threads is not None and threads.active_count() > 1:
+    """Wait so long for what a tool has left behind, threads or calls: the interpreter waits for ever."""
+    threads, has_tools = sys.modules.get("threading"), "ore.tools.own" in sys.modules
+    if isinstance(code, int) and threads and (has_tools or threads.active_count() > 1):
         end = partial(_end_after, _THREADS_SECONDS, code)
         with suppress(RuntimeError):  # the system gives no more threads
             threads.Thread(target=end, daemon=True).start()

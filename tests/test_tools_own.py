@@ -364,6 +364,11 @@ SLOW = "import time\nfrom concurrent.futures import ThreadPoolExecutor\n" + BASE
     [
         (SLOW, ("--tool", "odd"), "was not done after"),
         ("import time\ntime.sleep(60)", ("--tool", "odd"), "were not loaded in time"),
+        (
+            f"import atexit, time\natexit.register(time.sleep, 60)\n{BASE}",
+            ("--tool", "odd"),
+            "failed",
+        ),
         ("while True: pass", ("--route",), "were not loaded in time"),
     ],
 )
