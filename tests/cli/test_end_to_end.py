@@ -154,10 +154,27 @@ def test_many_signals_in_quick_succession_end_it_as_one_does(server, flags):
         assert (result.code, result.err, process.returncode) == (130, "", 130)
 
 
-def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named(server, tmp_path):
+# It ends ORE before that knows that it has started, or while ORE waits for it.
+AT_ONCE = "#!/bin/sh\nprintf 'long work' > \"$1\"\nkill $PPID\nexec sleep 60\n"
+WHEN_TOLD = (
+    "#!/bin/sh\ntrap 'printf unsaved > \"$1.save\"; exit 1' TERM\nsleep 0.5; kill -HUP $PPID\n"
+    "for each in 1 2 3 4 5 6 7 8 9; do sleep 0.3; done\n"
+)
+
+
+@pytest.mark.parametrize(
+    "script, code, name, kept, said",
+    [
+        (AT_ONCE, 143, "prompt.md", "long work", "What you wrote is in {path}."),
+        (WHEN_TOLD, 129, "prompt.md.save", "unsaved", "What the editor kept is in {path.parent}."),
+    ],
+    ids=["what it wrote", "what it keeps when told to end"],
+)
+def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named(
+    server, tmp_path, script, code, name, kept, said
+):
     editor, folder = tmp_path / "editor", tmp_path / "t"
-    # It may do so before ORE knows that it has started.
-    editor.write_text("#!/bin/sh\nprintf 'long work' > \"$1\"\nkill $PPID\nexec sleep 60\n")
+    editor.write_text(script)
     editor.chmod(0o700)
     folder.mkdir()
     ours, terminal = pty.openpty()
@@ -166,28 +183,9 @@ def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named
     result = end(process)
     os.close(ours)
     os.close(terminal)
-    (path,) = folder.glob("ore-*/prompt.md")
-    assert (result.code, path.read_text()) == (143, "long work")
-    assert f"What you wrote is in {path}." in result.err
-
-
-def test_an_editor_that_is_told_to_end_keeps_what_it_has_beside_the_file(server, tmp_path):
-    editor, folder = tmp_path / "editor", tmp_path / "t"
-    editor.write_text(
-        "#!/bin/sh\ntrap 'echo unsaved > \"$1.save\"; exit 1' TERM\nsleep 0.5; kill -HUP $PPID\n"
-        "for each in 1 2 3 4 5 6 7 8 9; do sleep 0.3; done\n"
-    )
-    editor.chmod(0o700)
-    folder.mkdir()
-    ours, terminal = pty.openpty()
-    os.write(ours, b"/edit\n")
-    process = start("-i", stdin=terminal, env=environment(EDITOR=str(editor), TMPDIR=str(folder)))
-    result = end(process)
-    os.close(ours)
-    os.close(terminal)
-    (path,) = folder.glob("ore-*/prompt.md.save")
-    assert (result.code, path.read_text()) == (129, "unsaved\n")
-    assert f"What the editor kept is in {path.parent}." in result.err
+    (path,) = folder.glob(f"ore-*/{name}")
+    assert (result.code, path.read_text()) == (code, kept)
+    assert said.format(path=path) in result.err
 
 
 def test_an_editor_shows_nothing_in_the_file_that_answers_go_to(server, tmp_path):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
 
 import pytest
 
 from ore.files.bounded import Bounded
 from ore.tools.running import run_bounded
+from tests.support.faults import interrupted_starts
 
 APART = "tests.support.apart"
 
@@ -101,14 +101,7 @@ def test_it_works_where_more_files_are_open_than_select_takes(bounded, many_file
 
 
 def test_a_command_that_a_signal_comes_with_is_ended(monkeypatch):
-    class Interrupted(subprocess.Popen):
-        def __init__(self, *args, **more):
-            super().__init__(*args, **more)
-            started.append(self)
-            signal.raise_signal(signal.SIGINT)
-
-    started = []
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    started = interrupted_starts(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         run_bounded(["sleep", "9"], os.environ, 9.0, 100)
     assert started[0].returncode == -signal.SIGKILL

@@ -9,6 +9,7 @@ import fcntl
 import os
 import pickle
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -160,3 +161,17 @@ def writing_half(name, real, args, kwargs):
     if name == "write":
         args = (args[0], bytes(args[1])[: len(args[1]) // 2])
     return real(*args, **kwargs)
+
+
+def interrupted_starts(monkeypatch) -> list[subprocess.Popen]:
+    """Let Ctrl-C come with each process that is started; they are added to the list."""
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    started: list[subprocess.Popen] = []
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    return started

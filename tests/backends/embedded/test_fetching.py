@@ -23,6 +23,7 @@ from ore.backends.fetching import fetch
 from ore.backends.weights import PinnedFile, sha256_of
 from ore.errors import BackendError, FileAccessError
 from ore.files.locks import is_locked
+from tests.support.faults import interrupted_starts
 from tests.support.process import PATIENCE, ROOT, end, environment, start
 
 pytestmark = pytest.mark.slow
@@ -295,14 +296,7 @@ def test_an_interrupt_ends_the_download_and_nothing_is_left(pinned, target, tmp_
 
 
 def test_a_pip_that_an_interrupt_comes_with_is_ended(pinned, target, monkeypatch):
-    class Interrupted(subprocess.Popen):
-        def __init__(self, *args, **more):
-            super().__init__(*args, **more)
-            started.append(self)
-            signal.raise_signal(signal.SIGINT)
-
-    started = []
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    started = interrupted_starts(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         fetch(pinned, target, nothing)
     assert started[0].returncode == -signal.SIGKILL

@@ -189,37 +189,31 @@ def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
 
 
 @pytest.mark.embedded
-def test_an_engine_that_no_python_can_run_does_not_blame_the_model(tmp_path):
+@pytest.mark.parametrize(
+    "begin, said",
+    [
+        (
+            "import sys; sys.executable = '/bin/false'",  # as in a program that Python is a part of
+            " (exit code 1: no reason): check that /bin/false is a Python that runs, or use Ollama.",
+        ),
+        (
+            "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))",
+            ": this process may open no more files; raise the limit (ulimit -n), or close some.",
+        ),
+    ],
+    ids=["no Python", "no files"],
+)
+def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
+    tmp_path, begin, said
+):
     path = write_model(tmp_path / "m.gguf")
-    begin = (
-        "import sys; sys.executable = '/bin/false'\n"  # as in a program that Python is a part of
-    )
     done = subprocess.run(
-        [sys.executable, "-c", begin + START.format(path=str(path))],
+        [sys.executable, "-c", f"{begin}\n{START.format(path=str(path))}"],
         env=environment(PYTHONPATH=str(ROOT)),
         capture_output=True,
         text=True,
     )
-    assert done.stdout + done.stderr == (
-        "BackendError: The embedded engine can't be started (exit code 1: no reason): check that "
-        "/bin/false is a Python that runs, or use Ollama."
-    )
-
-
-@pytest.mark.embedded
-def test_an_engine_that_gets_no_files_says_which_limit_to_raise(tmp_path):
-    path = write_model(tmp_path / "m.gguf")
-    begin = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", begin + START.format(path=str(path))],
-        env=environment(PYTHONPATH=str(ROOT)),
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout + done.stderr == (
-        "BackendError: The embedded engine can't be started: this process may open no more files; "
-        "raise the limit (ulimit -n), or close some."
-    )
+    assert done.stdout + done.stderr == f"BackendError: The embedded engine can't be started{said}"
 
 
 @pytest.mark.parametrize(
