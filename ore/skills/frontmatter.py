@@ -17,6 +17,7 @@ MAX_FRONTMATTER_BYTES = 64 * 1024
 HEAD_BYTES = MAX_FRONTMATTER_BYTES + 16
 """How much of SKILL.md is enough for ``split`` to find the frontmatter, or to refuse it."""
 MAX_DEPTH = 16
+_TOO_DEEP = f"its frontmatter is nested deeper than {MAX_DEPTH} levels"
 
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 _CLOSING = re.compile(rb"^---\r?$", re.MULTILINE)
@@ -88,7 +89,7 @@ def _refuse_what_can_grow(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise ValueError(f"its frontmatter is nested deeper than {MAX_DEPTH} levels")
+            raise ValueError(_TOO_DEEP)
 
 
 class _FrontmatterLoader(SafeLoader):
@@ -111,6 +112,8 @@ def _problem(exc: yaml.YAMLError) -> str:
     if isinstance(exc, yaml.MarkedYAMLError):
         where = f" at line {exc.problem_mark.line + 2}" if exc.problem_mark else ""
         what = " ".join(filter(None, (exc.context, exc.problem)))
+    if "maximum nesting depth" in what:  # the C library reads ahead, and has a limit of its own
+        return _TOO_DEEP
     return f"its frontmatter is not valid YAML{where}: {what}"
 
 
