@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ore.backends.model_names import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG
 from ore.files.strictjson import above_zero
 
 _JUDGED = 1 << 20  # bytes of a prompt that are looked at: more than any window holds
@@ -202,5 +203,5 @@ def window_of(entry: dict[str, Any] | None) -> int | None:
 
 
 def _full_name(name: str) -> str:
-    name = name.lower().removeprefix("registry.ollama.ai/").removeprefix("library/")
-    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+    name = name.lower().removeprefix(f"{DEFAULT_HOST}/").removeprefix(f"{DEFAULT_NAMESPACE}/")
+    return name if ":" in name.rpartition("/")[2] else f"{name}:{DEFAULT_TAG}"
