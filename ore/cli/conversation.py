@@ -108,11 +108,11 @@ class Conversation:
         """
         most, added = 0, 0
         for message, tokens, _ in self._counted(made_of):
-            if message.role == "user":
-                added += estimate([message.content.encode("utf-8", "surrogatepass")]).least
-            elif tokens > most + added or tokens > most == 0:
+            if message.role != "user" and tokens > most + added:
                 most, added = tokens, 0
-        return (most, added) if most else (0, 0)
+            elif message.role == "user" and most:
+                added += estimate([message.content.encode("utf-8", "surrogatepass")]).least
+        return most, added
 
     def note_size(self, tokens: int, made_of: str) -> OreError | None:
         """Note how many tokens the last prompt had, where none had more; return what went wrong."""

@@ -296,6 +296,7 @@ def test_of_how_long_prompts_were_only_lines_count_that_are_whole_and_of_a_turn_
     with FakeOllama(num_ctx=512, reply="Fine.") as server:
         talked(server, "one", flags=SAVED)
         (line,) = file.read_text().splitlines()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
         id, tokens, made_of = line.split()
         file.write_bytes(
             f"other 900 {made_of}\n{id} 900\n{id} 900 {'0' * 64}\n{id} x {made_of}\n".encode()
