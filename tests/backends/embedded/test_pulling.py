@@ -229,10 +229,16 @@ def test_a_pull_that_failed_is_gone_on_with_by_the_next(root, registry):
     assert listed(root) == [] and f".{BLOB}.part" in in_blobs(root)
     there = (root / "blobs" / f".{BLOB}.part").stat()
     assert there.st_size == len(WEIGHTS)
-    registry.always.clear()
     registry.asked.clear()
-    seen = []
-    pull(name, lambda *step: seen.append(step))
+    seen, is_told = [], threading.Event()  # nothing more comes before it is told what there is
+
+    def tell(*step):
+        seen.append(step)
+        if step[0] == "downloading":
+            is_told.set()
+
+    registry.always["blobs"] = lambda answer: answer if is_told.wait(PATIENCE) else fails(answer)
+    pull(name, tell)
     first = next(done for what, done, _ in seen if what == "downloading")
     assert first >= PART
     asked = [seen.headers["range"] for seen in registry.asked if "range" in seen.headers]
