@@ -35,6 +35,8 @@ KEYS = (
 
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
+# What would be read as a prompt, with its keys: a blank line above them, a space behind the line.
+_NEARLY_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\s*---[ \t]*[\r\n]\s*[a-z]+:")
 _THINK = ("on", "off", "low", "medium", "high")
 _QUOTES = "put it in quotes"
 
@@ -122,6 +124,11 @@ def parse_run_file(data: bytes, path: str) -> RunFile:
             head, body = split(body)
             above = "\n" if begun else ""  # so that an error names the line of the file
             keys, _ = parse(above + head.decode("utf-8").replace("\r\n", "\n"))
+        elif _NEARLY_OPENING.match(body):
+            raise ValueError(
+                "the line '---' above its keys is to be its first, or the one right below '#!', and "
+                "nothing else, not even a space"
+            )
     except ValueError as exc:
         raise UsageError(f"{shown} can't be run: {exc}.") from exc
     text = body.decode("utf-8").removeprefix("\ufeff").replace("\r\n", "\n")
@@ -277,6 +284,8 @@ def _refuse_names(names: tuple[str, ...]) -> None:
 
 def _named(value: Any) -> str:
     """Return what a value of YAML is, for a sentence that refuses it."""
+    if isinstance(value, str) and value.strip():
+        return f"'{one_line(value[:40])}'"
     if value is None or isinstance(value, str):
         return "nothing"
     if isinstance(value, bool):

@@ -106,7 +106,7 @@ WRONG = {
     "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
     '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
     "---\nchoose: ['{{a}}', b]\n---\nx": "'choose' .* the places 'a'",
-    "---\nthink: maybe\n---\nx": "'think' .* must be on, off",
+    "---\nthink: maybe\n---\nx": "'think' .* must be on, off.*, not 'maybe'",
     "---\nexpect: Paris\n---\nx": "'expect' .* contains: Paris",
     "---\nschema: {a: 2020-01-01}\n---\nx": "'schema' .* not JSON",
     "---\nmodel: a\nmodel: b\n---\nx": "line 3: there are two values for the key 'model'",
@@ -131,6 +131,21 @@ def test_what_is_wrong_is_said_in_one_sentence(text, said):
     with pytest.raises(UsageError, match=said) as raised:
         read(text)
     assert len(str(raised.value)) < 600 and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("above", ["---  ", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_right(above, end):
+    text = f"{above}\nmodel: other\n---\nHello".replace("\n", end)
+    if end == "\r" and "#!" in text:
+        text = text.replace(end, "\n", 1)  # else all of it is the first line
+    with pytest.raises(UsageError, match="the line '---' above its keys is to be its first"):
+        read(text)
+
+
+@pytest.mark.parametrize("text", ["---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b"])
+def test_a_line_of_dashes_may_stand_in_a_prompt(text):
+    assert read(text).template.parts == (text.strip(),)
 
 
 def test_an_unknown_key_is_answered_with_all_that_are_known():
