@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -49,9 +49,9 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         KeyboardInterrupt: It was interrupted; the text says how to go on.
     """
     with ExitStack() as stack:
-        table = stack.enter_context(
-            open_table(str(options.rows), options.rows_format, console.stdin)
-        )
+        opened = open_table(str(options.rows), options.rows_format, console.stdin)
+        table = stack.enter_context(opened)
+        _refuse_own_output(table, console)
         if options.expect is not None:
             wanted = stack.enter_context(_open_expected(options.expect, options.rows_format))
             table = CheckedTable(table, wanted, options.key)
@@ -86,6 +86,15 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, "ore --rows"))
         _Rows(run, options, table, looked, rows, folder, report).ask()
+
+
+def _refuse_own_output(table: Table, console: Console) -> None:
+    """Refuse to write to the table: ``>>`` would spoil it, and give it rows without an end."""
+    is_same = False
+    with suppress(AttributeError, OSError, ValueError):  # stdout is closed, or no file
+        is_same = table.is_same_file(console.stdout.fileno())  # type: ignore[union-attr]
+    if is_same:
+        raise UsageError(f"{table.shown} is what is written to: send the answers to another file.")
 
 
 def _open_expected(path: str, format: str | None) -> AbstractContextManager[Table]:

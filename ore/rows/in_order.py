@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from ore.errors import OreError
 from ore.files.signals import deferred_signals
 
 Item = TypeVar("Item")
@@ -41,11 +42,10 @@ def in_order(
     """Yield what ``do`` returns for each item, in their order.
 
     Items are taken in the thread of the caller, and as many as are needed to keep the threads busy.
-    Closing the generator begins nothing more, and does not wait for what is under way: its threads
-    end with the process at the latest.
+    Closing the generator begins nothing more, and waits for nothing: its threads end with the process.
 
     Args:
-        items: What is to be done; read as it goes.
+        items: What is to be done; read as it goes. An ``OreError`` of theirs is raised in the end.
         do: Called in any of the threads, several times at once. What it raises is raised here.
         threads: How many there are, or as many as the system gives; without any, the caller's own.
         tick: Called here while something is waited for.
@@ -64,26 +64,29 @@ def in_order(
 
     waiting: deque[_Piece[Item, Done]] = deque()
     started = 0
+    ended: Exception | None = None
     try:
         started = _start(work, threads)
         if not started:
             yield from map(do, items)
             return
         while True:
-            while len(waiting) < AHEAD_PER_THREAD * started:
+            while ended is None and len(waiting) < AHEAD_PER_THREAD * started:
                 try:
                     waiting.append(_Piece(next(items)))
-                except StopIteration:
-                    break
-                todo.put(waiting[-1])
+                    todo.put(waiting[-1])
+                except (StopIteration, OreError) as exc:  # what was begun goes on
+                    ended = exc
             if not waiting:
-                return
+                break
             piece = waiting.popleft()
             while not piece.is_done.acquire(timeout=every):
                 tick()
             if piece.error is not None:
                 raise piece.error
             yield piece.result
+        if isinstance(ended, OreError):
+            raise ended
     finally:
         stopped.set()
         for _ in range(started):

@@ -92,17 +92,19 @@ class Table:
         try:
             self._file.seek(0)
             lines = Lines(self._file, self.shown)
-            if self.format == "jsonl":
-                yield from self._objects(lines)
-            elif self.format == "text":
-                yield from self._texts(lines)
-            else:
-                yield from self._records(lines)
+            read = {"jsonl": self._objects, "text": self._texts}.get(self.format, self._records)
+            for row in read(lines):
+                self._require_same()  # before it is used: what is appended meanwhile may never end
+                yield row
         except OSError as exc:
             raise FileAccessError(
                 f"{self.shown} can't be read: {reason(exc)}.", self.shown
             ) from exc
         self._require_same()
+
+    def is_same_file(self, descriptor: int) -> bool:
+        """Return whether the open file ``descriptor`` is the table's own."""
+        return os.path.sameopenfile(self._file.fileno(), descriptor)
 
     def _require_same(self) -> None:
         """Refuse a table that somebody writes to: a row would be asked that nobody has looked at."""

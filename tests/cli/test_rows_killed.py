@@ -147,3 +147,34 @@ def test_what_is_in_the_place_of_one_artifact_stops_no_other_row(folder, odd):
         result = run_ore(*args, "--jobs", "1", open_backend=open_backend)
     assert result.code == 1 and "3 of 3 rows, 1 failed" in result.err, result.err
     assert all(path.is_file() for path in paths[1:])
+
+
+@pytest.mark.parametrize("flags", [(), ("--csv",)])
+def test_no_table_is_asked_that_the_answers_are_written_to(server, folder, flags):
+    table = folder / "table.csv"
+    table.write_text("n\n" + "x\n" * ROWS)
+    before = table.read_bytes()
+    with table.open("ab") as out:
+        args = ("--rows", "table.csv", "{{n}}", "--host", server.url, *flags)
+        ended = end(start(*args, cwd=folder, stdin=subprocess.DEVNULL, stdout=out))
+    assert (ended.code, server.chats) == (2, []), ended.err
+    assert "send the answers to another file" in ended.err and table.read_bytes() == before
+
+
+def test_a_table_that_is_changed_in_the_run_ends_it_and_loses_no_answer(folder):
+    table = folder / "table.csv"
+    table.write_text("n\n" + "x\n" * ROWS)
+    asked = []
+
+    def answer(body):
+        asked.append(body)
+        if len(asked) == 1:
+            with table.open("a") as file:
+                file.write("y\n")
+        return "x"
+
+    with FakeOllama(reply=answer) as server:
+        args = ("--rows", "table.csv", "{{n}}", "--host", server.url, "--jobs", "1")
+        result = run_ore(*args, open_backend=open_backend)
+    assert result.code == 1 and "was changed while it was read" in result.err
+    assert 0 < len(asked) == len(result.out.splitlines())

@@ -149,6 +149,18 @@ def test_a_table_that_is_changed_after_it_was_looked_at_is_not_used(tmp_path):
             list(table.rows())
 
 
+@pytest.mark.parametrize("format", ["text", "jsonl", "csv"])
+def test_a_table_that_grows_while_it_is_read_comes_to_an_end(tmp_path, format):
+    path = tmp_path / "table"
+    line = '{"a": 1}\n'
+    path.write_text(line * 3000)
+    with open_table(str(path), format) as table, path.open("a", buffering=1) as file:
+        with pytest.raises(FileAccessError, match="was changed while it was read"):
+            for row in table.rows():
+                assert row.number < 3000
+                file.write(line * 2)
+
+
 def test_a_pipe_is_copied_for_it_is_read_twice(tmp_path):
     path = tmp_path / "pipe.csv"
     os.mkfifo(path)
