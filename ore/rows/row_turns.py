@@ -215,11 +215,15 @@ class Asking:
         if artifact is None:
             return None
         output = artifact.output
-        metadata: Mapping[str, Any] = output.metadata
+        there = Response(output.content, output.model_id, metadata=dict(output.metadata))
+        if self.made.settings.strict_context and fit_of(there).get("status") != "complete":
+            return None  # an earlier run has not asked for that
+        warnings = tuple(self._judge(there))
         if row.expected is not None:  # which may be another text by now
-            there = Response(output.content, output.model_id, metadata=dict(metadata))
-            metadata = judged(there, row.expected).metadata
-        return Outcome(row, output.content, path, None, metadata, is_new=False)
+            there = judged(there, row.expected)
+        return Outcome(
+            row, output.content, path, None, there.metadata, is_new=False, warnings=warnings
+        )
 
     def outcome_of(self, row: Row) -> Outcome:
         """Ask a ``row``, unless an earlier run has; what goes wrong is a part of what is returned."""

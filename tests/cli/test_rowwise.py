@@ -292,6 +292,21 @@ def test_what_an_answer_does_not_show_is_said_with_its_row(rows, server):
     assert "row 1 (line 2): The prompt" in result.err and "did not fit" in result.err
 
 
+def test_what_is_there_was_perhaps_cut_too_and_is_no_answer_under_strict_context(rows, server):
+    server.ollama.num_ctx = 8
+    flags = ("-q", "--artifact-out", "out")
+    first, again = rows(*flags), rows(*flags)
+    assert "row 1 (line 2): The prompt" in again.err and "did not fit" in again.err
+    assert first.out == again.out and len(server.chats) == 3
+    kept = [path.read_bytes() for path in artifacts()]
+    strict = rows(*flags, "--strict-context")
+    assert (strict.code, len(server.chats)) == (1, 6) and "does not fit" in strict.err
+    assert [path.read_bytes() for path in artifacts()] == kept
+    server.ollama.num_ctx = 4096
+    assert rows(*flags, "--strict-context").code == 0 and len(server.chats) == 9
+    assert rows(*flags, "--strict-context").code == 0 and len(server.chats) == 9
+
+
 def test_the_dry_run_counts_and_sends_no_chat(rows, server):
     plan = rows("--dry-run", "--artifact-out", "out").json
     assert (plan["rows"], plan["there"], plan["to_ask"], plan["jobs"]) == (3, 0, 3, 4)
