@@ -22,6 +22,7 @@ from ore.files import make_private, read_regular, reason, replace_file
 from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_object
 from ore.types import ExecutionArtifact
 
 ROWS_A_FOLDER = 1000
@@ -31,7 +32,8 @@ _PART = re.compile(r"\d{8,}-\d{8,}")
 
 
 def asked_digest(provenance: Mapping[str, Any]) -> str:
-    """Return the hash of what a turn asks: its messages, the model's digest, and the options.
+    """Return the hash of what a turn asks: its messages, the model's digest, the options, and a chat
+    template in the place of the model's own.
 
     Where the digest is not known, the model is its name. ``provenance`` is that of the turn's
     artifact, with ``model_id`` beside it.
@@ -39,6 +41,8 @@ def asked_digest(provenance: Mapping[str, Any]) -> str:
     names = ("backend", "messages_sha256", "options", "join_messages")
     asked = {name: provenance.get(name) for name in names}
     asked["model"] = provenance.get("model_digest") or provenance.get("model_id")
+    if is_object(template := provenance.get("chat_template")):
+        asked["chat_template"] = template.get("sha256")
     return digest(asked)[:_HASH_DIGITS]
 
 

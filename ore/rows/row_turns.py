@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ore.artifact import encode_artifact
+from ore.artifact.canonical import text_digest
 from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import OreError, UsageError
@@ -198,11 +199,13 @@ class Asking:
         """
         prompt = self._question.prompt_of(row)
         messages = [*self._question.before, Sourced("user", prompt, self._question.source)]
+        template = self.made.settings.chat_template
         known = {
             **(self.made.known or {}),
             **self._question.more,
             "model_id": self.made.backend.name_of(self.made.model_id),
             "messages_sha256": messages_digest(messages),
+            "chat_template": template and {"sha256": text_digest(template)},
         }
         return RowQuestion(row, prompt, messages, asked_digest(known))
 

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ from ore.errors import (
 from ore.rows.kept import asked_digest
 from ore.rows.row_turns import Outcome
 from ore.rows.tally import Tally
+from tests.conftest import MODEL_DIR
 from tests.support.harness import run_ore
 from tests.support.keys import allow, make_keys, needs_ssh_keygen
 
@@ -380,3 +382,20 @@ def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():
     assert asked != asked_digest({**known, "model_digest": "b"})
     assert asked == asked_digest({**known, "model_digest": "a", "model_id": "globe"})
     assert asked_digest(known) != asked_digest({**known, "model_id": "globe"})
+    given = {**known, "chat_template": {"sha256": "1"}}
+    assert asked_digest(known) == asked_digest({**known, "chat_template": None})
+    assert len({asked_digest(each) for each in (known, given, {**given, "chat_template": {}})}) == 3
+
+
+@pytest.mark.embedded
+def test_another_chat_template_is_another_question(tmp_path, table):
+    model = f"embedded:{next(Path(str(MODEL_DIR)).glob('*.gguf'))}"
+    there = []
+    for template in (None, "{{ messages[0].content }}:", "{{ messages[0].content }}!"):
+        settings = {"options": {"num_predict": 1}, "chat_template": template}
+        with ore.reasoner(model, **settings) as reasoner:
+            with ore.over_rows(ORE(reasoner, ""), PROMPT, table, folder=tmp_path / "out") as run:
+                there.append(run.plan().there)
+                assert [outcome.error for outcome in run.outcomes()] == [None] * 3
+                there.append(run.plan().there)
+    assert there == [0, 3] * 3
