@@ -68,7 +68,7 @@ class Tally:
             self.there += not outcome.is_new
             self.unexpected += bool(not_expected(outcome, self._least))
             count = outcome.metadata.get("eval_count") if outcome.is_new else 0
-            self.tokens += count if isinstance(count, int) else 0
+            self.tokens += count if isinstance(count, int) and 0 < count < 1e18 else 0
             is_unreachable = isinstance(outcome.error, ServerUnreachableError)
             self._unreachable = self._unreachable + 1 if is_unreachable else 0
             if outcome.error is not None:

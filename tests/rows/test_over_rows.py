@@ -23,6 +23,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.rows.kept import asked_digest
+from ore.rows.row_checks import case_of
 from ore.rows.row_turns import Outcome
 from ore.rows.tally import Tally
 from tests.conftest import MODEL_DIR
@@ -374,6 +375,16 @@ def test_the_time_left_is_told_once_ten_rows_were_asked():
     assert tally.seconds_left() is not None and "s left" in tally.in_words()
     tally.halt = BackendError("Gone.")
     assert tally.in_words().startswith("10 of 30 rows") and "left" not in tally.in_words()
+
+
+@pytest.mark.parametrize("odd", [10**400, 9 * 10**307, -(10**400), float("nan"), float("inf"), "x"])
+def test_counts_that_no_turn_has_are_left_out_of_what_is_told(odd):
+    metadata = {"eval_count": odd, "load_duration": odd, "eval_duration": odd}
+    outcome = Outcome(ore.Row(1, 1), content="Yes.", metadata=metadata)
+    tally = Tally(2)
+    for _ in range(2):
+        tally.add(outcome)
+    assert "tokens/s" not in tally.in_words() and case_of(outcome, "t.csv").seconds == 0
 
 
 def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():
