@@ -353,6 +353,19 @@ def test_a_bad_tool_of_a_package_stops_no_other(home, tmp_path, monkeypatch, mod
     assert len(told) == 1 and "'odd' of a package can't be used" in told[0] and said in told[0]
 
 
+@pytest.mark.parametrize("damage", [b"[ore.tools]\nhalf", b"[console_scripts]\nx = a:\xff\n"])
+def test_a_package_whose_entry_points_are_damaged_hides_no_tool(
+    home, tmp_path, monkeypatch, damage
+):
+    for name, text in [("bad", damage), ("fine", b"[ore.tools]\ns=tests.test_tools_own:Shout")]:
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+        (tmp_path / f"{name}-1.0.dist-info/entry_points.txt").write_bytes(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
+    assert len(told) == 1 and f"{tmp_path}/bad-1.0.dist-info can't be read: " in told[0]
+
+
 WAITS = "\n        ThreadPoolExecutor().submit(time.sleep, 60).result()\n"
 SLOW = "import time\nfrom concurrent.futures import ThreadPoolExecutor\n" + BASE.replace(
     " ...\n", WAITS

@@ -16,17 +16,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ore.errors import OreError, Terminated, ToolError, UsageError
+from ore.errors import OreError, ToolError, UsageError
 from ore.files import read_confined, reason
 from ore.files.in_time import OutOfTime
-from ore.files.neutral import one_line, said_by
+from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
 from ore.tools import MAX_FILE_BYTES, Permission, Tool, parse_permission
+from ore.tools.packages import tools_of_packages
 from ore.tools.running import run_bounded
 from ore.types import ToolResult
 
 DEFINITION = "tool.toml"
-ENTRY_POINTS = "ore.tools"
 KEYS: dict[str, type | tuple[type, ...]] = {
     "name": str,
     "description": str,
@@ -42,7 +42,6 @@ KEYS: dict[str, type | tuple[type, ...]] = {
 
 MOST_BYTES = 1 << 16
 LONGEST_SECONDS, USUAL_SECONDS = 600.0, 30.0
-_MOST_SHOWN = 300  # characters of what a package raises
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _NAMES = "small letters, digits and dashes, at most 64"
@@ -155,7 +154,7 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
             if isinstance(exc, PermissionError):  # of a path, not of the system
                 why = f"a file of it {why}; put the file itself into its folder"
             report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
-    for tool in _of_packages(report):
+    for tool in tools_of_packages(report):
         found.setdefault(tool.name, tool)
     return found
 
@@ -191,36 +190,6 @@ def _folders(root: Path) -> list[str]:
         )
     except OSError:
         return []
-
-
-def _of_packages(report: Callable[[str], None]) -> list[Tool]:
-    found = []
-    for point in import_module("importlib.metadata").entry_points(group=ENTRY_POINTS):
-        try:
-            found.append(_of_package(point.load()))
-        except (KeyboardInterrupt, Terminated):
-            raise
-        except BaseException as exc:  # a package is anyone's code; not even its exit ends ORE
-            why = said_by(exc)[:_MOST_SHOWN].rstrip(".") or type(exc).__name__
-            report(f"The tool '{one_line(point.name)}' of a package can't be used: {why}.")
-    return found
-
-
-def _of_package(made: Any) -> Tool:
-    """Return the tool that a package has, once all was asked for that is said of it.
-
-    Raises:
-        TypeError: It is none, or what it says of itself is not of the right kind.
-    """
-    tool = made() if isinstance(made, type) else made
-    if not isinstance(tool, Tool):
-        raise TypeError("it is no tool: it must be an ore.Tool")
-    said = (tool.name, tool.description, *tool.required_args, *tool.routing_hints())
-    if not all(isinstance(each, str) for each in said):
-        raise TypeError("its name, description, arguments and hints must be texts")
-    if not all(isinstance(each, Permission) for each in tool.required_permissions):
-        raise TypeError("its required_permissions must be a set of ore.Permission")
-    return tool
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
