@@ -297,6 +297,21 @@ def test_a_link_is_not_followed(home, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("what, there", [("tools/shut", ["own"]), ("tools", [])])
+def test_a_folder_that_can_t_be_read_is_named_and_hides_no_other_tool(home, what, there):
+    put(home, command("true"), "own")
+    put(home, WEATHER.replace('"weather"', '"shut"'), "shut")
+    folder, told = home / ".ore" / what, list[str]()
+    folder.chmod(0)
+    try:
+        if os.access(folder, os.R_OK):
+            pytest.skip("root reads all")
+        assert sorted(all_tools(told.append)) == ["echo", *there, "read-file"]
+    finally:
+        folder.chmod(0o700)
+    assert len(told) == 1 and str(folder) in told[0] and "permission denied" in told[0]
+
+
 def test_arguments_are_checked(home):
     put(home)
     gate = Gate({Permission.SHELL, Permission.NETWORK})

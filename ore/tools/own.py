@@ -146,7 +146,7 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
     """
     found: dict[str, Tool] = {}
     root = home_folder("tools")
-    for name in _folders(root):
+    for name in _folders(root, report):
         try:
             found[name] = folder_tool(root, name)
         except (OreError, OSError) as exc:
@@ -181,15 +181,26 @@ def folder_tool(root: Path, name: str) -> CommandTool:
     return CommandTool(made)
 
 
-def _folders(root: Path) -> list[str]:
+def _folders(root: Path, report: Callable[[str], None]) -> list[str]:
     try:
-        return sorted(
-            entry.name
-            for entry in os.scandir(root)
-            if entry.name[0] != "." and (Path(entry.path) / DEFINITION).exists()
-        )
-    except OSError:
+        names = sorted(name for name in os.listdir(root) if name[0] != ".")
+    except FileNotFoundError:
         return []
+    except OSError as exc:
+        shown = one_line(str(root))
+        report(f"No tools are loaded: the folder {shown} can't be read: {reason(exc)}.")
+        return []
+    return [name for name in names if _may_be_tool(root / name)]
+
+
+def _may_be_tool(folder: Path) -> bool:
+    try:
+        os.stat(folder / DEFINITION)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # whoever reads it is told why
+        return True
+    return True
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
