@@ -11,9 +11,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
 from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
@@ -42,7 +43,7 @@ _RECALLED = 1 << 16
 
 def apart() -> AbstractContextManager[object]:
     """Return a block in which what the code of a tool prints goes to stderr: stdout is ORE's."""
-    return redirect_stdout(sys.stderr)
+    return given_back(sys.stdout, sys.stderr)
 
 
 class Console(Asking):
