@@ -299,8 +299,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     lines = request.lines
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
-    said = (lines.last if lines is not None else request.body).splitlines()
-    text = next(filter(None, map(refusals.error_words, said)), "")  # the first that reports one
+    text = refusals.error_words(lines.last if lines is not None else request.body)
     if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)

@@ -342,6 +342,14 @@ def test_a_pull_that_did_not_succeed_is_an_error(lines, kind, says):
     assert says in str(caught.value)
 
 
+def test_a_line_of_carriage_returns_is_looked_at_once():
+    line, begun = b"x" + b"\r" * 1_000_000 + b"\n", time.process_time()
+    with one_answer(b"HTTP/1.1 200 OK\r\n\r\n" + line) as (host, _):
+        with pytest.raises(BackendError, match="it is not JSON"):
+            OllamaClient(host).pull("m", lambda *step: None)
+    assert time.process_time() - begun < 1.5
+
+
 def test_odd_figures_of_a_pull_are_passed_over():
     lines = (
         b'\n{"status":"a","completed":-1,"total":"9"}\n'
