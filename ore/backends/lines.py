@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from ore.backends.http import LINE_LIMIT, TooLarge
 
+MOST_IN_LINE = 1 << 16
+"""The most values of a line: the objects that its reader makes of them take far more time and memory."""
+
 
 class Lines:
     """Cuts a stream of bytes into lines of text, one JSON object each.
@@ -24,13 +27,18 @@ class Lines:
         self.whole: bool = True
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the lines that are not blank; ``TooLarge`` is raised beyond ``LINE_LIMIT``."""
+        """Yield the lines that are not blank.
+
+        Raises:
+            TooLarge: One is larger than ``LINE_LIMIT``.
+            ValueError: One holds more than ``MOST_IN_LINE``.
+        """
         begun = bytearray()
         for chunk in self._chunks:
             # A server usually sends a line at a time, and then there is nothing to cut.
             if not begun and chunk.startswith(b"{") and chunk.find(b"\n") == len(chunk) - 1:
                 self.last = chunk
-                yield chunk.decode("utf-8", "replace")
+                yield self._text()
                 continue
             head, found, tail = chunk.rpartition(b"\n")
             if found:
@@ -38,11 +46,16 @@ class Lines:
                 lines, begun = bytes(begun).split(b"\n"), bytearray(tail)
                 for self.last in lines:
                     if self.last.strip():
-                        yield self.last.decode("utf-8", "replace")
+                        yield self._text()
             else:
                 begun += chunk
             if len(begun) > LINE_LIMIT:
                 raise TooLarge("a line", LINE_LIMIT)
         if begun.strip():
             self.last, self.whole = bytes(begun), False
-            yield self.last.decode("utf-8", "replace")
+            yield self._text()
+
+    def _text(self) -> str:
+        if self.last.count(b",") > MOST_IN_LINE:
+            raise ValueError(f"its JSON has more than {MOST_IN_LINE:,} values")
+        return self.last.decode("utf-8", "replace")

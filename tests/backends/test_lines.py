@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.backends.http import LINE_LIMIT, TooLarge
-from ore.backends.lines import Lines
+from ore.backends.lines import MOST_IN_LINE, Lines
 
 
 def split_at(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -74,3 +74,10 @@ def test_a_line_ends_the_stream_when_it_is_larger_than_the_limit():
     with pytest.raises(TooLarge) as caught:
         list(Lines(endless()))
     assert (caught.value.what, caught.value.limit) == ("a line", LINE_LIMIT)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"", b"\n{}\n"])
+def test_a_line_of_a_great_many_values_is_refused_before_it_is_parsed(end):
+    assert list(Lines([b'{"a":[' + b"1," * MOST_IN_LINE + b"1]}" + end]))
+    with pytest.raises(ValueError, match="more than 65,536 values"):
+        list(Lines([b'{"a":[' + b"1," * (MOST_IN_LINE + 1) + b"1]}" + end]))
