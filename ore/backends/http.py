@@ -112,7 +112,7 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
     """
     if stream is None or "read" in vars(stream):
         return
-    read, write = stream.read, stream.write
+    read, write, start_tls = stream.read, stream.write, stream.start_tls
 
     def wait(timeout: float | None) -> float | None:
         deadline = current() or stream.deadline
@@ -121,10 +121,11 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
         return timeout if deadline is None else deadline.wait(timeout)
 
     def woken(act: Callable[..., Any], what: Any, timeout: float | None) -> Any:
+        timeout = _in_all(stream, wait(timeout))
         if STOP.get() is None:
-            return act(what, wait(timeout))
+            return act(what, timeout)
         with woken_by(lambda: shut(stream.get_extra_info("socket"))):
-            return act(what, wait(timeout))
+            return act(what, timeout)
 
     def bounded_read(max_bytes: int, timeout: float | None = None) -> Any:
         stream.has_heard = True
@@ -135,8 +136,24 @@ def bound(stream: Any, current: Callable[[], Deadline | None]) -> None:
         for begin in range(0, len(buffer), _SENT_AT_ONCE):
             woken(write, buffer[begin : begin + _SENT_AT_ONCE], timeout)
 
+    def bounded_tls(ssl_context: Any, server_hostname: Any = None, timeout: Any = None) -> Any:
+        return start_tls(ssl_context, server_hostname, _in_all(stream, timeout))
+
     stream.deadline, stream.is_of_proxy = None, False
-    stream.read, stream.write = bounded_read, bounded_write
+    stream.read, stream.write, stream.start_tls = bounded_read, bounded_write, bounded_tls
+
+
+def _in_all(stream: Any, timeout: float | None) -> float | None:
+    """Return ``timeout``, and let TLS within TLS, which comes in pieces, take no longer in all."""
+    socket, ends = stream.get_extra_info("socket"), Deadline(timeout)
+
+    def recv(size: int) -> Any:
+        socket.settimeout(ends.wait(None))
+        return type(socket).recv(socket, size)
+
+    if hasattr(socket, "do_handshake"):
+        socket.recv = recv
+    return timeout
 
 
 def trace_of(deadline: Callable[[], Deadline | None]) -> Callable[[str, dict[str, Any]], None]:

@@ -66,6 +66,9 @@ class Stream:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
 
+    def start_tls(self, ssl_context, server_hostname=None, timeout=None):
+        raise NotImplementedError
+
     def get_extra_info(self, info):
         return self.connection
 

@@ -6,9 +6,12 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -162,6 +165,37 @@ def test_limits_hold_under_tls(server, certificate, streams, limit, monkeypatch)
     with pytest.raises(BackendTimeoutError):
         reasoner = AyaReasoner("m", server.url, **{limit: 0.3})
         answer(reasoner, [Message("user", "slow")], streams)
+
+
+@pytest.mark.slow
+def test_a_handshake_that_drips_through_a_proxy_s_own_tls_ends_at_the_deadline(
+    certificate, monkeypatch
+):
+    context, left = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), threading.Event()
+    context.load_cert_chain(*certificate)
+
+    def drip(listening):
+        with context.wrap_socket(listening.accept()[0], server_side=True) as proxy:
+            proxy.recv(4096)
+            proxy.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            proxy.recv(4096)
+            with suppress(OSError):
+                proxy.sendall(b"\x16\x03\x03\x3f\xff")
+                while not left.wait(0.1) and time.monotonic() < begun + 6:
+                    proxy.sendall(b"\x00")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        proxy = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        begun = time.monotonic()
+        thread = threading.Thread(target=drip, args=(listening,), daemon=True)
+        thread.start()
+        with pytest.raises(BackendTimeoutError):
+            AyaReasoner("m", "https://server.invalid", deadline=1.0).reason(HELLO)
+        assert time.monotonic() < begun + 4
+        left.set()
+        thread.join(10)
 
 
 @both_ways
