@@ -218,9 +218,14 @@ class Engine:
                     f"The embedded engine did not count the tokens in {begin:g} seconds and was ended: "
                     f"shorten the prompt."
                 ) from exc
-            raise self._failed(
+            kind, why = self._failed, f"the {self._template_name} may go round in circles"
+            step = self._remedy
+            if "response_format" in request:  # its schema becomes a grammar before that
+                kind, why = TurnFailedError, f"the schema may be too large, or {why}"
+                step = f"shorten the schema, or {step}"
+            raise kind(
                 f"The embedded engine did not begin with the prompt in {begin:g} seconds and was "
-                f"ended: the {self._template_name} may go round in circles; {self._remedy}."
+                f"ended: {why}; {step}."
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
             raise self._cut_off(turn) from exc

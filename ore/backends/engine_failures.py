@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 
 from ore.backends.http import Deadline, shorten
@@ -52,7 +53,7 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     change = f"Change the prompt, or {remedy}"
     if "Field '" in said or "samplers" in said:
         change = f"Change the option, or {OTHER_MODEL}"
-    if "grammar" in said or "JSON schema" in said:  # which its samplers are made of
+    if re.search("grammar|JSON schema|min_value", said):  # which its samplers are made of
         change = f"Simplify the schema, or {OTHER_MODEL}"
     error = TurnRefusedError(f"The embedded engine refused the turn{said}. {change}.")
     error.said = said

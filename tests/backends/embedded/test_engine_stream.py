@@ -147,6 +147,11 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
             "unsupported $ref #. Simplify the schema, or use another model.",
         ),
         (
+            b'{"error":{"message":"At least one of min_value or max_value must be set"}}',
+            TurnRefusedError,
+            "must be set. Simplify the schema, or use another model.",
+        ),
+        (
             b'{"error":{"message":"Field \'top_k\': Value must be less"}}',
             TurnRefusedError,
             "Value must be less. Change the option, or use another model.",

@@ -112,6 +112,16 @@ def test_a_prompt_that_is_never_put_together_is_ended_without_a_deadline(tmp_pat
 
 
 @pytest.mark.slow
+def test_a_schema_that_takes_too_long_to_be_made_a_grammar_is_to_be_shortened(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
+    schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5000)}}
+    with pytest.raises(TurnFailedError, match="schema may be too large, .* shorten the schema, or"):
+        ask(write_model(tmp_path / "m.gguf"), format=schema)
+
+
+@pytest.mark.slow
 def test_of_several_turns_none_waits_for_a_prompt_that_is_never_put_together(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     failed = list[str]()
