@@ -32,13 +32,17 @@ def parsed(
     longest: int = LINE_LIMIT,
     is_marked: bool = True,
 ) -> Generator[dict[str, Any]]:
-    """Yield the events of a stream of server-sent events, up to its end mark, or to its end."""
+    """Yield the events of a stream of server-sent events, up to its end mark.
+
+    One without a mark ends with an event that says so (``stop``).
+    """
+    has_stopped = False
     while True:
         before_read()
         line = response.readline(longest)
         if len(line) >= longest:  # the file has a token as long as that
             raise TooLarge("an event", longest)
-        if not line and not is_marked:
+        if not line and has_stopped and not is_marked:
             return
         if not line.endswith(b"\n"):
             raise HTTPException("the stream has no end")
@@ -49,4 +53,5 @@ def parsed(
             event = json.loads(value)
             if field == b"error" or "error" in event:
                 raise refusal_error(value)
+            has_stopped = bool(event.get("stop"))
             yield event

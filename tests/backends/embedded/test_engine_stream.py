@@ -110,6 +110,16 @@ def test_a_stream_that_stalls_ends_in_time(silence, after, said):
         assert said in str(timeout_error(silence, deadline))
 
 
+@pytest.mark.parametrize("pieces", [[], [ONE]], ids=["nothing", "an event"])
+def test_a_stream_without_a_mark_that_breaks_off_is_not_whole(pieces):
+    last = b'data: {"stop":true}\n\n'
+    with answering(*pieces, last) as (response, _):
+        assert [*parsed(response, lambda: None, is_marked=False)][-1] == {"stop": True}
+    with answering(*pieces, ended=False) as (response, _):
+        with pytest.raises(http.client.HTTPException):
+            list(parsed(response, lambda: None, is_marked=False))
+
+
 def test_where_both_bounds_are_set_the_one_that_was_met_is_named():
     assert "deadline" in str(timeout_error(30.0, Deadline(0)))
     assert "silent for 30 seconds" in str(timeout_error(30.0, Deadline(60)))
