@@ -81,6 +81,41 @@ class KeepsMessages(Good):
         return super().reason(messages)
 
 
+class KeepsInItsClass(Good):
+    log = []
+
+    def reason(self, messages):
+        self.log.append(messages)
+        return super().reason(messages)
+
+
+class KeepsInADefault(Good):
+    def reason(self, messages, seen={}):  # noqa: B006
+        seen["last"] = messages
+        return super().reason(messages)
+
+
+class KeepsInAClosure(Good):
+    def __init__(self):
+        kept = []
+        self.note = lambda messages: kept.append(messages)
+
+    def reason(self, messages):
+        self.note(messages)
+        return super().reason(messages)
+
+
+class SaysNothing(Good):
+    """Right, but its stream has no piece."""
+
+    def reason(self, messages):
+        return Response("", "silent")
+
+    def stream_reason(self, messages):
+        yield from ()
+        return self.reason(messages)
+
+
 class GoesOn(Good):
     """Reads on in a thread that nobody ends."""
 
@@ -124,6 +159,9 @@ CAUGHT = [
     (Remembers, "a used one answers"),
     (MoreMetadata, "a used one answers"),
     (KeepsMessages, "nothing of a system prompt"),
+    (KeepsInItsClass, "nothing of a system prompt"),
+    (KeepsInADefault, "nothing of a system prompt"),
+    (KeepsInAClosure, "nothing of a system prompt"),
     (GoesOn, "closing a stream"),
     (ClosedForGood, "closing a stream"),
     (ClosesOnce, "close may be called twice"),
@@ -139,6 +177,10 @@ def test_a_reasoner_that_breaks_a_rule_is_caught_by_it(kind, rule, monkeypatch):
 
 def test_a_reasoner_that_holds_every_rule_passes():
     assert {each.state for each in check(Good)} == {HOLDS}
+
+
+def test_an_answer_without_a_piece_breaks_no_rule():
+    assert BROKEN not in {finding.state for finding in check(SaysNothing)}
 
 
 def test_two_new_ones_that_differ_are_not_judged():

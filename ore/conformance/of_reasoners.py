@@ -100,7 +100,8 @@ def is_both_or_neither(make: Callable[[], Reasoner]) -> None:
     with make() as reasoner:
         engine = ORE(reasoner, "")
         chunks = engine.execute_stream("Count to a hundred.", session)
-        next(chunks, None)
+        if next(chunks, None) is None:
+            raise Unknown("its stream has no piece after which it could be closed")
         chunks.close()
         expect(
             not session.messages, f"{len(session.messages)} messages after a turn that was closed"
@@ -160,10 +161,13 @@ def closes_twice(make: Callable[[], Reasoner]) -> None:
 
 
 def _path_to(found: object, text: str) -> str | None:
-    """Return the name of what an object holds with a text in it, or None."""
+    """Return the name of what an object, or its class, holds with a text in it, or None."""
     seen, left = {id(found)}, [(type(found).__name__, found)]
+    left += [(kind.__name__, dict(vars(kind))) for kind in type(found).__mro__]
     while left and len(seen) < _MOST_OBJECTS:
         path, each = left.pop()
+        if isinstance(each, FunctionType):  # but not what its module has
+            each = (each.__defaults__, each.__kwdefaults__, each.__closure__)
         if isinstance(each, (str, bytes)):
             if (text if isinstance(each, str) else text.encode()) in each:  # type: ignore[operator]
                 return path
@@ -171,7 +175,7 @@ def _path_to(found: object, text: str) -> str | None:
         named = each.items() if isinstance(each, dict) else getattr(each, "__dict__", {}).items()
         names = {id(value): f"{path}.{name}" for name, value in list(named)}
         for inner in gc.get_referents(each):
-            if id(inner) not in seen and not isinstance(inner, (type, ModuleType, FunctionType)):
+            if id(inner) not in seen and not isinstance(inner, (type, ModuleType)):
                 seen.add(id(inner))
                 left.append((names.get(id(inner), path), inner))
     return None
