@@ -134,7 +134,8 @@ def _begin(work: Callable[[], None]) -> None:
         threading.Thread(target=work, name="ore-turn", daemon=True).start()
     except RuntimeError as exc:
         raise OreError(
-            "The system gives ORE no thread for the turn: end other programs, then ask again."
+            f"ORE can start no thread for the turn ({exc}): end other programs, or take it with "
+            f"execute or stream, which need none."
         ) from exc
 
 
