@@ -119,7 +119,9 @@ class SessionFiles:
             return decode(data), status
         except ValueError as exc:
             rescue = f"`FileSessionStore.salvage('{name}')` copies its whole turns to a new session"
-            rescue = rescue if data else "delete the session, or choose another name"
+            rescue = (
+                rescue if b'"assistant"' in data else "delete the session, or choose another name"
+            )
             raise InvalidSessionError(
                 f"The session '{name}' {failed}: {exc}. The file {self._path(name)} is left as it "
                 f"is; {rescue}.",
