@@ -28,10 +28,10 @@ LOG_SECONDS = 60.0
 """How often a line says how far a folder is where no bar can be drawn."""
 
 _FAILED = {
-    "different": "are not the same",
-    "not as expected": "are not as expected",
-    "not repeatable": "have two answers when asked twice",
-    NOT_RUN: "could not be repeated",
+    "different": ("is not the same", "are not the same"),
+    "not as expected": ("is not as expected", "are not as expected"),
+    "not repeatable": ("has two answers when asked twice", "have two answers when asked twice"),
+    NOT_RUN: ("could not be repeated", "could not be repeated"),
 }
 
 
@@ -83,8 +83,9 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
         if failure is not None:
             raise failure
     found = [
-        f"{states[state]} of {len(paths)} runs {text}"
-        for state, text in _FAILED.items()
+        f"{states[state]} of {len(paths)} {'run' if len(paths) == 1 else 'runs'} "
+        f"{one if states[state] == 1 else several}"
+        for state, (one, several) in _FAILED.items()
         if states[state]
     ]
     if found:

@@ -25,8 +25,8 @@ _DURATIONS = ("load_duration", "prompt_eval_duration", "eval_duration")
 def with_expected(rows: Iterable[Row], table: Table, key: str | None = None) -> Iterator[Row]:
     """Yield each row with what is expected of it: row for row, as both tables are written.
 
-    A row without its like in the other table is one with a problem, and so is one whose key is another
-    one there.
+    A row whose like in the other table has a problem is one with a problem, and so is one whose key is
+    another one there.
 
     Args:
         rows: What is asked.
@@ -34,7 +34,7 @@ def with_expected(rows: Iterable[Row], table: Table, key: str | None = None) -> 
         key: A column that both have, which tells one row from another; None compares none.
 
     Raises:
-        UsageError: ``table`` has no such column, or more rows than there are.
+        UsageError: ``table`` has no such column, or more rows than there are, or fewer.
         FileAccessError: It can't be read.
     """
     number = 0
@@ -52,7 +52,10 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
     if row.problem is not None:
         return row
     if there is None:
-        return _unfit(row, f"{table.shown} has no row {row.number:,}")
+        raise UsageError(
+            f"{table.shown} has fewer rows than are asked: it has no row {row.number:,}, and needs one "
+            f"for each."
+        )
     if there.problem is not None:
         return _unfit(row, f"of {table.shown}, line {there.line}: {there.problem}")
     if EXPECTED not in there.values:

@@ -118,7 +118,7 @@ class RowRun(Closing):
         if tally.failed:
             return OreError(f"{rows_in_words(tally.failed)} failed, {where}. {self.how_to_go_on}")
         if tally.unexpected:
-            rows, are = rows_in_words(tally.rows), "is" if tally.rows == 1 else "are"
+            rows, are = rows_in_words(tally.rows), "is" if tally.unexpected == 1 else "are"
             return CheckFailedError(
                 f"{tally.unexpected:,} of {rows} {are} not what was expected: {where}."
             )

@@ -51,7 +51,7 @@ def test_a_row_that_does_not_hold_is_3_with_the_row_and_what_was_seen(rows, serv
     ]
     said = "row 3 (line 4) is not what was expected: equals: 'Tokyo' was expected, and 'Kyoto' was seen"
     assert said in result.err
-    assert "1 of 3 rows are not what was expected: see above." in result.err
+    assert "1 of 3 rows is not what was expected: see above." in result.err
 
 
 def test_all_that_holds_is_0(rows, folder):
@@ -105,7 +105,7 @@ def test_a_row_that_fails_is_an_error_of_the_report_and_1(rows, folder, server):
 
 
 WRONG = [
-    ("expected\nParis\n", "2 rows that can't be asked"),
+    ("expected\nParis\n", "fewer rows than are asked: it has no row 2"),
     ("expected\na\nb\nc\nd\n", "more rows than are asked"),
     ("x\na\nb\nc\n", "no column 'expected'"),
     ("id,expected\na,Paris\nz,Rome\nc,Tokyo\n", "line 3 of e.csv is of another row, 'z'"),

@@ -52,7 +52,7 @@ def test_another_answer_is_3_and_a_unified_diff(ore, folder):
         "--- a.json answer\n+++ replay answer\n@@ -1,2 +1,2 @@\n One.\n-Two.\n+Three.\n"
         "a.json\tdifferent\tanswer; messages rebuilt\n"
     )
-    assert result.err == "ore: 1 of 1 runs are not the same: see above.\n"
+    assert result.err == "ore: 1 of 1 run is not the same: see above.\n"
 
 
 def test_a_server_that_gives_two_answers_when_asked_twice_is_not_repeatable(ore, folder):
@@ -60,7 +60,7 @@ def test_a_server_that_gives_two_answers_when_asked_twice_is_not_repeatable(ore,
     result = ore("--replay", "a.json", replies=["Two.", "Three."])
     assert (result.code, len(result.calls)) == (3, 2)
     assert rows(result.out) == {"a.json": ["not repeatable", "answer; messages rebuilt"]}
-    assert result.err == "ore: 1 of 1 runs have two answers when asked twice: see above.\n"
+    assert result.err == "ore: 1 of 1 run has two answers when asked twice: see above.\n"
 
 
 @pytest.mark.parametrize("flags", [["-o", "seed=4"], ["--model", "second"]])

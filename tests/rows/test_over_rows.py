@@ -188,7 +188,7 @@ def test_what_is_expected_of_each_row_is_judged(table, tmp_path):
     assert [each.metadata["expectation"]["holds"] for each in found] == [True, False, True]
     error = run.error()
     assert isinstance(error, CheckFailedError)
-    assert str(error) == "1 of 3 rows are not what was expected: their outcomes say why."
+    assert str(error) == "1 of 3 rows is not what was expected: their outcomes say why."
 
 
 def test_one_row_is_said_to_be_one(tmp_path):

@@ -43,7 +43,6 @@ def test_the_table_itself_may_say_it(tmp_path):
 
 
 UNFIT = [
-    ("expected\nParis\n", None, "csv", "e.csv has no row 2"),
     ("id,expected\na,Paris\nc,Rome\n", "id", "csv", "line 3 of e.csv is of another row, 'c'"),
     ("id,expected\na,Paris\nb\n", None, "csv", "of e.csv, line 3: it has 1 cell"),
     ('{"expected": "x"}\n{"y": 1}\n', None, "jsonl", "e.jsonl has no 'expected' in line 2"),
@@ -65,6 +64,7 @@ def test_a_bad_row_of_the_table_stays_what_it_is(tmp_path):
     "expected, said",
     [
         ("expects\nParis\nRome\n", "has no column 'expected'"),
+        ("expected\nParis\n", "fewer rows than are asked: it has no row 2"),
         ("expected\na\nb\nc\nd\n", "more rows than are asked, from line 4 on: it needs 2"),
     ],
 )
