@@ -185,6 +185,7 @@ def test_every_public_name_is_there(name):
     assert getattr(package, name) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error, code, said",
     [
@@ -220,6 +221,7 @@ def test_a_signal_while_an_error_is_written_is_the_exit_code(monkeypatch):
     assert end.value.code == 143
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first, again, code",
     [

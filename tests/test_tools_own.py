@@ -177,6 +177,7 @@ def test_a_command_that_is_ended_leaves_no_child(home, pipe):
     assert result.status == "error"
 
 
+@pytest.mark.slow
 def test_the_deadline_ends_a_tool_and_what_it_has_started(home, pipe):
     put(home, command("/bin/sh", "-c", f"(echo begun; sleep 60) > {pipe} & sleep 60"), "own")
     asked = ("--tool", "own", "--grant", "shell", "Hi")
@@ -387,6 +388,7 @@ SLOW = "import time\nfrom concurrent.futures import ThreadPoolExecutor\n" + BASE
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module, how, said",
     [
@@ -423,6 +425,7 @@ class Shout(Tool):
         return ToolResult(self.name, "HEY", "ok")
 
 
+@pytest.mark.slow
 def test_what_a_command_starts_takes_the_signals_that_end_it(home, tmp_path):
     """Else ``timeout 1 PROGRAM`` in a command would not end it."""
     seen = tmp_path / "seen"

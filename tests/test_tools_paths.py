@@ -76,6 +76,7 @@ def test_what_is_found_stands_in_the_prompt_and_has_no_line_break(prompt):
     assert path is None or (path in prompt and path.strip() and "\n" not in path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["“", "\"'", "'a", "read ", "a.", "/", "~", "read a/"])
 def test_a_long_prompt_is_searched_quickly(unit):
     started = time.process_time()
@@ -83,6 +84,7 @@ def test_a_long_prompt_is_searched_quickly(unit):
     assert time.process_time() - started < 5
 
 
+@pytest.mark.slow
 def test_a_path_is_looked_for_in_the_first_characters_of_a_very_long_prompt():
     before = "read " + "x " * (1 << 19)
     assert find_path(before[:-15] + " notes.txt") == "notes.txt"

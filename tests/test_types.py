@@ -189,6 +189,7 @@ def test_an_artifact_as_json_shares_nothing_with_it():
     assert metadata == {"nested": {"list": [1, [2.5, None]]}, "odd": {1, 2}, "pair": ([3],)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content, shown",
     [

@@ -258,6 +258,7 @@ def test_of_large_artifacts_nothing_is_learnt_for_that_takes_too_long():
     assert taught(json.loads(large)).seal_of(large) is None
 
 
+@pytest.mark.slow
 def test_what_is_larger_than_an_artifact_may_be_is_left_to_the_parser():
     alike, data = taught(), laid_out(artifact("x" * MAX_ARTIFACT_BYTES))
     assert len(data) > MAX_ARTIFACT_BYTES and alike.seal_of(data) is None

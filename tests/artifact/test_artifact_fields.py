@@ -231,6 +231,7 @@ OBJECT = st.dictionaries(st.text(), JSON, max_size=3)
 NAMES = st.none() | st.lists(st.text(), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @given(
     st.builds(Response, st.text(st.characters(codec=None)), st.text(), metadata=OBJECT),
     st.text(),

@@ -185,6 +185,7 @@ def slow_to_compare(lines: int) -> tuple[str, str]:
     return "\n".join([*ours, *frequent]), "\n".join([*frequent[::-1], *theirs])
 
 
+@pytest.mark.slow
 def test_texts_that_take_long_to_compare_are_named_and_not_compared():
     old, new = slow_to_compare(4900)
     shown = unified([Difference(name, old, new) for name in ("options", "answer")], "a", "b")
@@ -208,6 +209,7 @@ def test_lines_of_both_between_others_are_compared_in_a_bounded_time():
     assert " a 2499\n" in shown
 
 
+@pytest.mark.slow
 def test_large_texts_that_are_nearly_the_same_are_compared():
     lines = [f"line {n}" for n in range(5000)]
     changed = [f"changed {n}" if n % 100 == 7 else line for n, line in enumerate(lines)]

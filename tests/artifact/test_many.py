@@ -157,6 +157,7 @@ def check_all(paths):
     return [each.state for each in many.verify_many(paths, lambda done: None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_a_worker_of_a_pool_that_may_start_no_process_reads_them_itself(folder, how):
     record(folder / "one.json", "Why?")

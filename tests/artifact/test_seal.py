@@ -110,6 +110,7 @@ ANY = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(ANY)
 def test_only_the_hash_of_the_canonical_form_is_a_seal(value):

@@ -96,6 +96,7 @@ def read_slowly(connection: socket.socket) -> None:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_request_that_is_read_slowly_is_sent_no_longer_than_its_deadline():
     ours, theirs = socket.socketpair()
     with ours, theirs:

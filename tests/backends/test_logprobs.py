@@ -199,6 +199,7 @@ def test_what_ollama_says_of_each_token_is_kept():
     assert response.metadata["logprobs"] == told
 
 
+@pytest.mark.slow
 def test_no_more_is_kept_of_the_tokens_than_an_answer_can_have():
     told, many = Logprobs(), [{"token": "a", "logprob": -1.0}] * 100_000
     with pytest.raises(TooLarge, match="log-probabilities"):

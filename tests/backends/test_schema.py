@@ -229,6 +229,7 @@ USABLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", USABLE, ids=json.dumps)
 def test_a_reference_that_leads_to_a_schema_is_followed(schema):
     with Judge(read_schema(json.dumps(schema))) as judge:
@@ -242,6 +243,7 @@ def test_a_reference_is_never_fetched():
         assert fake.requests == []
 
 
+@pytest.mark.slow
 def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
     schema = '{"properties": {"a": {"$ref": "#/properties/a"}}}'
     assert ore("hi", "--schema", schema, replies=["{}"]).code == 0
@@ -249,6 +251,7 @@ def test_a_schema_whose_end_only_an_answer_can_show_to_be_missing_is_told(ore):
     assert result.code == 3 and "(the schema can't be applied: it never ends)" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [{"multipleOf": 0}, {"pattern": "("}, {"minLength": "x"}], ids=str)
 @pytest.mark.parametrize("answer", ["5", '"text"'])
 def test_a_part_that_only_an_answer_can_show_to_be_no_schema_is_told(ore, part, answer):
@@ -333,6 +336,7 @@ def test_what_is_not_evaluated_is_found_in_time(word, what, inner, answer, monke
             judge.violation(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="Linux only tells of children")
 def test_a_schema_that_may_be_slow_is_judged_in_a_process_that_ends_with_the_turn(ore):
     schema = json.dumps({"pattern": "^[a-z]+$"})
@@ -366,6 +370,7 @@ def test_all_answers_are_judged_by_one_process_which_ends_with_the_reasoner():
     assert child.poll() is not None
 
 
+@pytest.mark.slow
 def test_telling_whether_a_schema_is_one_ends_in_time(monkeypatch):
     monkeypatch.setattr(validation, "LONGEST_CHECK", 0.3, raising=False)
     draft_4 = "http://json-schema.org/draft-04/schema#"  # of an enum's values no two are equal

@@ -97,6 +97,7 @@ def test_a_text_that_does_not_fit_its_hash_is_named(ask, recorded, tmp_path, key
         assert "is not the one that its hash says" in ask("--replay", "run.json").out
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_with_its_template_or_with_the_one_that_is_named(ask, recorded):
     recorded()
     done = ask("--replay", "run.json")

@@ -261,6 +261,7 @@ def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_routed_tool_that_never_finds_its_arguments_ends_at_the_deadline(ore, finder):
     finder(lambda prompt: time.sleep(20) or {})
     began = time.monotonic()

@@ -69,6 +69,7 @@ def test_stdin_is_the_prompt_or_joins_it(server):
     ]
 
 
+@pytest.mark.slow
 def test_the_locale_does_not_matter(server, tmp_path):
     plain = environment(LC_ALL="C", LANG="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     server.use("happy")
@@ -117,6 +118,7 @@ def test_models_are_listed_and_pulled(server):
     assert run("--pull", "tiny").err.endswith("tiny is ready.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sign, code, flags",
     [
@@ -162,6 +164,7 @@ WHEN_TOLD = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script, code, name, kept, said",
     [
@@ -188,6 +191,7 @@ def test_what_is_in_an_editor_when_the_process_is_told_to_end_stays_and_is_named
     assert said.format(path=path) in result.err
 
 
+@pytest.mark.slow
 def test_an_editor_shows_nothing_in_the_file_that_answers_go_to(server, tmp_path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho its screen\nprintf Hello > "$1"\n')
@@ -201,6 +205,7 @@ def test_an_editor_shows_nothing_in_the_file_that_answers_go_to(server, tmp_path
     assert "its screen" in result.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     server.ollama.delay, server.ollama.reply = 0.05, "word " * 400
     process = start("--session", "s", "Hi", "--stream", stdin=subprocess.DEVNULL)
@@ -213,6 +218,7 @@ def test_a_reader_that_goes_away_is_141_and_the_server_is_told(server, home):
     assert not (home / ".ore/sessions/s.json").exists()
 
 
+@pytest.mark.slow
 def test_a_finished_turn_is_saved_even_if_nobody_reads_it(server, home):
     reading, writing = os.pipe()
     os.close(reading)
@@ -222,6 +228,7 @@ def test_a_finished_turn_is_saved_even_if_nobody_reads_it(server, home):
     assert (home / ".ore/sessions/s.json").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_a_closed_stdout_are_1(server):
     with open("/dev/full", "w") as full:
         result = run("Hi", stdout=full)
@@ -232,6 +239,7 @@ def test_a_full_disk_and_a_closed_stdout_are_1(server):
     assert shell.returncode == 1 and "stdout is closed" in shell.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_stderr_changes_neither_answer_nor_exit_code(server):
     with open("/dev/full", "w") as full:
         result = run("Hi", "-v", stderr=full)
@@ -239,6 +247,7 @@ def test_a_full_disk_under_stderr_changes_neither_answer_nor_exit_code(server):
         assert run("--resume-session", "none", "Hi", stderr=full).code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line, shown",
     [("Hi 2>&- <&-", "Paris.\n"), ("--version 2>&-", "ore "), ("Hi --dry-run <&-", "{")],
@@ -319,6 +328,7 @@ class TestEnvFiles:
         assert run("Hi").out == "Paris.\n"
         assert server.chats[0].json["model"] == "mistral"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("prompt", ["--version", "--help", "-h"])
     def test_the_file_is_used_where_a_prompt_looks_like_a_flag(self, server, env_file, prompt):
         env_file.write_text(f"OLLAMA_HOST={server.url}\nORE_MODEL=mistral\n")
@@ -330,11 +340,13 @@ class TestEnvFiles:
         listed = run("--list-models", env=environment(OLLAMA_HOST=server.url))
         assert listed.out.startswith("llama3.2:latest")
 
+    @pytest.mark.slow
     def test_the_file_of_the_current_folder_is_not_read(self, server, env_file, tmp_path):
         (tmp_path / ".env").write_text("OLLAMA_HOST=http://127.0.0.1:9\n")
         env_file.write_text(f"OLLAMA_HOST={server.url}\n")
         assert run("--list-models", cwd=tmp_path).out.startswith("llama3.2:latest")
 
+    @pytest.mark.slow
     def test_a_remote_host_from_a_file_is_named_every_time(self, env_file):
         env_file.write_text("OLLAMA_HOST=http://192.0.2.1:9\n")
         result = run("--list-models", env=environment(HTTP_PROXY="http://127.0.0.1:9"))
@@ -342,18 +354,21 @@ class TestEnvFiles:
         assert result.err.splitlines()[0].startswith("Prompts go to http://192.0.2.1:9")
         assert str(env_file) in result.err
 
+    @pytest.mark.slow
     def test_an_env_file_that_is_not_text_is_reported(self, server, env_file):
         env_file.write_bytes(b"\xff\xfe")
         result = run("--list-models", env=environment(OLLAMA_HOST=server.url))
         assert result.code == 0 and result.out.startswith("llama3.2:latest")
         assert str(env_file) in result.err
 
+    @pytest.mark.slow
     def test_an_env_file_that_is_too_large_for_one_is_reported(self, server, env_file):
         env_file.write_text("ORE_MODEL=nobody\n" + "# A remark.\n" * 30_000)
         result = run("Hi", env=environment(OLLAMA_HOST=server.url))
         assert result.out == "Paris.\n"
         assert result.err == f"{env_file} can't be used, so it was ignored.\n"
 
+    @pytest.mark.slow
     def test_lines_that_can_not_be_used_are_named_and_the_others_are_used(
         self, server, env_file, monkeypatch
     ):
@@ -373,6 +388,7 @@ class TestEnvFiles:
             f"{each} can't be used, so it was ignored." for each in said
         )
 
+    @pytest.mark.slow
     def test_a_variable_may_use_others_of_the_file_and_of_the_environment(self, server, env_file):
         scheme, _, port = server.url.rpartition(":")
         env_file.write_text(f"ORE_PORT={port}\nOLLAMA_HOST=${{ORE_WHERE}}:${{ORE_PORT}}\n")

@@ -47,6 +47,7 @@ def check(server, backend: str, args: tuple[str, ...], folder) -> None:
     assert done.out.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [("Hi", "--session", "s"), ("Hi", "--artifact-out", "run.json"), (), ("--session", "s")],
@@ -56,6 +57,7 @@ def test_every_mode_answers_without_a_thread(tmp_path, args):
     check(FakeOllama, "ollama", args, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [0, 1, 3])
 def test_every_row_is_asked_by_as_many_threads_as_there_are(tmp_path, threads):
     table = "n\n" + "".join(f"{number}\n" for number in range(100))
@@ -73,6 +75,7 @@ def test_the_openai_backend_needs_no_thread(tmp_path, args):
     check(FakeOpenAI, "openai", args, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_its_answer_without_a_waiting_line(home):
     with FakeOllama() as fake:
         command = [*COMMAND, "-c", "--host", fake.url, "--model", "llama3.2"]

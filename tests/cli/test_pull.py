@@ -87,6 +87,7 @@ def test_it_says_what_it_does_and_what_the_licence_is(models, name):
     }
 
 
+@pytest.mark.slow
 def test_a_licence_that_nobody_has_is_an_error(models, registry):
     name = registry.add("team/bare:q4", b"GGUF", license=None)
     assert run("--pull", name, *HERE).err.splitlines()[-1] == f"{name} is ready."
@@ -94,6 +95,7 @@ def test_a_licence_that_nobody_has_is_an_error(models, registry):
     assert shown.code == 1 and f"No licence of {name} is known here" in shown.err
 
 
+@pytest.mark.slow
 def test_a_licence_is_shown_in_a_sentence_without_its_control_characters(models, registry):
     text = "\x1b]0;title\x07 as you \u202elike\nore: not ours"
     name = registry.add("team/loud:q4", b"GGUF", license=text)
@@ -104,6 +106,7 @@ def test_a_licence_is_shown_in_a_sentence_without_its_control_characters(models,
     assert ready == f"{name} is ready."
 
 
+@pytest.mark.slow
 @needs_engine
 def test_without_a_server_it_is_fetched_for_the_engine_and_that_is_said(models, name):
     # Nothing answers at the default address: the tests' own environment names no server.

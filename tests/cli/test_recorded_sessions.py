@@ -189,6 +189,7 @@ def test_no_artifact_chooses_what_is_sent_of_a_session(ore, folder):
     assert "the session 'private' is not what it was any more" in result.out
 
 
+@pytest.mark.slow
 def test_an_artifact_with_a_hundred_thousand_turns_takes_no_time(ore, folder):
     from tests.support.runs import rewrite
 

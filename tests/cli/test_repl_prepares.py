@@ -90,6 +90,7 @@ def test_what_fails_while_preparing_is_left_to_the_turn_to_say(error, capfd):
     assert str(error) not in result.err + capfd.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [IN_THE_MIDDLE, INTERRUPTED], ids=["threads", "Ctrl-C"])
 def test_importing_leaves_the_package_whole(script):
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)

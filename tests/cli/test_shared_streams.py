@@ -18,6 +18,7 @@ def last_sent(server: FakeOllama) -> str:
     return server.chats[-1].json["messages"][-1]["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [[], ["-c"], ["--rows", "-", "--rows-format", "text", "{{line}}"]])
 def test_a_stdin_that_becomes_non_blocking_is_read_to_its_end(args):
     reading, writing = os.pipe()

@@ -41,6 +41,7 @@ TURNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("args, typed", TURNS)
 def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, typed, number, code, tmp_path):

@@ -271,6 +271,7 @@ def can_exchange(folder: Path) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.invariant
 @pytest.mark.parametrize("depth", ["file", "folder"])
 def test_a_link_that_is_swapped_in_while_reading_never_leaks(tmp_path, depth):

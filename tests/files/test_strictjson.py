@@ -112,6 +112,7 @@ def test_any_bytes_give_a_value_or_a_clause(data):
     assert value == json.loads(data.decode("utf-8-sig"))
 
 
+@pytest.mark.slow
 @given(VALUES, st.sampled_from([math.nan, math.inf, -math.inf]))
 def test_a_number_that_is_not_finite_is_found_wherever_it_stands(value, number):
     check([value])

@@ -184,6 +184,7 @@ def test_what_others_can_write_to_is_said_and_not_used(path, how, full_home):
                 assert (done.code, done.out, server.chats) == (1, "", [])
 
 
+@pytest.mark.slow
 def test_the_same_home_is_used_where_only_the_user_can_write(full_home):
     with FakeOllama(models=("llama3.2", "mistral")) as server:
         env = environment(OLLAMA_HOST=server.url)

@@ -78,6 +78,7 @@ def test_a_longer_fence_than_any_in_it_holds_any_code(before, code, character):
     last_code_block(before + code)  # ends
 
 
+@pytest.mark.slow
 def test_the_time_grows_with_the_text_only():
     for part in ("- ", "> ", "`", "```\n", "1. ", " ", "\t", "- `", "~~~ ` ", "- \n", "-\n\n "):
         last_code_block(part * 20_000 + "x`")

@@ -76,6 +76,7 @@ def test_files_of_one_name_are_one_source():
     assert sources_in(messages) == ["file:a.txt", "stdin"]
 
 
+@pytest.mark.slow
 def test_many_sources_take_no_more_room_than_their_messages():
     files = [Sourced("user", "x", f"file:{number}") for number in range(100)]
     scorer = Scoring([], {})

@@ -302,6 +302,7 @@ def test_a_provenance_of_other_shapes_is_filled_all_the_same(run, value):
         assert "{{" not in fill(name, run)
 
 
+@pytest.mark.slow
 def test_of_one_run_no_more_values_are_looked_at_than_are_shown(run, monkeypatch):
     looked_at = Counter()
 

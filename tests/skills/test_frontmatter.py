@@ -180,6 +180,7 @@ def test_a_value_of_any_yaml_type_is_read_as_safe_load_reads_it(text):
     assert repr(parse(text)[0]) == repr(yaml.safe_load(text))
 
 
+@pytest.mark.slow
 def test_the_parser_without_its_c_library_gives_the_same_answers():
     script = f"""
 import sys

@@ -83,6 +83,7 @@ def test_any_bytes_are_a_skill_or_an_invalid_skill(tmp_path, data):
     judge(folder, b"---\nname: a\ndescription: b\n" + data + b"\n---\n" + data)
 
 
+@pytest.mark.slow
 @pytest.mark.invariant
 def test_hundreds_of_mutated_skills_are_skills_or_invalid_skills(tmp_path):
     (tmp_path / "x").write_text(SECRET)

@@ -262,6 +262,7 @@ SLOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SLOW)
 def test_a_session_that_was_made_to_be_slow_takes_no_time(what):
     assert _seconds(lambda: refusal(SLOW[what])) < 5
@@ -274,6 +275,7 @@ def test_a_message_without_one_of_its_keys_is_refused(name):
     assert refusal(data) == f"message 2 lacks the key '{name}'"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.binary(max_size=200)

@@ -118,6 +118,7 @@ def test_lists_leave_bad_files_out_and_report_each_in_one_sentence(store, report
     assert len(reported) == 2, "the latest is looked for among the names alone"
 
 
+@pytest.mark.slow
 def test_a_folder_of_very_many_files_takes_time_by_their_number_only(store, reported):
     store.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(20_000):

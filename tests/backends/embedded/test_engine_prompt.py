@@ -163,6 +163,7 @@ def test_who_wants_no_joining_is_told_what_the_model_can_not_be_given(tmp_path, 
     assert said in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_system_text_that_the_engine_folds_and_a_missing_template_are_said(tmp_path):
     def notes(name: str, case: str) -> list[str]:
         with closing(EmbeddedReasoner(model(tmp_path, TEMPLATES[name]), FEW)) as reasoner:

@@ -178,6 +178,7 @@ def test_an_empty_text_has_its_end_alone(ended, tokens, requests):
     assert ended or score.mean == 0
 
 
+@pytest.mark.slow
 def test_a_text_of_8000_tokens_is_one_request():
     engine = MadeUpEngine()
     score = scored(engine, " is" * 8000)

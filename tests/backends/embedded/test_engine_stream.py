@@ -58,6 +58,7 @@ def events(response, sock, silence=None, end=None):
     return list(parsed(response, lambda: sock.settimeout(deadline.wait(silence))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pieces",
     [

@@ -141,6 +141,7 @@ def test_of_several_turns_none_waits_for_a_prompt_that_is_never_put_together(tmp
         assert ["did not begin with the prompt" in said for said in failed] == [True, True]
 
 
+@pytest.mark.slow
 def test_what_puts_a_prompt_together_is_ended_at_once_and_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 0.5)
     monkeypatch.setattr(engine, "_STOP_SECONDS", 60.0)
@@ -422,6 +423,7 @@ def test_a_given_template_that_refuses_system_messages_is_to_be_corrected(tmp_pa
         )
 
 
+@pytest.mark.slow
 @pytest.mark.invariant
 def test_a_template_in_the_file_that_goes_round_in_circles_fails_for_every_turn(
     tmp_path, monkeypatch

@@ -115,6 +115,7 @@ def test_a_template_that_writes_other_things_is_said_once(ollama, own, said):
         assert text in notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["{{ if ", "{% if x %}", "{{ ' }}", "{{", "\"'", "{{'\\"])
 def test_a_hostile_template_is_read_in_one_pass(text):
     Modelfile(template=text * 50_000).about_template(text * 50_000)

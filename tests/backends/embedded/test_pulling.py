@@ -194,6 +194,7 @@ def test_a_server_that_fails_is_to_be_waited_for_and_the_name_is_not_to_blame(ro
         pull(name, nothing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["manifests", "blobs"])
 def test_that_a_registry_asks_to_wait_is_said_before_it_is_waited(root, registry, what):
     name, seen = registry.add("team/tiny:q4", WEIGHTS), list[str]()
@@ -261,6 +262,7 @@ def test_a_server_that_gives_ranges_no_more_gives_all(root, registry):
     check_whole(root, name)
 
 
+@pytest.mark.slow
 def test_tries_begin_afresh_where_something_has_come(root, registry, monkeypatch):
     monkeypatch.setattr(registry_failures, "MOST_TRIES", 2)
     name = registry.add("team/tiny:q4", WEIGHTS[:PART], license=None, config={})

@@ -331,6 +331,7 @@ def test_a_server_that_says_go_on_for_ever_is_not_listened_to(registry, kind, ti
     pull(name, nothing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["manifests", "token", "blobs", "weights"])
 def test_a_head_that_never_ends_is_given_up(monkeypatch, root, what):
     """The weights, as the only ones, are asked for again."""

@@ -45,6 +45,7 @@ def counted(response) -> dict:
     return {name: response.metadata[name] for name in COUNTED}
 
 
+@pytest.mark.slow
 @needs_engine
 @pytest.mark.invariant
 def test_without_the_cache_a_used_reasoner_answers_as_a_new_one_byte_for_byte(model):
@@ -55,6 +56,7 @@ def test_without_the_cache_a_used_reasoner_answers_as_a_new_one_byte_for_byte(mo
     assert {response.metadata["cached_tokens"] for response in warm + cold} == {0}
 
 
+@pytest.mark.slow
 @needs_engine
 @pytest.mark.invariant
 def test_with_the_cache_a_used_reasoner_reports_the_prompt_as_a_new_one_does(model):

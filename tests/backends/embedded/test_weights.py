@@ -323,6 +323,7 @@ def test_a_hash_ends_with_the_deadline_and_is_not_remembered(folder):
     assert weights.file_digest(path, deadline=Deadline(0.0)) == true  # nothing is read for it
 
 
+@pytest.mark.slow
 def test_a_huge_file_is_given_up_in_its_midst(folder):
     path = put(folder, "mine.gguf", tiny_model())
     os.truncate(path, 1 << 40)

@@ -34,6 +34,7 @@ def text_of(message) -> str:
     return (f"[{message.thinking}]" if message.thinking else "") + (message.content or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scenario, options, answer",
     [

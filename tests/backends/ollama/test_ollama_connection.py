@@ -55,6 +55,7 @@ def test_a_stream_that_is_left_closes_its_connection_and_the_next_question_opens
         assert client.names() and len(connections(server)) == 2
 
 
+@pytest.mark.slow
 def test_the_deadline_of_a_stream_ends_with_it():
     with FakeOllama() as server, closing(OllamaClient(Host(server.url))) as client:
         list(client.chat_parts(REQUEST, deadline=0.6))  # a busy machine takes its time
@@ -124,6 +125,7 @@ def test_a_model_that_was_not_asked_for_is_named(asked, answered, said):
     assert response.metadata.get("response_model") == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [-1, 1 << 53, 10**300], ids=["below 0", "2**53", "huge"])
 def test_a_duration_that_is_none_is_left_out(number):
     with one_answer(of_model("m", load_duration=number, total_duration=7)) as (host, _):

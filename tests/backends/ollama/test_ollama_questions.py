@@ -201,6 +201,7 @@ def test_a_byte_now_and_then_does_not_stretch_the_time():
             OllamaClient(host_of(server)).ps(seconds=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["timeout", "deadline"])
 def test_what_is_asked_beside_a_turn_takes_no_longer_than_the_turn_may(bound):
     with FakeOllama(wait=PATIENCE, on="/api/show") as server:

@@ -51,6 +51,7 @@ def test_a_deadline_ends_a_turn_whatever_the_server_does(scenario, options, stre
         until(lambda: server.chats[0].disconnected_at is not None)
 
 
+@pytest.mark.slow
 @both_ways
 def test_a_drip_of_headers_meets_the_deadline_too(streams):
     def drip(listening: socket.socket) -> None:

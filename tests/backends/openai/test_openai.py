@@ -162,6 +162,7 @@ TROUBLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, kind, words, partial", TROUBLES, ids=[row[0] for row in TROUBLES])
 def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
     silence = 0.3 if kind is BackendTimeoutError else None

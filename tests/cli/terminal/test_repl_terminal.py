@@ -57,6 +57,7 @@ def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
     with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
@@ -69,6 +70,7 @@ def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
             assert terminal.end()[0] == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "signals, prompt, code",
     [
@@ -145,6 +147,7 @@ VERY_MUCH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("term, typed", VERY_MUCH, ids=["marks", "lines", "a line"])
 def test_ctrl_c_gets_through_where_very_much_was_typed_ahead(term, typed):
     replies = [{"slow": "Once upon "}, "Fine."]
@@ -288,6 +291,7 @@ def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
 @pytest.mark.parametrize("args", ["-i", "-i Go"])
 def test_a_repl_that_was_in_the_background_shows_what_is_typed(tmp_path, args):
@@ -308,6 +312,7 @@ def test_a_repl_that_was_in_the_background_shows_what_is_typed(tmp_path, args):
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.invariant
 @pytest.mark.parametrize(
     "flags, wish, file",
@@ -385,6 +390,7 @@ def test_an_editor_writes_the_prompt(tmp_path):
         assert "Sending:\nOnce,and more\n" in plain(terminal.wait_for("Read."))
 
 
+@pytest.mark.slow
 def test_what_an_editor_wrote_is_not_lost_where_ctrl_c_comes_while_it_is_shown(tmp_path):
     editor, written = tmp_path / "editor", tmp_path / "written"
     editor.write_text(f'#!/bin/sh\n[ -e {written} ] || seq 30000 >"$1"\ntouch {written}\n')

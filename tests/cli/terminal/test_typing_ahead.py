@@ -54,6 +54,7 @@ def test_what_was_typed_is_read_after_the_block(terminal):
     assert stdin.readline() == b"next\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_edited", [True, False])
 def test_of_a_paste_that_is_too_long_nothing_is_read_not_even_what_comes_after_the_block(
     terminal, is_edited
