@@ -23,7 +23,7 @@ from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.glass.limits import warnings_of
-from ore.glass.provenance import known_of
+from ore.glass.provenance import MadeWith, known_of
 from ore.rows import answers
 from ore.rows.given import Given
 from ore.rows.junit import Report, junit_report
@@ -85,7 +85,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
         report = None
         if options.junit is not None:
             report = stack.enter_context(junit_report(options.junit, "ore --rows"))
-        _Rows(run, options, table, looked, rows, folder, report).ask()
+        _Rows(run, options, table, looked, rows, asking.made, folder, report).ask()
 
 
 def _refuse_own_output(table: Table, console: Console) -> None:
@@ -175,6 +175,7 @@ class _Rows:
 
     Args:
         rows: Asks them.
+        made: What their artifacts say of the model.
     """
 
     def __init__(
@@ -184,12 +185,13 @@ class _Rows:
         table: Table,
         looked: Looked,
         rows: RowRun,
+        made: MadeWith,
         folder: RowFolder | None,
         report: Report | None,
     ) -> None:
         self._report = report
         self._run, self._options, self._table = run, options, table
-        self._rows, self._tally = rows, rows.tally
+        self._rows, self._tally, self._made = rows, rows.tally, made
         self._folder, self._console = folder, run.console
         self._formulas, self._unsigned = looked.formulas, 0
         self._parsed = run.asked.settings.format is not None
@@ -259,9 +261,22 @@ class _Rows:
         if not self._console.bar(tally.in_words()):
             self._console.notice(f"{tally.in_words()}.")
 
+    def _say_other_model(self) -> None:
+        """Warn where the model's name is another one's by now: artifacts have what it was at first."""
+        run, before = self._run, (self._made.known or {}).get("model_digest")
+        if self._tally.asked <= self._tally.failed or before is None:
+            return
+        now = known_of(run.backend, self._made.settings, run.model_id).get("model_digest")
+        if now not in (None, before):
+            self._console.warning(
+                f"{run.model_id} became another model in this run: it may have answered rows whose "
+                f"artifacts name the one before. Run it again: all rows are asked of the other one."
+            )
+
     def _end(self) -> None:
         folder = self._folder
         self._console.notice(f"{self._tally.in_words()}.")
+        self._say_other_model()
         if folder is not None and (others := self._rows.others()):
             what = "1 artifact" if others == 1 else f"{others:,} artifacts"
             self._console.notice(

@@ -152,6 +152,22 @@ def test_a_model_that_becomes_another_one_in_a_pinned_turn_is_told(ask, server, 
     assert said in ask(*turn[:-1], "-").err
 
 
+def test_a_model_that_becomes_another_one_in_a_run_over_rows_is_told(ask, server, tmp_path):
+    def swapped(_):
+        server.ollama.copies[MODEL] = "second:latest"
+        return "Paris."
+
+    table = tmp_path / "table.csv"
+    table.write_text("n\n1\n2\n")
+    rows = ("--rows", str(table), "{{n}}", "--artifact-out", str(tmp_path / "out"))
+    said = "llama3.2 became another model in this run"
+    assert said not in ask(*rows, "-m", "llama3.2").err
+    assert said not in ask(*rows, "-m", "llama3.2").err
+    server.ollama.reply = swapped
+    table.write_text("n\n3\n4\n")
+    assert said in ask(*rows, "-m", "llama3.2").err
+
+
 @pytest.fixture
 def recorded(ask, tmp_path):
     path = tmp_path / "run.json"

@@ -84,13 +84,13 @@ def test_each_row_has_an_artifact_that_holds(rows, folder):
     assert Path(paths[0]).stat().st_mode & 0o777 == 0o600
 
 
-def test_version_digest_and_list_of_models_are_asked_once_a_run(rows, server, folder):
+def test_version_digest_and_list_of_models_are_not_asked_for_each_row(rows, server, folder):
     (folder / "many.csv").write_text("city\n" + "x\n" * 30)
     rows("--artifact-out", "out", "--jobs", "1", table="many.csv")
     asked = [seen.path for seen in server.requests]
     assert asked.count("/api/chat") == 30
     assert {path: asked.count(path) for path in asked if path != "/api/chat"} == {
-        "/api/tags": 2,  # which is the default, and its digest
+        "/api/tags": 3,  # which is the default, its digest, and in the end whether it still has it
         "/api/version": asked.count("/api/version"),
         "/api/ps": 1,
         "/api/show": asked.count("/api/show"),
