@@ -14,6 +14,7 @@ from ore.errors import CheckFailedError
 from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object
+from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
 from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
 from ore.types import ExecutionArtifact, Message, Response
@@ -74,6 +75,27 @@ def judged(response: Response, expected: str) -> Response:
         "failed": failed,
     }
     return _with(response, {**response.metadata, VERDICT: both})
+
+
+def judged_anew(response: Response, judging: Judging | None, expected: str | None) -> Response:
+    """Return an answer that an earlier run has kept with the verdict of this run, and of no other.
+
+    Args:
+        response: The answer.
+        judging: What judges answers in this run, or None.
+        expected: The text that is expected of this one, or None.
+    """
+    metadata = {name: value for name, value in response.metadata.items() if name != VERDICT}
+    if judging is not None:
+        metadata[VERDICT] = judging.verdict(response)
+    response = _with(response, metadata)
+    return response if expected is None else judged(response, expected)
+
+
+def judging_of(reasoner: Reasoner) -> Judging | None:
+    """Return what judges the answers of a reasoner, or None."""
+    found = (each.judging for each in around(reasoner) if isinstance(each, JudgingReasoner))
+    return next(found, None)
 
 
 class Judging:
@@ -157,11 +179,14 @@ class JudgingReasoner(Reasoner):
     Args:
         inner: The reasoner that answers; it is closed with this one.
         expectation: What is expected.
+
+    Attributes:
+        judging: What judges them.
     """
 
     def __init__(self, inner: Reasoner, expectation: Expectation) -> None:
         self.inner = inner
-        self._judging = Judging(expectation)
+        self.judging: Judging = Judging(expectation)
 
     def reason(self, messages: list[Message]) -> Response:
         """Answer with one call of the inner reasoner."""
@@ -174,12 +199,12 @@ class JudgingReasoner(Reasoner):
 
     def close(self) -> None:
         """Close the inner reasoner, and what judges."""
-        self._judging.close()
+        self.judging.close()
         self.inner.close()
 
     def _judged(self, response: Response) -> Response:
         require_response(response)
-        metadata = {**response.metadata, VERDICT: self._judging.verdict(response)}
+        metadata = {**response.metadata, VERDICT: self.judging.verdict(response)}
         return _with(response, metadata)
 
 

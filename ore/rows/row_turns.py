@@ -23,7 +23,7 @@ from ore.glass.provenance import (
     messages_digest,
 )
 from ore.glass.turn_facts import in_force
-from ore.rows.judge import judged
+from ore.rows.judge import judged, judged_anew, judging_of
 from ore.rows.kept import RowFolder, asked_digest
 from ore.rows.placeholders import Template
 from ore.rows.tables import Row
@@ -189,6 +189,7 @@ class Asking:
         self._calls = threading.Semaphore(jobs)
         self._folder, self._told, self._judge, self._also = folder, told, judge, also
         self._warned, self._signer = warned or Warned(), signer
+        self._judging = judging_of(engine.reasoner)
         self._keeping = _Count()
 
     def question_of(self, row: Row) -> RowQuestion:
@@ -222,8 +223,7 @@ class Asking:
         if self.made.settings.strict_context and fit_of(there).get("status") != "complete":
             return None  # an earlier run has not asked for that
         warnings = tuple(self._judge(there))
-        if row.expected is not None:  # which may be another text by now
-            there = judged(there, row.expected)
+        there = judged_anew(there, self._judging, row.expected)  # what is expected may be new
         return Outcome(
             row, output.content, path, None, there.metadata, is_new=False, warnings=warnings
         )

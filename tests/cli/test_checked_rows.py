@@ -84,6 +84,24 @@ def test_the_verdict_is_in_the_artifact_and_judged_anew_where_that_is_there(rows
     assert [each["holds"] for each in lines(result)] == [True, True, True]
 
 
+def test_what_is_there_is_judged_by_what_the_run_file_expects_now(rows, folder, server):
+    codes = []
+    for expect in ("", "{contains: o}", "{matches: 'K.oto'}", "{contains: [o, t]}", ""):
+        head = f"---\nexpect: {expect}\n---\n" if expect else ""
+        (folder / "c.ore").write_text(head + "Capital of {{country}}?")
+        result = rows("--run", "c.ore", "--artifact-out", "out", prompt=None)
+        codes.append((result.code, [each.get("holds") for each in lines(result)]))
+    assert codes == [
+        (0, [None, None, None]),
+        (3, [False, True, True]),
+        (3, [False, False, True]),
+        (3, [False, False, True]),
+        (0, [None, None, None]),
+    ]
+    assert rows("--expect", "t.csv", "--artifact-out", "out").code == 3
+    assert rows("--artifact-out", "out").code == 0 and len(server.chats) == 3
+
+
 def test_rows_as_junit(rows, folder):
     result = rows("--expect", "t.csv", "--key", "id", "--junit", "out.xml")
     assert result.code == 3
