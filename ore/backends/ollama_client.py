@@ -53,7 +53,7 @@ class OllamaClient:
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
         self.host = host
         self._transport = transport
-        self._hooks = Hooks()
+        self._hooks = Hooks(threading.Event())
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._process = 0

@@ -59,7 +59,7 @@ class Request:
         status: The HTTP status; 0 before there is one.
         location: Where a redirect leads.
         key: The header with the key that was sent.
-        has_heard: Whether the server has answered this thread before.
+        has_heard: Whether the server has answered before.
     """
 
     model: str = ""
@@ -80,15 +80,17 @@ class Request:
 
 
 class Hooks(threading.local):
-    """What the HTTP library calls on the way of a request: ``request``, each thread's own."""
+    """What the HTTP library calls on the way of a request, each thread's; an answer sets ``heard``."""
 
     request: Request | None = None
-    has_heard: bool = False
+
+    def __init__(self, heard: threading.Event) -> None:
+        self.heard = heard
 
     def before(self, sent: httpx.Request) -> None:
         """Runs right before a request is sent."""
         request = self.request or Request()
-        request.sent, request.has_heard = True, self.has_heard
+        request.sent, request.has_heard = True, self.heard.is_set()
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
@@ -103,7 +105,8 @@ class Hooks(threading.local):
     def after(self, response: httpx.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
         request = self.request or Request()
-        request.status, self.has_heard = response.status_code, True
+        request.status = response.status_code
+        self.heard.set()
         request.location = response.headers.get("location", "")
         request.key = response.request.headers.get("authorization", "")
         encoding = response.headers.get("content-encoding", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -150,4 +151,7 @@ def test_a_server_that_has_answered_over_http_is_not_said_to_speak_https():
         client.version()
         with pytest.raises(BackendError, match="broke off") as caught:
             list(client.chat_parts(REQUEST))
+        assert "https" not in str(caught.value)
+        with ThreadPoolExecutor() as pool, pytest.raises(BackendError, match="broke off") as caught:
+            pool.submit(list, client.chat_parts(REQUEST)).result()
         assert "https" not in str(caught.value)
