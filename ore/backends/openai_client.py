@@ -7,7 +7,6 @@ never follows a redirect.
 from __future__ import annotations
 
 import logging
-from codecs import iterdecode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -30,6 +29,7 @@ from ore.backends.http import (
     trace_of,
     whole_body,
 )
+from ore.backends.openai_stream import in_utf8, reported
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
 from ore.files.extras import install_command
@@ -136,6 +136,8 @@ class Call:
             )
             for event in self._stream:
                 self._unread = 0
+                if words := reported(event):
+                    raise self._reported(words)
                 yield event
 
     def _beside(self, path: str) -> str:
@@ -203,9 +205,10 @@ class Call:
             self._problem = "its answer is compressed, though that was not asked for"
         elif self._status < 300 and self._model and "event-stream" not in kind:
             self._problem = f"its answer is {kind or 'of an unknown kind'}, not a stream of events"
-        if self._problem:
-            raise ValueError(self._problem)
         stream = cast("httpx2.SyncByteStream", response.stream)  # the client is not asynchronous
+        if self._problem:
+            self._body = first_bytes(stream) if "json" in kind else b""  # it may say what is wrong
+            raise ValueError(self._problem)
         if self._status < 300 and self._model:
             response.stream = self._bounded(stream)
             return
@@ -217,7 +220,6 @@ class Call:
 
     def _bounded(self, stream: httpx2.SyncByteStream) -> httpx2.SyncByteStream:
         """Pass a stream on, in UTF-8; the package would keep what does not end in a part, however large."""
-        import httpx2
 
         def counted() -> Iterator[bytes]:
             for chunk in stream:
@@ -226,14 +228,7 @@ class Call:
                     raise TooLarge("a part of an answer", self._longest)
                 yield chunk
 
-        class Bounded(httpx2.SyncByteStream):
-            def __iter__(self) -> Iterator[bytes]:
-                return (text.encode() for text in iterdecode(counted(), "utf-8-sig", "replace"))
-
-            def close(self) -> None:
-                stream.close()
-
-        return Bounded()
+        return in_utf8(stream, counted())
 
     def _error(self, error: BaseException) -> OreError:
         """Return what an exception and the evidence mean: the one place that decides it."""
@@ -243,6 +238,8 @@ class Call:
             late = failures.too_slow_error if self._model else failures.no_reply_error
             return late(host, self._deadline.seconds)
         if self._problem:
+            if words := refusals.openai_words(self._body):
+                return self._reported(words)
             return failures.protocol_error(host, self._problem, OPENAI)
         if isinstance(cause, TooLarge):
             return failures.too_large_error(host, cause.what, cause.limit)
@@ -269,10 +266,13 @@ class Call:
         if isinstance(cause, (httpx.TransportError, OSError)):
             return failures.broken_off_error(host, why, is_begun=self._status > 0)
         if isinstance(error, openai.APIError) and self._status:
-            text = refusals.openai_words(error.body) or str(error)
-            text = without_key(text.encode("utf-8", "replace"), self._key).decode()
-            return refusals.reported_error(host, self._model, text, OPENAI, strict=self._strict)
+            return self._reported(refusals.openai_words(error.body) or str(error))
         return failures.protocol_error(host, in_words(error), OPENAI)
+
+    def _reported(self, words: str) -> OreError:
+        """Return what the server says in a status of 200, before an answer or within it."""
+        text = without_key(words.encode("utf-8", "replace"), self._key).decode()
+        return refusals.reported_error(self._host, self._model, text, OPENAI, strict=self._strict)
 
 
 def _packages() -> tuple[ModuleType, ModuleType]:

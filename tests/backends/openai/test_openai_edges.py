@@ -18,8 +18,8 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
-from tests.support.fake_ollama.scenarios import Chunk, Cut, Raw, Whole
-from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data
+from tests.support.fake_ollama.scenarios import Chunk, Cut, Pause, Raw, Whole
+from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, refusal
 
 SOON = 8.0
 """Seconds: what takes a tenth of that on an idle machine."""
@@ -120,6 +120,40 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         fake.play = [*fake.events(None), data('{"error": "the queue is full"}')]
         with pytest.raises(BackendError, match="failed: the queue is full"):
             reasoner(fake).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'data: {"object": "error", "message": "too much of context_length_exceeded", "code": 400}',
+        b'event: error\ndata: {"message": "too much of context_length_exceeded"}',
+        b'error: {"code": 400, "message": "too much of context_length_exceeded"}',
+    ],
+    ids=["an object that is one", "an event of that name", "a field of that name"],
+)
+@pytest.mark.parametrize("begun", [0, 2])
+def test_an_error_within_a_stream_is_what_the_server_says_however_it_is_marked(sent, begun):
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None)[:begun], Chunk(sent + b"\n\n"), DONE]
+        with pytest.raises(ContextTruncatedError, match="does not fit .*too much of"):
+            reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_an_answer_about_the_mark_of_an_error_is_an_answer_wherever_it_is_cut(cut):
+    sent = b'data: {"choices": [{"delta": {"content": "error: {"}}]}\n\n'
+    at = sent.index(b"error") + cut - 2
+    with FakeOpenAI() as fake:
+        fake.play = [Chunk(sent[:at]), Pause(0.02), Chunk(sent[at:]), *fake.events(), DONE]
+        assert reasoner(fake).reason(ASKED).content == "error: {Paris."
+
+
+def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
+    with FakeOpenAI(key="sk-secret-of-mine") as fake:
+        fake.play = [refusal(200, "the key sk-secret-of-mine has no credit")]
+        with pytest.raises(BackendError, match="failed: the key .* has no credit") as caught:
+            OpenAIReasoner("small", Host(fake.url), "sk-secret-of-mine").reason(ASKED)
+    assert "sk-secret-of-mine" not in str(caught.value)
 
 
 def test_an_answer_has_an_end():
