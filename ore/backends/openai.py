@@ -24,6 +24,7 @@ from ore.backends.openai_parts import Parts
 from ore.backends.openai_reading import read
 from ore.backends.openai_request import check_settings, request_of
 from ore.backends.openai_score import asking
+from ore.backends.openai_stream import parts_until
 from ore.backends.openai_template import arriving
 from ore.backends.reading import Reading
 from ore.backends.settings import Settings
@@ -213,7 +214,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         )
         self._doing = f"waiting for {self.model_id}"  # it may be busy with another request
         try:
-            for part in call.chat(request):
+            for part in parts_until(deadline, call, request, last):
                 if text := self._take(part, answer, last):
                     yield text
             if last.reason is None:

@@ -65,7 +65,7 @@ class Call:
         self._host = host
         self._key = key
         self._timeout = timeout
-        self._deadline = deadline or Deadline(None)
+        self.deadline = deadline or Deadline(None)
         self._strict = strict
         self._model = ""
         self._sent = False
@@ -195,7 +195,7 @@ class Call:
             del request.headers[name]  # what the package tells of this machine
         if self._key is None:
             request.headers.pop("authorization", None)
-        request.extensions["trace"] = trace_of(lambda: self._deadline)
+        request.extensions["trace"] = trace_of(lambda: self.deadline)
 
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
@@ -234,9 +234,9 @@ class Call:
         """Return what an exception and the evidence mean: the one place that decides it."""
         openai, httpx = self._openai, self._httpx
         host, cause = self._host, error.__cause__ or error
-        if self._deadline.passed:
+        if self.deadline.passed:
             late = failures.too_slow_error if self._model else failures.no_reply_error
-            return late(host, self._deadline.seconds)
+            return late(host, self.deadline.seconds)
         if self._problem:
             if words := refusals.openai_words(self._body):
                 return self._reported(words)

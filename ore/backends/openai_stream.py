@@ -1,4 +1,4 @@
-"""The stream that an answer over the OpenAI protocol comes in: its bytes and its errors."""
+"""The stream that an answer over the OpenAI protocol comes in: its bytes, its errors and its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,32 @@ from codecs import iterdecode
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ore.backends.http import Deadline
+from ore.backends.openai_parts import Parts
 from ore.backends.refusals import openai_words
+from ore.errors import BackendTimeoutError, IncompleteAnswerError
 
 if TYPE_CHECKING:
     import httpx2
+
+    from ore.backends.openai_client import Call
+
+LAST_SECONDS = 10.0
+"""How long a server may take for what comes after the end of an answer: counts, and the stream's end."""
+
+
+def parts_until(
+    deadline: Deadline, call: Call, request: dict[str, Any], last: Parts
+) -> Iterator[Any]:
+    """Yield the parts of an answer; a connection that fails once it has ended takes nothing of it."""
+    try:
+        for part in call.chat(request):
+            yield part
+            if last.reason is not None:
+                call.deadline = deadline.within(LAST_SECONDS)
+    except (BackendTimeoutError, IncompleteAnswerError):
+        if last.reason is None:
+            raise
 
 
 def reported(event: Any) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("openai")
 
-from ore.backends import refusals
+from ore.backends import openai_stream, refusals
 from ore.backends.address import Host
 from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
@@ -18,7 +18,7 @@ from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
-from tests.support.fake_ollama.scenarios import Chunk, Cut, Pause, Raw, Whole
+from tests.support.fake_ollama.scenarios import FOREVER, Chunk, Cut, Pause, Raw, Whole
 from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, refusal
 
 SOON = 8.0
@@ -154,6 +154,24 @@ def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_k
         with pytest.raises(BackendError, match="failed: the key .* has no credit") as caught:
             OpenAIReasoner("small", Host(fake.url), "sk-secret-of-mine").reason(ASKED)
     assert "sk-secret-of-mine" not in str(caught.value)
+
+
+@pytest.mark.parametrize("then", [Cut(), Cut(reset=True), Pause(FOREVER)], ids=repr)
+@pytest.mark.parametrize("limits", [{}, {"timeout": 1.0}, {"deadline": 1.5}], ids=repr)
+def test_what_goes_wrong_after_an_answer_has_ended_takes_nothing_of_it(then, limits, monkeypatch):
+    monkeypatch.setattr(openai_stream, "LAST_SECONDS", 1.0)
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), then]
+        response = reasoner(fake, **limits).reason(ASKED)
+    assert (response.content, response.metadata["done_reason"]) == ("Paris.", "stop")
+    assert response.metadata["eval_count"] is None
+
+
+def test_an_error_after_the_end_of_an_answer_is_an_error():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), data('{"error": {"message": "it broke"}}')]
+        with pytest.raises(BackendError, match="failed: it broke"):
+            reasoner(fake).reason(ASKED)
 
 
 def test_an_answer_has_an_end():
