@@ -21,6 +21,7 @@ from typing import Any
 from ore.backends.engine_failures import (
     OTHER_MODEL,
     TurnFailedError,
+    TurnTookLongError,
     closed_error,
     refusal_error,
     timeout_error,
@@ -29,7 +30,7 @@ from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_wire import Connection, parsed
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
-from ore.errors import BackendError, IncompleteAnswerError
+from ore.errors import BackendError, BackendTimeoutError, IncompleteAnswerError
 from ore.files.signals import is_ready
 from ore.reasoner.stop import shut, woken_by
 
@@ -81,11 +82,11 @@ class Engine:
         self.path: Path = path
         self.has_given_template: bool = bool(template)
         self._template_name = f"chat template of {path}"
-        self._remedy, self._failed = OTHER_MODEL, BackendError
+        self._remedy, self._failed, late = OTHER_MODEL, BackendError, BackendTimeoutError
         if template:
             self._template_name = "chat template"
             self._remedy = "correct the chat template, or leave `chat_template=` out"
-            self._failed = TurnFailedError
+            self._failed, late = TurnFailedError, TurnTookLongError
         self._owner = os.getpid()
         self._lock, self._asking = threading.Lock(), 0
         self._is_open, self._is_stuck, self._last_event = True, False, 0.0
@@ -94,7 +95,7 @@ class Engine:
                 path, window or WINDOW, slots, key, deadline, template, layers
             )
         except TimeoutError as exc:
-            raise timeout_error(None, deadline) from exc
+            raise timeout_error(None, deadline, late) from exc
         self.computes_with: dict[str, int] = self._process.computes_with
         cards = () if layers == 0 else self._process.cards
         self.device: str = ", ".join(cards) or "CPU"
@@ -109,7 +110,7 @@ class Engine:
         except BaseException as exc:
             self.close()
             if isinstance(exc, TimeoutError) and deadline.passed:
-                raise timeout_error(None, deadline) from exc
+                raise timeout_error(None, deadline, late) from exc
             if not isinstance(exc, (OSError, HTTPException, LookupError, TypeError, ValueError)):
                 raise
             raise BackendError(
@@ -210,7 +211,7 @@ class Engine:
         except TimeoutError as exc:
             has_begun = turn.answer is not None
             if deadline.passed or (silence is not None and (has_begun or begin == silence)):
-                raise timeout_error(silence, deadline) from exc
+                raise timeout_error(silence, deadline, TurnTookLongError) from exc
             if has_begun:
                 raise closed_error() from exc
             if path == TOKENIZE:

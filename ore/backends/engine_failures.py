@@ -23,6 +23,10 @@ class TurnFailedError(BackendError):
     """What was given for the turn alone made it fail, as a chat template may; other turns may work."""
 
 
+class TurnTookLongError(TurnFailedError, BackendTimeoutError):
+    """The turn took longer than it may, or the model was silent over it for too long."""
+
+
 class TurnRefusedError(TurnFailedError):
     """The chat template, or the engine, does not take the messages as they are.
 
@@ -94,9 +98,17 @@ def closed_error() -> IncompleteAnswerError:
     )
 
 
-def timeout_error(silence: float | None, deadline: Deadline) -> BackendTimeoutError:
-    """Return the error for a turn in which the ``deadline`` passed, or ``silence`` in seconds."""
+def timeout_error(
+    silence: float | None,
+    deadline: Deadline,
+    kind: type[BackendTimeoutError] = BackendTimeoutError,
+) -> BackendTimeoutError:
+    """Return the error for a turn in which the ``deadline`` passed, or ``silence`` in seconds.
+
+    Args:
+        kind: ``TurnTookLongError`` where it was the turn that took long, and not the model's file.
+    """
     what, flag = "The turn took longer than its deadline allows", "`deadline=`"
     if not deadline.passed:
         what, flag = f"The embedded model was silent for {silence:g} seconds", "`timeout=`"
-    return BackendTimeoutError(f"{what}: nothing was kept of it; allow more time with {flag}.")
+    return kind(f"{what}: nothing was kept of it; allow more time with {flag}.")

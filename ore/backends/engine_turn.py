@@ -14,7 +14,7 @@ from ore.backends import local_models, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
-from ore.backends.engine_failures import timeout_error
+from ore.backends.engine_failures import TurnFailedError, timeout_error
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -298,7 +298,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 f"kept of this turn; ask for less."
             )
         if isinstance(error, ContextTruncatedError) and not self.settings.strict_context:
-            error = BackendError(str(error))
+            error = TurnFailedError(str(error))
         error.partial = answer.text
         return error
 

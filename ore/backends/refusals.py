@@ -11,6 +11,7 @@ from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.answer import known_count
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.failures import (
     OLLAMA,
     OPENAI,
@@ -91,7 +92,7 @@ def reported_error(
             host=host.url,
         )
     if _TOO_LONG.search(message):
-        kind = ContextTruncatedError if strict else BackendError
+        kind = ContextTruncatedError if strict else TurnFailedError
         sentence = (
             f"The prompt does not fit the model's context window{sizes} ({shown}): "
             f"shorten it, or give the model a larger window."

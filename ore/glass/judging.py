@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ore.artifact.verify import Checked, read_again
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.joining import joined
 from ore.errors import (
     ArtifactError,
@@ -36,7 +37,10 @@ It is the one that ``tests.by_hand.judging.chosen`` chooses from the rates in ``
 _SHOWN = 40
 """How many characters are shown of what is before a word, and of the word."""
 _WORD = re.compile(r"\s*\S+")
-_OF_ITSELF = (ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError)
+_OF_ITSELF = (
+    *(ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError),
+    TurnFailedError,
+)
 """What is wrong with one run, and not with the backend of all."""
 
 

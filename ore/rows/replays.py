@@ -16,6 +16,7 @@ from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
 from ore.backends.engine_failures import TurnFailedError
 from ore.errors import (
+    BackendTimeoutError,
     CapabilityError,
     ContextTruncatedError,
     ModelNotFoundError,
@@ -139,6 +140,10 @@ def replay_file(
             raise
         return _not_run(name, exc)
     except (ContextTruncatedError, TurnFailedError, UsageError) as exc:
+        return _not_run(name, exc)
+    except BackendTimeoutError as exc:
+        if not exc.partial:  # else the server answers, and not this run in time
+            raise
         return _not_run(name, exc)
     for text in warnings_beside(old, found.artifact, opening.settings(recalled)):
         (warned or opening.notice)(f"{one_line(name)}: {text}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ore.backends.engine_failures import TurnRefusedError, TurnTookLongError
 from ore.errors import BackendError, ContextTruncatedError
 from tests.support.harness import ScriptedBackend, ScriptedReasoner, run_ore
 from tests.support.runs import forge, record, rewrite
@@ -173,10 +174,12 @@ def test_what_cannot_be_said_is_0_and_why(folder, flags, metadata, reason):
         (Model(digest="b" * 64), "the model is another one"),
         (Model(digest=None), "the digest of scripted is not known here"),
         (Model([ContextTruncatedError("The prompt has 9 tokens.")]), "The prompt has 9 tokens"),
+        (Model([TurnRefusedError("The chat template fails.")]), "The chat template fails"),
+        (Model([TurnTookLongError("It took too long.")]), "It took too long"),
     ],
-    ids=["another digest", "no digest", "too long"],
+    ids=["another digest", "no digest", "too long", "refused", "late"],
 )
-def test_another_model_or_too_little_room_is_cannot_say(folder, model, reason):
+def test_another_model_or_a_turn_that_fails_by_itself_is_cannot_say(folder, model, reason):
     recorded(folder)
     result, _ = verified(model=model)
     assert result.code == 0 and f"cannot say: {reason}" in result.out

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.engine_failures import TurnRefusedError
+from ore.backends.engine_failures import TurnRefusedError, TurnTookLongError
 from ore.core import load_aya_system_prompt
-from ore.errors import ServerUnreachableError
+from ore.errors import BackendTimeoutError, ServerUnreachableError
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
 from tests.support.runs import record, rewrite, rows
@@ -245,23 +245,30 @@ def test_an_artifact_without_provenance_is_run_with_what_it_has(ore, folder):
     assert result.code == 0 and "not known: options, messages" in result.out
 
 
-def test_a_failing_backend_is_1_and_what_was_done_is_shown(ore, folder):
+@pytest.mark.parametrize("kind", [ServerUnreachableError, BackendTimeoutError])
+def test_a_failing_backend_is_1_and_what_was_done_is_shown(ore, folder, kind):
     for name in "ab":
         record(folder / f"{name}.json", "hi")
-    result = ore(
-        "--replay", "a.json", "b.json", replies=["Paris.", ServerUnreachableError("It is down.")]
-    )
+    result = ore("--replay", "a.json", "b.json", replies=["Paris.", kind("It is down.")])
     assert result.code == 1 and result.out == "a.json\tsame\tmessages rebuilt\n"
     assert result.err.endswith("ore: It is down.\n")
 
 
-def test_a_turn_that_the_engine_refuses_is_one_run_s_fault_and_the_next_is_asked(ore, folder):
+@pytest.mark.parametrize(
+    "error",
+    [
+        TurnRefusedError("It was refused."),
+        TurnTookLongError("It took longer than its deadline allows."),
+        BackendTimeoutError("The server was still writing.", partial="Par"),
+    ],
+    ids=["refused", "late", "late in an answer"],
+)
+def test_a_turn_that_fails_by_itself_is_one_run_s_fault_and_the_next_is_asked(ore, folder, error):
     for name in "ab":
         record(folder / f"{name}.json", "hi")
-    refused = TurnRefusedError("The embedded engine refused the turn.")
-    result = ore("--replay", "a.json", "b.json", replies=[refused, "Paris."])
+    result = ore("--replay", "a.json", "b.json", replies=[error, "Paris."])
     assert result.code == 3 and rows(result.out)["b.json"][0] == "same"
-    assert rows(result.out)["a.json"] == ["not run", "The embedded engine refused the turn."]
+    assert rows(result.out)["a.json"] == ["not run", str(error)]
 
 
 def test_a_missing_model_is_the_fault_of_the_artifact_unless_it_was_named(ore, folder):

@@ -10,6 +10,7 @@ import pytest
 from ore.backends import engine_prompt
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.backends.weights import DEFAULT_MODEL
@@ -268,7 +269,7 @@ def test_what_does_not_fit_is_said_before_anything_is_computed(
         events = engine.events
         engine.events = lambda *a, **k: sent.append(len(said)) or events(*a, **k)
         if error:
-            with pytest.raises(ContextTruncatedError if strict else BackendError) as raised:
+            with pytest.raises(ContextTruncatedError if strict else TurnFailedError) as raised:
                 reasoner.reason(messages)
             assert error in str(raised.value) and not sent and not said
             assert isinstance(raised.value, ContextTruncatedError) is strict

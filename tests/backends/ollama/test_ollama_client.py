@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from ore.backends.address import Host
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.ollama_client import OllamaClient
 from ore.errors import (
     BackendError,
@@ -116,7 +117,7 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("error-line", BackendError, f"The server at {AT} failed: an error was encountered while"),
         (
             "error-line-nested",
-            BackendError,
+            TurnFailedError,
             "The prompt does not fit the model's context window: 1",
         ),
         ("error-line-number", BackendError, f"The server at {AT} failed: 42. Its log may say more"),
@@ -139,7 +140,11 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("load-missing", ModelNotFoundError, f"There is no model 'llama3.2' at {AT}: fetch it"),
         ("load-memory", BackendError, f"The server at {AT} has too little memory (model requires"),
         ("runner-dead", BackendError, f"The server at {AT} failed: model runner has unexpectedly"),
-        ("context-exceeded", BackendError, "The prompt does not fit the model's context window: 1"),
+        (
+            "context-exceeded",
+            TurnFailedError,
+            "The prompt does not fit the model's context window: 1",
+        ),
     ],
 )
 def test_whatever_goes_wrong_is_one_of_our_errors_and_one_sentence(scenario, kind, says):

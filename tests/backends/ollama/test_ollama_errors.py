@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, refusals
 from ore.backends.address import Host
+from ore.backends.engine_failures import TurnFailedError
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -106,12 +107,12 @@ def body(error: object, **more: object) -> bytes:
             f"The model 'm' at {AT} writes no text (\"m\" does not support chat): use one of "
             f"`Backend.models()` that does.",
         ),
-        (400, body(json.dumps(EXCEEDED)), BackendError, TOO_LONG),
-        (400, body(EXCEEDED["error"]), BackendError, TOO_LONG),
+        (400, body(json.dumps(EXCEEDED)), TurnFailedError, TOO_LONG),
+        (400, body(EXCEEDED["error"]), TurnFailedError, TOO_LONG),
         (
             400,
             body("the input length exceeds the context length"),
-            BackendError,
+            TurnFailedError,
             "The prompt does not fit the model's context window (the input length exceeds the "
             "context length): shorten it, or give the model a larger window.",
         ),

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from ore.backends.address import Host
+from ore.backends.engine_failures import TurnFailedError
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -157,7 +158,7 @@ TROUBLES = [
     ("busy", BackendError, "try again later", ""),
     ("broken", BackendError, "CUDA out of memory", ""),
     ("html-502", BackendError, "status 502", ""),
-    ("too-long", BackendError, "does not fit the model's context window", ""),
+    ("too-long", TurnFailedError, "does not fit the model's context window", ""),
     ("no-images", CapabilityError, "image input is not supported", ""),
 ]
 
