@@ -20,6 +20,8 @@ from ore.errors import (
     CapabilityError,
     CheckFailedError,
     ModelNotFoundError,
+    PersonaError,
+    SkillError,
     UsageError,
 )
 from ore.files.neutral import one_line
@@ -39,7 +41,7 @@ _SHOWN = 40
 _WORD = re.compile(r"\s*\S+")
 _OF_ITSELF = (
     *(ArtifactError, CapabilityError, CheckFailedError, ModelNotFoundError, UsageError),
-    TurnFailedError,
+    *(PersonaError, SkillError, TurnFailedError),
 )
 """What is wrong with one run, and not with the backend of all."""
 

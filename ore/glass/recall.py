@@ -240,6 +240,8 @@ def _recorded_system_prompt(
         return PERSONA, load_aya_system_prompt()
     try:
         return PERSONA, load_persona(persona)
+    except UsageError as exc:  # the artifact's words, and not the user's
+        raise ArtifactError(str(exc)) from exc
     except PersonaError as exc:
         if kept is None:
             raise ArtifactError(f"{exc} Else {_KEEP_TEXT}.") from exc

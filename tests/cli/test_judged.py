@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,6 +212,16 @@ def test_a_changed_persona_is_cannot_say(folder, home):
     persona.write_text("You do not rhyme.")
     result, _ = verified()
     assert result.code == 0 and "cannot say: its messages are not what they were" in result.out
+
+
+def test_a_skill_of_one_run_that_is_gone_keeps_no_other_from_being_judged(folder, home, writing):
+    recorded(folder)
+    (folder / "a.json").rename(folder / "b.json")
+    recorded(folder, "-o", "temperature=0", "--skill", "writing")
+    shutil.rmtree(home / ".ore/skills/writing")
+    result, _ = verified(paths=("a.json", "b.json"))
+    assert result.code == 0 and "cannot say: There is no skill 'writing'" in result.out
+    assert "b.json\tholds\taccept" in result.out
 
 
 def test_an_answer_that_was_cut_is_followed_as_one(folder):

@@ -9,7 +9,7 @@ from ore.errors import ContextTruncatedError, UsageError
 from tests.cli.test_judged import DIGEST, Model
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
-from tests.support.runs import record
+from tests.support.runs import record, rewrite
 from tests.support.scores import Scoring
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -146,6 +146,14 @@ def test_a_run_without_its_messages(folder):
         "ore: a.json can't be looked into: the text of its files is not in it: record such runs "
         "with --artifact-full.\n"
     )
+
+
+def test_a_persona_that_an_artifact_names_and_can_t_be_one_is_its_own_fault(folder):
+    record(folder / "a.json", "Where?", open_backend=lambda *_: Known())
+    rewrite(folder / "a.json", lambda document: document["provenance"].update(persona="../aya"))
+    result, _ = looked_into()
+    assert result.code == 1 and "'../aya' can't be a persona's name" in result.err
+    assert "usage:" not in result.err
 
 
 def test_an_artifact_that_names_no_digest(folder, recorded):
