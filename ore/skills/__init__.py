@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
 from ore.files import reason
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.trust import home_folder
 from ore.skills.levels import MAX_RESOURCE_BYTES as MAX_RESOURCE_BYTES
 from ore.skills.levels import MAX_SKILL_BYTES as MAX_SKILL_BYTES
@@ -95,7 +95,7 @@ def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadat
         there = f"put a folder with a SKILL.md into {shown_folder()} to add one"
     elif len(registry) > 20:
         there += f" and {len(registry) - 20} more (see `build_skill_registry()`)"
-    raise SkillNotFoundError(f"There is no skill '{one_line(name)}': {there}.", name)
+    raise SkillNotFoundError(f"There is no skill '{brief(name)}': {there}.", name)
 
 
 def shown_folder() -> str:

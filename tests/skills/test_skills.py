@@ -183,6 +183,12 @@ def test_a_skill_that_is_missing_lists_what_there_is(tmp_path, count, there):
     assert caught.value.name == "a\x1bb"
 
 
+def test_a_name_that_an_artifact_may_have_chosen_is_not_said_whole():
+    with pytest.raises(SkillNotFoundError) as caught:
+        find_skill({}, "a" * 100_000)
+    assert len(str(caught.value)) < 500
+
+
 def test_the_folder_that_skills_belong_into_is_named_wherever_it_is(ore, tmp_path, monkeypatch):
     monkeypatch.setenv("ORE_HOME", str(tmp_path / "elsewhere"))
     for args in (["--list-skills"], ["--skill", "pdf", "Hi"]):
