@@ -135,11 +135,11 @@ def replay_file(
     try:
         recalled.rerun.check(backend)
         found = _asked(old, recalled, opening, expected)
-    except (CapabilityError, ModelNotFoundError) as exc:
+    except ModelNotFoundError as exc:
         if opening.wanted.model is not None:
             raise
         return _not_run(name, exc)
-    except (ContextTruncatedError, TurnFailedError, UsageError) as exc:
+    except (CapabilityError, ContextTruncatedError, TurnFailedError, UsageError) as exc:
         return _not_run(name, exc)
     except BackendTimeoutError as exc:
         if not exc.partial:  # else the server answers, and not this run in time

@@ -10,7 +10,7 @@ import pytest
 from ore.backends.choice import open_backend
 from ore.backends.engine_failures import TurnRefusedError, TurnTookLongError
 from ore.core import load_aya_system_prompt
-from ore.errors import BackendTimeoutError, ServerUnreachableError
+from ore.errors import BackendTimeoutError, CapabilityError, ServerUnreachableError
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
 from tests.support.runs import record, rewrite, rows
@@ -269,6 +269,16 @@ def test_a_turn_that_fails_by_itself_is_one_run_s_fault_and_the_next_is_asked(or
     result = ore("--replay", "a.json", "b.json", replies=[error, "Paris."])
     assert result.code == 3 and rows(result.out)["b.json"][0] == "same"
     assert rows(result.out)["a.json"] == ["not run", str(error)]
+
+
+def test_what_a_named_model_can_not_do_is_the_fault_of_the_run_that_asks_for_it(ore, folder):
+    for name in "ab":
+        record(folder / f"{name}.json", "hi")
+    replies = [CapabilityError("It can't think."), "Paris."]
+    result = ore("--replay", "a.json", "b.json", "--model", "scripted", replies=replies)
+    found = rows(result.out)
+    assert result.code == 3 and found["a.json"] == ["not run", "It can't think."]
+    assert found["b.json"][0] == "same"
 
 
 def test_a_missing_model_is_the_fault_of_the_artifact_unless_it_was_named(ore, folder):
