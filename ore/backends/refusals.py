@@ -41,7 +41,10 @@ _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceed_context_size"
     r"|exceeds? (the )?(available |model'?s )?(maximum )?context"
     r"|prompt is \d+ tokens; the model context is \d+"
-    r"|longer than the (model'?s )?(maximum )?context",
+    r"|longer than the (model'?s )?(maximum )?(context|model length)"
+    r"|exceeds the maximum allowed length|prompt is too long|greater than max_seq_len"
+    r"|keep (the first \d+ tokens|from the initial prompt)"
+    r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,
 )
 _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -61,6 +64,8 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
+_NOTHING_THERE = re.compile(r"(file )?not found\b(?! in)|method not allowed", re.IGNORECASE)
+"""What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
@@ -160,6 +165,8 @@ def openai_status_error(
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
         why = "redirects elsewhere, and ORE follows no redirects"
+    elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
+        why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):
         key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
         why = f"refuses: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
@@ -171,6 +178,8 @@ def openai_status_error(
         why = f"is busy, or a limit is reached ({plain}): try again later"
     elif status == 413 and not text:
         why = _TOO_MUCH
+    elif status in (404, 405) and _NOTHING_THERE.match(text):
+        why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
         return reported_error(host, model, text or plain, OPENAI, strict=strict)
     elif status >= 500:

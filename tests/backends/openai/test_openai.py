@@ -26,7 +26,7 @@ from ore.errors import (
 from ore.types import Message
 from tests.support import fake_openai
 from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
-from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal
+from tests.support.fake_openai import DONE, USAGE, FakeOpenAI, event, refusal, whole
 from tests.support.process import until
 
 pytest.importorskip("openai")
@@ -278,6 +278,60 @@ def test_with_strict_context_a_refusal_is_a_check_that_did_not_hold(text):
         fake.play = [refusal(500, text)]
         with pytest.raises(ContextTruncatedError):
             reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is "
+        "loaded with context length of only 4096 tokens, which is not enough.",
+        "The number of tokens to keep from the initial prompt is greater than the context length",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens).",
+        "Prompt length 5000 is greater than max_seq_len 4096",
+        "Input validation error: `inputs` must have less than 1024 tokens. Given: 2345",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    ],
+    ids=[
+        "LM Studio",
+        "LM Studio, later",
+        "vLLM",
+        "SGLang",
+        "TabbyAPI",
+        "TGI",
+        "TGI's sum",
+        "others",
+    ],
+)
+def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(400, text)]
+        with pytest.raises(ContextTruncatedError):
+            reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "status, body",
+    [
+        (404, {"detail": "Not Found"}),
+        (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}),
+        (405, {"detail": "Method Not Allowed"}),
+    ],
+)
+def test_where_no_such_server_is_the_address_is_to_be_checked_though_json_says_so(status, body):
+    with FakeOpenAI() as fake:
+        fake.play = [whole(body, status)]
+        with pytest.raises(BackendError, match="(Found|Allowed).*: check the address; it often"):
+            reasoner(fake).reason(ASKED)
+
+
+def test_what_a_key_is_not_allowed_is_said_and_not_that_it_is_not_accepted():
+    with FakeOpenAI(key="sk-of-mine") as fake:
+        fake.play = [refusal(403, "your country is not served")]
+        with pytest.raises(BackendError, match="refuses .your country is not served") as caught:
+            OpenAIReasoner("small", Host(fake.url), "sk-of-mine").reason(ASKED)
+    assert "not accepted" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
