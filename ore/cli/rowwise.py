@@ -68,7 +68,7 @@ def over_rows(options: Options, console: Console, connect: Callable[..., Backend
             return
         warned = Warned()
         run = stack.enter_context(_opened(options, given, console, connect, warned))
-        refuse_places(run.engine.system_prompt, table)
+        refuse_places(run.engine.system_prompt, table, question)
         asking = _asking(run, options, question, folder, warned)
         rows = RowRun(
             table,

@@ -73,14 +73,15 @@ def look_at(
     return found
 
 
-def refuse_places(system_prompt: str, table: Table) -> None:
-    """Refuse a system prompt with a place for a column: it is the same for all rows.
+def refuse_places(system_prompt: str, table: Table, question: Question) -> None:
+    """Refuse a system prompt with a place for a column, or for a value: nothing is filled in there.
 
     Raises:
         UsageError: It has one.
     """
     plain = system_prompt.replace("{{ ", "{{").replace(" }}", "}}")
-    if named := [name for name in table.columns if "{{" + name + "}}" in plain]:
+    there = [*table.columns, *question.values]
+    if named := [name for name in there if "{{" + name + "}}" in plain]:
         raise UsageError(
             f"The system prompt has a place for {quoted(named)}: it is the same for all rows; put "
             f"the place into the prompt."

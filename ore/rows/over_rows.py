@@ -82,7 +82,7 @@ def over_rows(
     looked = look_at(table, question, key=key)
     if kept is not None:
         kept.check()
-    refuse_places(engine.system_prompt, table)
+    refuse_places(engine.system_prompt, table, question)
     signer = None if sign is None else _signer(sign)
     asking = _asking(engine, question, kept, jobs, persona, full, signer)
     return RowRun(table, asking, looked.rows, folder=kept, most_failures=most_failures, least=least)

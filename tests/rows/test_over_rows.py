@@ -387,6 +387,13 @@ def test_counts_that_no_turn_has_are_left_out_of_what_is_told(odd):
     assert "tokens/s" not in tally.in_words() and case_of(outcome, "t.csv").seconds == 0
 
 
+def test_no_value_has_a_place_in_the_system_prompt(table):
+    values, prompt = {"tongue": "Latin"}, f"{PROMPT} Say it in {{{{tongue}}}}."
+    for system in ("Use {{tongue}}.", "Use {{ tongue }}.", "{{country}}"):
+        with pytest.raises(UsageError, match="system prompt has a place for '(tongue|country)'"):
+            ore.over_rows(ORE(Capitals(), system), prompt, table, values=values)
+
+
 def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():
     known = {"backend": "ollama", "messages_sha256": "1", "options": {}, "model_id": "atlas"}
     asked = asked_digest({**known, "model_digest": "a"})
