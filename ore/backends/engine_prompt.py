@@ -160,7 +160,8 @@ def planned_tokens(
         raise _no_room(f"The prompt has {tokens} tokens and the model's window holds {window}")
     if (left := window - tokens) < limit:
         said = (
-            f"The prompt has {tokens} of the {window} tokens of the context window: {left} are left "
+            f"The prompt has {tokens} of the {window} tokens of the context window: {left} "
+            f"{'is' if left == 1 else 'are'} left "
             f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:

@@ -112,7 +112,7 @@ def broken_off_error(host: str, why: str, proxy: str = "") -> IncompleteAnswerEr
 def busy_error(host: str, status: int, seconds: int | None = None) -> BackendError:
     """The server has too much to do, or fails; ``seconds`` is how long it asks to wait, if it does."""
     said = "asks to be asked less often" if status == 429 else f"fails (HTTP {status})"
-    wait = "a while" if seconds is None else f"{seconds:,} seconds, as it asks"
+    wait = "a while" if seconds is None else f"{seconds:,} s, as it asks"
     return BackendError(f"{host} {said}: wait {wait}, then {GO_ON}.", host=host)
 
 

@@ -84,10 +84,12 @@ def _check_layers(shelf: Shelf, name: ModelName, told: weights.Told) -> str | No
             weights.file_digest(path, anew=True, told=told) if is_model else weights.sha256_of(path)
         )
         if found != layer.hexadecimal:
-            what = "weights" if is_model else f"{one_line(layer.kind)} layer"
+            do = f"weights of {name}, {path}, do"
+            if not is_model:
+                do = f"{one_line(layer.kind)} layer of {name}, {path}, does"
             raise FileAccessError(
-                f"The {what} of {name}, {path}, do not have the SHA-256 that the name says: remove "
-                f"the file, then {shelf.again(name)}.",
+                f"The {do} not have the SHA-256 that the name says: remove the file, then "
+                f"{shelf.again(name)}.",
                 path,
             )
         if is_model:

@@ -37,10 +37,9 @@ def verify_models(options: Options, console: Console, *_: object) -> None:
             f"Fetch one with --backend embedded --pull NAME."
         )
     if wrong := [each.name for each in found if each.problem]:
-        are = "model is" if len(wrong) == 1 else "models are"
-        raise CheckFailedError(
-            f"{len(wrong)} of {len(found)} {are} not as they must be: {', '.join(wrong)}."
-        )
+        models = "model" if len(found) == 1 else "models"
+        are = "is not as it must be" if len(wrong) == 1 else "are not as they must be"
+        raise CheckFailedError(f"{len(wrong)} of {len(found)} {models} {are}: {', '.join(wrong)}.")
 
 
 def remove_model(options: Options, console: Console, *_: object) -> None:

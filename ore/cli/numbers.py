@@ -33,7 +33,8 @@ def _logprob(response: Response) -> str:
     if not found:
         return "The server gave no log-probabilities: --logprobs has nothing to show."
     of = "" if written in (None, found["tokens"]) else f" of {written}"
+    tokens = "token" if (written or found["tokens"]) == 1 else "tokens"
     return (
-        f"Log-probability of the answer: {found['sum']:.2f} nats in {found['tokens']}{of} tokens, "
+        f"Log-probability of the answer: {found['sum']:.2f} nats in {found['tokens']}{of} {tokens}, "
         f"{found['mean']:.2f} a token."
     )

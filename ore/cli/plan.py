@@ -96,7 +96,7 @@ def _against_window(plan: Plan) -> str:
         return f"{of}: it does not fit"
     if plan.fits is None:
         return f"{of}: it may not fit"
-    room = f"{of}: {plan.left:,} are left for the answer"
+    room = f"{of}: {plan.left:,} {'is' if plan.left == 1 else 'are'} left for the answer"
     if plan.answer_limit is None:
         return room
     if plan.answer_limit > (plan.left or 0):

@@ -181,7 +181,8 @@ def read_prompt(
     if piped is not None and piped.strip():
         if not is_own:
             size = len(piped.encode())
-            notice(f"{size:,} bytes of stdin were added to the prompt: -n leaves stdin alone.")
+            were = "byte of stdin was" if size == 1 else "bytes of stdin were"
+            notice(f"{size:,} {were} added to the prompt: -n leaves stdin alone.")
         return piped if prompt is None else f"{prompt}\n\n{piped}"
     if prompt is not None:
         return prompt

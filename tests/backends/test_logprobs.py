@@ -107,6 +107,9 @@ def test_a_sum_is_said_and_each_token_is_data(ore, tmp_path):
     assert ore("--logprobs", "-q", "hi", metadata=told).err == ""
     some = ore("--logprobs", "hi", metadata=told | {"eval_count": 5})
     assert "in 2 of 5 tokens" in some.err
+    alone = {"logprob": {"sum": -0.5, "mean": -0.5, "tokens": 1}, "eval_count": 1}
+    one = ore("--logprobs", "hi", metadata=alone)
+    assert "-0.50 nats in 1 token, -0.50 a token." in one.err
     data = json.loads(ore("--logprobs", "--json", "hi", metadata=told).out)
     assert data["metadata"]["logprobs"] == tokens
     path = tmp_path / "run.json"

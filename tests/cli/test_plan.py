@@ -252,6 +252,7 @@ def test_a_person_on_a_terminal_gets_a_table_and_json_where_it_is_asked_for(ore)
     "window, flags, said",
     [
         (23, [], "the window has 23: it does not fit"),
+        (24, [], "the window has 24: 1 is left for the answer"),
         (None, [], "the window is not known"),
         (
             300,

@@ -250,6 +250,7 @@ def fill(reasoner: EmbeddedReasoner, tokens: int) -> list[Message]:
             "",
             "6 are left for the answer, less than `options[num_predict=7]`; `options['num_ctx']`",
         ),
+        (255, 7, True, "255 of the 256 tokens of the context window: 1 is left", ""),
         (250, 7, True, "250 of the 256 tokens of the context window: 6 are left", ""),
         (250, -1, True, "", ""),
     ],
