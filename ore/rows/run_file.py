@@ -284,12 +284,12 @@ def _refuse_names(names: tuple[str, ...]) -> None:
 
 def _named(value: Any) -> str:
     """Return what a value of YAML is, for a sentence that refuses it."""
-    if isinstance(value, str) and value.strip():
-        return f"'{one_line(value[:40])}'"
     if value is None or isinstance(value, str):
-        return "nothing"
+        return f"'{one_line(value[:40])}'" if value else "nothing"
     if isinstance(value, bool):
-        return f"{str(value).lower()}, which YAML makes of on, yes and true: {_QUOTES}"
+        words = "on, yes and true" if value else "off, no and false"
+        return f"{str(value).lower()}, which YAML makes of {words}: {_QUOTES}"
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a mapping"
-    return f"{str(value)[:40]}, a {type(value).__name__}: {_QUOTES}"
+    kind = {int: "whole number", float: "number"}.get(type(value), type(value).__name__)
+    return f"{str(value)[:40]}, a {kind}: {_QUOTES}"
