@@ -26,7 +26,7 @@ from ore import (
     Settings,
 )
 from ore.errors import CapabilityError, OreError, UsageError
-from ore.reasoner.stop import Stop
+from ore.reasoner.stop import STOP, Stop
 from ore.store import FileSessionStore
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
@@ -336,6 +336,26 @@ def test_a_turn_without_a_thread_for_it_is_an_error_of_ours(kind, monkeypatch):
         monkeypatch.setattr(threading, "_start_new_thread", refuse)
         monkeypatch.setattr(threading, "_start_joinable_thread", refuse, raising=False)
         asyncio.run(asyncio.wait_for(ask_twice(server), 10))
+
+
+def test_an_interrupt_as_a_stream_begins_to_read_stops_no_later_turn(monkeypatch):
+    class Interrupted:
+        """What stops a turn, with Ctrl-C right after it is set."""
+
+        get, reset = STOP.get, STOP.reset
+
+        def set(self, stop):
+            token = STOP.set(stop)
+            if stop is not None:
+                raise KeyboardInterrupt
+            return token
+
+    engine, session = ORE(ScriptedReasoner(["one"]), ""), Session()
+    with monkeypatch.context() as patched, engine.stream("Hello", session) as stream:
+        patched.setattr("ore.reasoner.stream.STOP", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            next(stream)
+    assert engine.execute("Hello", session).content == "one" and len(session.messages) == 2
 
 
 def test_turns_of_one_loop_wait_side_by_side():

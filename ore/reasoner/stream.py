@@ -44,8 +44,9 @@ class Stream(Closing, Iterator[str]):
         if self._is_over or self._stop.is_asked:
             self._end()
             raise StopIteration
-        before = STOP.set(self._stop)
+        before = STOP.get()
         try:
+            STOP.set(self._stop)  # here, for a signal's handler may raise right after it
             text = next(self._chunks)
         except StopIteration as end:
             self._response, self._is_over = end.value, True
@@ -56,7 +57,7 @@ class Stream(Closing, Iterator[str]):
                 raise StopIteration from None
             raise
         finally:
-            STOP.reset(before)
+            STOP.set(before)
         if self._stop.is_asked:
             self._end()
             raise StopIteration
