@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import stat
 from contextlib import suppress
@@ -19,13 +20,13 @@ _SIGNATURE_BYTES = 20
 
 
 class Lock:
-    """A lock that this process holds until ``release``; ``descriptor`` is its file, locked."""
+    """A lock that this process holds until ``release``; ``file`` is its file, locked."""
 
-    def __init__(self, name: str, descriptor: int) -> None:
+    def __init__(self, name: str, file: io.FileIO) -> None:
         self.name = name
         self.pid: int = os.getpid()
-        self._descriptor = descriptor
-        self._status = os.fstat(descriptor)
+        self._file = file  # it is closed once, however often it is asked to
+        self._status = os.fstat(file.fileno())
 
     @property
     def has_other_names(self) -> bool:
@@ -47,9 +48,10 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let others have the lock."""
+        """Let others have the lock. May be called twice."""
         # Closed, not unlocked: unlocking would take it from a parent process that shares it.
-        close_quietly(self._descriptor)
+        with suppress(OSError):
+            self._file.close()
 
 
 def try_lock(folder: Folder, name: str) -> Lock | None:
@@ -61,12 +63,13 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
     """
     while True:
         lock = None
-        descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
+        file = io.FileIO(folder.open(name, os.O_RDWR | os.O_CREAT), "r+")
+        descriptor = file.fileno()
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, f"{name} is not a regular file")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = Lock(name, descriptor)
+            found = Lock(name, file)
             if found.has_other_names:  # a copy made of links, or a trap: another file is not ours
                 if found.is_current(folder):
                     folder.remove(name)
@@ -79,7 +82,8 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
             return None
         finally:
             if lock is None:
-                close_quietly(descriptor)
+                with suppress(OSError):
+                    file.close()
 
 
 def holder(folder: Folder, name: str) -> int | None:

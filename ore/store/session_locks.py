@@ -37,9 +37,12 @@ class SessionLocks:
         finally:
             lock = self._held.pop(name)
             try:
-                with Folder(self._root) as folder:
-                    _release(lock, folder, name)
-            except (OSError, FileAccessError):  # the folder is gone, and the lock's file with it
+                with suppress(
+                    OSError, FileAccessError
+                ):  # the folder may be gone, and the file with it
+                    with Folder(self._root) as folder:
+                        _release(lock, folder, name)
+            finally:
                 lock.release()
 
     @contextmanager
@@ -56,7 +59,10 @@ class SessionLocks:
         try:
             yield
         finally:
-            _release(lock, folder, name)
+            try:
+                _release(lock, folder, name)
+            finally:  # an interrupt may have come before anything was done
+                lock.release()
 
 
 @contextmanager
@@ -98,8 +104,9 @@ def _acquire(folder: Folder, name: str, wait: float) -> Lock:
 
 def _release(lock: Lock, folder: Folder, name: str) -> None:
     """Release a lock; a lock's file without its session would only be litter."""
-    with suppress(OSError):
-        if not folder.has(f"{name}.json"):
-            lock.remove(folder)
-            return
-    lock.release()
+    try:
+        with suppress(OSError):
+            if not folder.has(f"{name}.json"):
+                lock.remove(folder)
+    finally:
+        lock.release()

@@ -196,3 +196,18 @@ def test_a_first_save_that_fails_speaks_of_no_file(store):
     (store.root / ".talk.lock").mkdir()
     with pytest.raises(SessionNotSavedError, match="and what was there is as it was: "):
         store.save(Session(turn()), "talk")
+
+
+def test_an_interrupt_as_a_lock_is_let_go_of_leaves_the_session_to_the_next_save(
+    tmp_path, monkeypatch
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    store, session = FileSessionStore(tmp_path / "s", wait=0.0), Session()
+    with monkeypatch.context() as patched:
+        patched.setattr("ore.store.session_locks._release", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            store.save(session, "talk")
+    FileSessionStore(tmp_path / "s", wait=0.0).save(session, "talk")
+    assert caught.traceback  # who keeps the error, as a notebook does, keeps no lock with it
