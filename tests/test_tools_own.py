@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -175,6 +176,18 @@ def test_a_command_that_is_ended_leaves_no_child(home, pipe):
     script = f"(echo begun; sleep 60) > {pipe} & sleep 60"
     result = ran(home, "/bin/sh", "-c", script, more="seconds = 0.3")
     assert result.status == "error"
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_another_user_s_program_which_can_t_be_ended_is_not_waited_for(home, monkeypatch):
+    def refuse(*_: int) -> None:  # as for what ``sudo`` has started
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    began = time.monotonic()
+    assert "longer than 0.2 seconds" in ran(home, "sleep", "9", more="seconds = 0.2\n").output
+    assert time.monotonic() - began < 6
+    gc.collect()  # of what is still running Python warns
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from ore.files.signals import deferred_signals
 _BLOCK = 1 << 16
 _MOST_SAID = 1 << 14  # bytes of stderr that are kept
 _MOST_SHOWN = 300  # characters of its last line
+_END_SECONDS = 1.0  # that one is waited for which was killed
 
 
 def run_bounded(
@@ -104,9 +105,10 @@ def _left_behind(name: str) -> ToolError:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):  # all of them have ended
+    with suppress(OSError):  # all of them have ended, or are another user's
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    with suppress(subprocess.TimeoutExpired):  # what ``sudo`` has started can't be ended
+        child.wait(_END_SECONDS)
     for stream in (child.stdout, child.stderr):
         if stream is not None:
             stream.close()
