@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr
 from importlib.metadata import EntryPoint
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -354,6 +356,18 @@ def test_tools_of_packages_are_found(home, monkeypatch):
         find_tool("whisper")
     with pytest.raises(GateError):
         Gate().run(find_tool("shout"), {})
+
+
+def test_a_route_loads_the_tools_of_packages_once(home, tmp_path, monkeypatch):
+    """Else one that is slow to begin takes its time again, whatever the deadline."""
+    made = "    def __init__(self): print('made')\n    def routing_hints(self): return ['be odd now']\n"
+    (tmp_path / "odd_once.py").write_text(BASE + made)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("odd", "odd_once:T", "ore.tools")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    with redirect_stderr(StringIO()) as told:
+        result = run_ore("be odd now", "--route", replies=["Yes."])
+    assert "[Route]: odd" in result.err and told.getvalue() == "made\n"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ class ContextSource:
             with apart():
                 self._tool = self._loaded(lambda: find_tool(name, notice))
         self._before = self._spent  # what the first turn has no more
+        self._tools: dict[str, Tool] = {}  # that a route of this turn chooses from
         self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
             self._skills = build_skill_registry(report=notice)
@@ -153,13 +154,13 @@ class ContextSource:
 
         threshold = self._options.route_threshold
         router = RuleRouter(DEFAULT_CONFIDENCE_THRESHOLD if threshold is None else threshold)
-        tools = self._loaded(lambda: all_tools(self._tell))
-        targets = build_targets_from_registry(tools)
+        self._tools = self._loaded(lambda: all_tools(self._tell))
+        targets = build_targets_from_registry(self._tools)
         targets += build_targets_from_skill_registry(self._skills)
         decision = router.route(prompt, targets)
         if decision.target is None or decision.target_type != "tool":
             return decision
-        tool, started = find_tool(decision.target), time.monotonic()
+        tool, started = self._tools[decision.target], time.monotonic()
         args = _extracted(tool, prompt, self._left())
         self._spent += time.monotonic() - started
         return replace(decision, args=args)
@@ -175,7 +176,7 @@ class ContextSource:
         if name is None or decision.target_type == "fallback":
             self._notice(f"[Route]: No match, using reasoner only. {decision.reasoning}")
             return
-        tool = find_tool(name) if decision.target_type == "tool" else None
+        tool = self._tools[name] if decision.target_type == "tool" else None
         lacking = (
             [f"{arg}=…" for arg in tool.required_args if arg not in decision.args] if tool else []
         )
