@@ -89,6 +89,8 @@ def _checked(name: str, result: object) -> ToolResult:
         raise TypeError(
             f"{name} returned a result whose output is not text or status not ok or error"
         )
+    if not (isinstance(result.tool_name, str) and result.tool_name.isprintable()):
+        raise TypeError(f"{name} returned a result whose tool_name can't be shown")
     if not isinstance(result.metadata, dict):
         raise TypeError(f"{name} returned a result whose metadata is not a dict")
     result.output.encode("utf-8")  # half a character can't be sent

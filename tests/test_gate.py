@@ -149,6 +149,9 @@ def raising(error: BaseException):
     return behave
 
 
+NOT_SHOWN = "TypeError: recorder returned a result whose tool_name can't be shown"
+
+
 @pytest.mark.parametrize(
     ("behave", "output"),
     [
@@ -161,6 +164,8 @@ def raising(error: BaseException):
         (raising(ValueError("x" * 9999)), "ValueError: " + "x" * 500),
         (raising(Wordless()), "Wordless"),
         (lambda args: None, "TypeError: recorder returned NoneType, not a ToolResult"),
+        (lambda args: ToolResult(None, "out", "ok"), NOT_SHOWN),
+        (lambda args: ToolResult("x\ud800", "out", "ok"), NOT_SHOWN),
         (lambda args: "text", "TypeError: recorder returned str, not a ToolResult"),
         (
             lambda args: ToolResult("recorder", "out", "fine"),

@@ -126,7 +126,8 @@ class ContextSource:
         self._spent += time.monotonic() - started
         if result.status != "ok":
             raise ToolFailedError(
-                f"The tool '{tool.name}' failed, so nothing was sent: {result.output}", tool.name
+                f"The tool '{tool.name}' failed, so nothing was sent: {one_line(result.output)}",
+                tool.name,
             )
         return result
 

@@ -61,6 +61,8 @@ def _of_package(made: Any) -> Tool:
     said = (tool.name, tool.description, *tool.required_args, *tool.routing_hints())
     if not all(isinstance(each, str) for each in said):
         raise TypeError("its name, description, arguments and hints must be texts")
+    if not tool.name.isprintable():
+        raise TypeError("its name has characters that can't be shown")
     if not all(isinstance(each, Permission) for each in tool.required_permissions):
         raise TypeError("its required_permissions must be a set of ore.Permission")
     return tool
