@@ -72,17 +72,24 @@ _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
 def reported_error(
-    host: Host, model: str, text: str, protocol: Protocol, *, strict: bool = False
+    host: Host,
+    model: str,
+    text: str,
+    protocol: Protocol,
+    *,
+    strict: bool = False,
+    is_refused: bool = False,
 ) -> BackendError:
     """The server reported an error in words, before or within its answer.
 
     Args:
         text: The words; the JSON of llama-server inside them is understood.
         strict: A prompt that does not fit is a check that did not hold.
+        is_refused: It took the request for a wrong one (status 400).
     """
     message, sizes = _innermost(text)
     shown = shorten(message) or "it did not say why"
-    kind: type[BackendError] = BackendError
+    kind: type[BackendError] = TurnFailedError if is_refused else BackendError
     if protocol is OLLAMA and _NO_OLLAMA_MODEL.search(message):
         return no_model_error(host, model, protocol)
     for words, said in _OF_A_PULL if protocol is OLLAMA else ():
@@ -143,7 +150,8 @@ def ollama_status_error(
     elif status == 413 and not error:
         why = _TOO_MUCH
     elif error and (status >= 500 or status in (400, 404)):
-        return reported_error(host, model, error, OLLAMA, strict=strict)
+        is_refused = status == 400
+        return reported_error(host, model, error, OLLAMA, strict=strict, is_refused=is_refused)
     elif error:
         why = f"refused: {text}"
     else:
@@ -181,7 +189,8 @@ def openai_status_error(
     elif status in (404, 405) and _NOTHING_THERE.match(text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
-        return reported_error(host, model, text or plain, OPENAI, strict=strict)
+        words, is_refused = text or plain, status in (400, 422)
+        return reported_error(host, model, words, OPENAI, strict=strict, is_refused=is_refused)
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:

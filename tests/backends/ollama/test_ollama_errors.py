@@ -107,6 +107,12 @@ def body(error: object, **more: object) -> bytes:
             f"The model 'm' at {AT} writes no text (\"m\" does not support chat): use one of "
             f"`Backend.models()` that does.",
         ),
+        (
+            400,
+            body("invalid JSON schema in format"),
+            TurnFailedError,
+            f"The server at {AT} failed: invalid JSON schema in format. Its log may say more.",
+        ),
         (400, body(json.dumps(EXCEEDED)), TurnFailedError, TOO_LONG),
         (400, body(EXCEEDED["error"]), TurnFailedError, TOO_LONG),
         (

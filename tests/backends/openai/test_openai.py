@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from ore.backends import refusals
 from ore.backends.address import Host
 from ore.backends.engine_failures import TurnFailedError
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
@@ -171,6 +172,14 @@ def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
         reasoner(fake, timeout=silence).reason(ASKED)
     assert words in str(caught.value) and "\n" not in str(caught.value)
     assert (caught.value.partial, len(fake.requests)) == (partial, 1)
+
+
+@pytest.mark.parametrize("status, is_of_turn", [(400, True), (422, True), (500, False)])
+def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, is_of_turn):
+    body = b'{"error": {"message": "temperature: too hot"}}'
+    host = Host("http://127.0.0.1:9")
+    error = refusals.openai_status_error(host, "m", status, body, has_key=False)
+    assert isinstance(error, TurnFailedError) is is_of_turn and "too hot" in str(error)
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
