@@ -90,8 +90,8 @@ class OllamaBackend(Backend):
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        version, tags = if_known(self._client.version), if_known(self._client.tags) or []
-        found = (window.find_model(tags, model_id) or {}).get("digest")
+        version, tags = ollama_models.all_known(self._client.version, self._client.tags)
+        found = (window.find_model(tags or [], model_id) or {}).get("digest")
         return {"server_version": version, "model_digest": found if type(found) is str else None}
 
     def prompt_facts(

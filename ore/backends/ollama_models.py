@@ -12,7 +12,7 @@ from ore.backends import Model, choose_default
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
-from ore.backends.http import shorten
+from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.model_options import natural
 from ore.backends.window import find_model
@@ -21,8 +21,8 @@ from ore.files.neutral import word
 from ore.files.strictjson import above_zero
 from ore.types import Message
 
-KNOWN_SECONDS = 2.0
-"""How long something may take to find out that a turn can do without."""
+KNOWN_SECONDS, _KEPT_SECONDS = 1.5, 0.5
+"""How long something may take to find out that a turn can do without, which may be over its deadline."""
 
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
@@ -42,6 +42,12 @@ def if_known(question: Callable[[float], Any], seconds: float = KNOWN_SECONDS) -
         return question(seconds)
     except OreError:
         return None
+
+
+def all_known(*questions: Callable[[float], Any]) -> list[Any]:
+    """Return the answer to each question, or None; they take no longer than one may."""
+    ends = Deadline(KNOWN_SECONDS)
+    return [if_known(question, ends.within(KNOWN_SECONDS).seconds) for question in questions]
 
 
 def described(
@@ -143,7 +149,7 @@ def kept_of(
     """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None."""
     options = asked.get("options") or {}
     if "num_keep" not in options:
-        shown = if_known(lambda seconds: show(model, seconds)) or {}
+        shown = if_known(lambda seconds: show(model, seconds), _KEPT_SECONDS) or {}
         options = parameters_of(shown.get("parameters"))
     return natural(options, "num_keep")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -11,7 +12,9 @@ import pytest
 
 from ore.backends.address import Host
 from ore.backends.choice import open_backend
+from ore.backends.ollama import OllamaBackend
 from ore.backends.ollama_client import OllamaClient
+from ore.backends.settings import Settings
 from ore.errors import BackendError, BackendTimeoutError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
@@ -155,3 +158,13 @@ def test_a_server_that_has_answered_over_http_is_not_said_to_speak_https():
         with ThreadPoolExecutor() as pool, pytest.raises(BackendError, match="broke off") as caught:
             pool.submit(list, client.chat_parts(REQUEST)).result()
         assert "https" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_what_is_asked_after_an_answer_takes_less_than_five_seconds_in_all():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        backend = OllamaBackend(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begun = time.monotonic()
+        assert backend.in_force("m", Settings()) == {}
+        assert set(backend.provenance("m").values()) == {None}
+        assert time.monotonic() - begun < 4.0
