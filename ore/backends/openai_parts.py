@@ -33,7 +33,12 @@ class Parts:
             asks = delta.get("tool_calls") or delta.get("function_call")
             self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
             thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""
-            text += delta.get("content") or delta.get("refusal") or ""
+            content = delta.get("content") or delta.get("refusal") or ""
+            if isinstance(content, list):  # of parts, as Mistral's server sends it
+                thoughts = [part["thinking"] for part in content if part["type"] == "thinking"]
+                thinking += "".join(each["text"] for thought in thoughts for each in thought)
+                content = "".join(part["text"] for part in content if part["type"] != "thinking")
+            text += content
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:
@@ -43,7 +48,7 @@ class Parts:
         timings = self._timings if isinstance(self._timings, dict) else {}
         return {
             "eval_count": known_count(_of(self._usage, "completion_tokens")),
-            "prompt_eval_count": known_count(_of(self._usage, "prompt_tokens")),
+            "prompt_eval_count": known_count(_of(self._usage, "prompt_tokens")) or None,
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,

@@ -18,9 +18,11 @@ MODES = (SINGLE_TURN, CONVERSATIONAL)
 MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 
-_CUTS = {"length": "a limit", "content_filter": "the server's filter"} | dict.fromkeys(
-    ("abort", "cancelled", "error", "insufficient_system_resource"), "the server"
-)
+_CUTS = {
+    "content_filter": "the server's filter",
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "a limit"),
+    **dict.fromkeys(("abort", "cancelled", "error", "insufficient_system_resource"), "the server"),
+}
 """What cut an answer off, by its ``done_reason``; the server's own are of vLLM, SGLang and others."""
 
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")

@@ -19,7 +19,7 @@ from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, 
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_ollama.scenarios import FOREVER, Chunk, Cut, Pause, Raw, Whole
-from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, refusal
+from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, event, refusal
 
 SOON = 8.0
 """Seconds: what takes a tenth of that on an idle machine."""
@@ -83,6 +83,36 @@ def test_a_text_that_is_not_compressed_may_say_so_in_any_way(encoding):
     with FakeOpenAI() as fake:
         fake.play = [Raw(head.encode() + part), Cut()]
         assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_a_text_that_comes_as_a_list_of_parts_is_text_and_thinking():
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta={"content": parts}), event(delta={"content": "Par"})]
+        fake.play += [event(delta={"content": [{"type": "text", "text": "is"}]}, finish="stop")]
+        response = reasoner(fake).reason(ASKED)
+    assert (response.content, response.metadata["thinking"]) == ("Paris", "Hm.")
+
+
+def test_a_list_with_parts_of_another_kind_is_refused_not_left_out():
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta={"content": [{"type": "image_url", "image_url": {}}]})]
+        with pytest.raises(BackendError, match="not of the right shape"):
+            reasoner(fake).reason(ASKED)
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_length"])
+def test_other_servers_words_for_a_limit_are_known(reason):
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(reason), DONE]
+        [said] = warnings_of(reasoner(fake).reason(ASKED), Settings())
+    assert said.startswith("The answer was cut off by a limit")
+
+
+def test_no_prompt_has_no_tokens_so_a_server_that_says_0_has_not_counted():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), event(usage={"prompt_tokens": 0, "completion_tokens": 0})]
+        assert reasoner(fake).reason(ASKED).metadata["prompt_eval_count"] is None
 
 
 def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
