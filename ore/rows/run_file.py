@@ -36,7 +36,7 @@ KEYS = (
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 # What would be read as a prompt, with its keys: a blank line above them, a space behind the line.
-_NEARLY_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\s*---[ \t]*[\r\n]\s*[a-z]+:")
+_NEARLY_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?\s*---(?:[ \t]+#[^\r\n]*|[ \t]*)[\r\n]\s*[a-z]+:")
 _THINK = ("on", "off", "low", "medium", "high")
 _QUOTES = "put it in quotes"
 

@@ -134,7 +134,9 @@ def test_what_is_wrong_is_said_in_one_sentence(text, said):
     assert len(str(raised.value)) < 600 and "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("above", ["---  ", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"])
+@pytest.mark.parametrize(
+    "above", ["---  ", "--- # a comment", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"]
+)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_right(above, end):
     text = f"{above}\nmodel: other\n---\nHello".replace("\n", end)
