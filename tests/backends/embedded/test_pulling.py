@@ -293,7 +293,7 @@ WRONG = "is not what sha256:.* names, so it was removed"
         ({"manifests": status(403)}, CapabilityError, "ORE logs in nowhere"),
         ({"manifests": status(500)}, BackendError, r"fails \(HTTP 500\): wait a while"),
         ({"manifests": status(429)}, BackendError, "asks to be asked less often: wait a while"),
-        ({"manifests": status(429, Retry_After="99999")}, BackendError, "wait 99,999 seconds"),
+        ({"manifests": status(429, Retry_After="99999")}, BackendError, "wait 99,999 s, as it asks"),
         ({"manifests": status(418)}, BackendError, "not answer as a registry does .HTTP 418"),
         ({"manifests": cut(0.5)}, IncompleteAnswerError, "breaks off again and again"),
         ({"manifests": short}, BackendError, "the manifest of .* is none: it is not JSON"),
