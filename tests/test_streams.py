@@ -429,6 +429,7 @@ class Failing(Deaf):
         raise BackendError(super().reason(messages).content)
 
 
+@pytest.mark.slow
 def test_nobody_is_told_of_the_error_of_a_coroutine_that_nobody_goes_on_with():
     reasoner, heard, told = Failing(), [], []
 
@@ -527,6 +528,7 @@ def test_an_end_of_iteration_that_a_reasoner_raises_is_not_the_end_of_its_answer
         asyncio.run(read())
 
 
+@pytest.mark.slow
 def test_an_asynchronous_stream_that_can_t_be_copied_leaves_no_second_error(monkeypatch):
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", seen.append)

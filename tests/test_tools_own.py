@@ -137,6 +137,7 @@ def test_the_command_has_no_input():
     assert done.stdout == b"b''\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code, more, said",
     [
@@ -180,6 +181,7 @@ def test_a_command_that_is_ended_leaves_no_child(home, pipe):
     assert result.status == "error"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 def test_another_user_s_program_which_can_t_be_ended_is_not_waited_for(home, monkeypatch):
     def refuse(*_: int) -> None:  # as for what ``sudo`` has started

@@ -248,6 +248,7 @@ def test_what_two_artifacts_may_cost_is_for_all_their_values_together():
     assert 0 < plain < len(found)
 
 
+@pytest.mark.slow
 def test_a_large_value_is_compared_as_one_line(ore, folder):
     for name, last in (("b.json", 0), ("c.json", 1)):
         record(folder / name, "hi")

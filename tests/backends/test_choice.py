@@ -145,6 +145,7 @@ def test_an_ollama_that_answers_is_used(embedded, monkeypatch):
         assert (backend.name, backend.host, notices) == ("ollama", fake.url, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ollama", "openai"])
 @pytest.mark.parametrize("bounds", [["--timeout=0.2"], ["--deadline=0.2", "--timeout=60"]])
 def test_the_time_limits_of_a_turn_also_bound_the_choice_of_its_model(name, bounds):

@@ -191,6 +191,7 @@ def test_a_proxy_may_be_what_answers_a_turn_in_another_way_or_breaks_it_off(ask,
     assert seen and "through the proxy of http_proxy, which may be what fails" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_authorities")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize(

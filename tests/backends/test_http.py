@@ -134,6 +134,7 @@ def test_a_bound_connection_is_called_as_any_other_is():
         assert (theirs.recv(9), stream.read(max_bytes=9)) == (b"here", b"there")
 
 
+@pytest.mark.slow
 def test_a_socks_proxy_that_says_nothing_is_waited_for_as_long_as_a_connection(monkeypatch):
     monkeypatch.setattr(http, "CONNECT_SECONDS", 0.1)
     trace, name = trace_of(lambda: None), "socks.setup_socks5_connection"

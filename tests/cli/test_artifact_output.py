@@ -87,6 +87,7 @@ LOOP: dict = {}
 LOOP["self"] = LOOP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metadata, why",
     [

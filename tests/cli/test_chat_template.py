@@ -56,6 +56,7 @@ def test_the_model_reads_what_the_other_template_makes(ask):
     assert plan["exact"] and plan["notes"] == []
 
 
+@pytest.mark.slow
 def test_a_model_without_a_template_is_given_one(ask, tmp_path):
     write_model(tmp_path / "m.gguf", tokenizer__chat_template=None)
     assert "no chat template" in ask("hi", "--dry-run").json["notes"][0]
@@ -112,6 +113,7 @@ def test_a_run_is_repeated_with_its_template_or_with_the_one_that_is_named(ask, 
     assert ask("--replay", "run.json").code == 0
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_run_again_goes_without_and_that_is_said(ask, recorded):
     recorded()
     assert "its chat template" in ask("--artifact-in", "run.json").err
@@ -119,6 +121,7 @@ def test_a_prompt_that_is_run_again_goes_without_and_that_is_said(ask, recorded)
     assert "its chat template" not in said
 
 
+@pytest.mark.slow
 def test_a_run_whose_messages_were_joined_by_hand_is_repeated_so(ask, tmp_path):
     (tmp_path / "n.txt").write_text("A note.")
     flags = ("-f", "n.txt", "--join-messages", "always", "--artifact-out", "run.json")

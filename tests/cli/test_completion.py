@@ -143,6 +143,7 @@ def test_the_line_on_the_page_makes_a_shell_complete_names(shell, shell_home):
     assert not (shell_home / "hacked").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "package, args, extra",
     [

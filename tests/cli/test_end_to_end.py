@@ -419,6 +419,7 @@ start()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag, code", [("--version", 0), ("--bogus", 2)])
 def test_a_process_that_ends_does_not_look_through_its_memory_first(flag, code):
     command = [sys.executable, "-c", ENDING, flag]

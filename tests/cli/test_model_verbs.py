@@ -56,6 +56,7 @@ def test_both_shelves_are_listed_with_where_they_are(own, ollama):
     assert "adapter" in found["broken"]["problem"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [("--list-models", "--json"), ("--verify-models",)])
 def test_a_file_that_takes_long_to_read_is_said_and_ctrl_c_ends_it_at_once(own, verb):
     own.mkdir(parents=True)

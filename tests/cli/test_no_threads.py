@@ -89,6 +89,7 @@ def test_a_terminal_gets_its_answer_without_a_waiting_line(home):
     assert code == 0 and b"Traceback" not in rest
 
 
+@pytest.mark.slow
 @needs_engine
 def test_the_embedded_engine_needs_none_of_ore_s(tmp_path):
     path = write_model(tmp_path / "m.gguf")

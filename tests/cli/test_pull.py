@@ -182,6 +182,7 @@ def test_a_limit_on_files_is_a_sentence_and_not_a_full_disk(models, name):
     assert run("--pull", name, *HERE).code == 0 and is_listed(models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, code",
     [

@@ -394,6 +394,7 @@ def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
     assert shown.endswith("bounds an answer.\nRound.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal, code", [("", 1), ("in err", 0)])
 def test_a_line_that_is_too_long_is_skipped_and_the_next_is_asked(ore, terminal, code):
     longest = b"x" * LONGEST_LINE
@@ -404,6 +405,7 @@ def test_a_line_that_is_too_long_is_skipped_and_the_next_is_asked(ore, terminal,
     assert result.err.count("ore: A line is longer than 16 MiB, so it was skipped") == 2
 
 
+@pytest.mark.slow
 def test_a_text_in_quotes_that_is_too_long_is_dropped_to_its_closing_quotes(ore):
     line = b"x" * (LONGEST_LINE // 2) + b"\n"
     quoted = b'"""' + line * 3 + b'yes"""\ntwo\n'

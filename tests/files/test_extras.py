@@ -89,6 +89,7 @@ def test_who_installed_ore_by_pipx_is_told_so_of_pipx(installed, prefix):
     ]
 
 
+@pytest.mark.slow
 def test_an_environment_without_pip_is_filled_by_uv_or_gets_one(installed, prefix):
     (prefix / "uv").write_text("#!/bin/sh\n")
     (prefix / "uv").chmod(0o755)

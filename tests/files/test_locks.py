@@ -80,6 +80,7 @@ def test_a_holder_whose_file_was_removed_finds_out(folder):
     assert folder.names() == []
 
 
+@pytest.mark.slow
 def test_who_removes_locks_and_who_waits_for_them_never_hold_one_together(folder):
     """Many rounds of locking and removing in several processes: a counter loses no step."""
     counter = folder.path / "counter"
@@ -116,6 +117,7 @@ def test_an_odd_lock_file_is_an_error_and_left_as_it_is(folder, kind):
     assert kind != "link" or (folder.path / "elsewhere").read_bytes() == b"private"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [b"private", b"", b"x" * 100])
 def test_nothing_is_written_through_a_hard_link_in_the_place_of_a_lock(folder, kept):
     elsewhere = folder.path / "elsewhere"

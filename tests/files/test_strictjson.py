@@ -78,6 +78,7 @@ def test_nesting_and_size_at_the_limit_are_accepted():
     assert parse(nested(MAX_DEPTH), limit=2 * MAX_DEPTH) is not None
 
 
+@pytest.mark.slow
 def test_a_key_that_is_doubled_at_the_end_of_a_large_object_is_found_quickly():
     keys = ",".join(f'"{number}":0' for number in range(100_000))
     started = time.process_time()
@@ -97,6 +98,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES, st.booleans())
 def test_what_python_writes_is_read_back(value, ascii_only):
     assert parse(json.dumps(value, ensure_ascii=ascii_only).encode(), limit=LIMIT) == value

@@ -50,6 +50,7 @@ def test_a_table_is_read_as_it_is_written(data, format, expected):
     assert values(data, format) == expected
 
 
+@pytest.mark.slow
 def test_a_header_of_very_many_names_is_read_in_time():
     names = [f"c{number}" for number in range(200_000)]  # compared each with each: minutes
     assert read(",".join(names).encode())[1] == names

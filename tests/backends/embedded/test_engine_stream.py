@@ -98,6 +98,7 @@ def test_an_error_in_mid_stream_is_an_error(piece, error, said):
         events(response, sock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "silence, after, said", [(0.2, None, "silent for 0.2 seconds"), (None, 0.2, "deadline")]
 )

@@ -880,6 +880,7 @@ def test_an_interrupt_waits_once_for_all_threads_that_a_server_lets_wait(root, r
         gate.set()
 
 
+@pytest.mark.slow
 def test_a_manifest_with_more_layers_than_files_may_be_open_is_not_blamed_on_the_folder(
     root, registry
 ):

@@ -206,6 +206,7 @@ def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer():
         chat("http://name.invalid:11434")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["silent", "stall"])
 def test_silence_ends_with_the_timeout(scenario):
     with FakeOllama(scenario=scenario) as server, pytest.raises(BackendTimeoutError) as caught:

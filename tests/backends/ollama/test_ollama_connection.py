@@ -119,6 +119,7 @@ def of_model(name: str, **more: object) -> bytes:
     return http(json.dumps({"model": name, "message": message, "done": True, **more}).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked, answered, said",
     [("m", "m", None), ("m", "M:latest", None), ("m", "other:7b", "other:7b")],

@@ -188,6 +188,7 @@ def test_a_body_without_an_end_is_bounded():
     assert "sent an answer larger than 16 MiB" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n{"])
 def test_a_question_has_an_end_even_if_the_server_stops_within_its_answer(data):
     with one_answer(data, ends=False) as (host, _):
@@ -383,6 +384,7 @@ def test_leaving_a_pull_closes_the_connection_and_keeps_the_reason(left_by):
         until(lambda: server.requests[0].disconnected_at)
 
 
+@pytest.mark.slow
 def test_all_questions_after_a_loaded_model_take_as_long_as_one_may():
     given: list[float] = []
 

@@ -91,6 +91,7 @@ def server(certificate):
         thread.join()
 
 
+@pytest.mark.slow
 @both_ways
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(server, streams, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)

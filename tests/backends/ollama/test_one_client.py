@@ -71,6 +71,7 @@ def test_a_cookie_does_not_come_back():
             assert ["cookie" in seen.headers for seen in server.chats] == [False, False]
 
 
+@pytest.mark.slow
 def test_no_number_of_open_streams_keeps_a_turn_waiting():
     with FakeOllama(scenario="stall") as server, ExitStack() as opened:
         client = opened.enter_context(closing(OllamaClient(Host(server.url))))

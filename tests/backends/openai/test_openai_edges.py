@@ -186,6 +186,7 @@ def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_k
     assert "sk-secret-of-mine" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [Cut(), Cut(reset=True), Pause(FOREVER)], ids=repr)
 @pytest.mark.parametrize("limits", [{}, {"timeout": 1.0}, {"deadline": 1.5}], ids=repr)
 def test_what_goes_wrong_after_an_answer_has_ended_takes_nothing_of_it(then, limits, monkeypatch):

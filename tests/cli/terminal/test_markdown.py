@@ -77,6 +77,7 @@ def test_colour_is_used_only_where_it_is_allowed():
     assert COLOUR.search(coloured) and not obeyed(COLOUR.sub("", coloured))
 
 
+@pytest.mark.slow
 def test_nothing_is_obeyed_whatever_the_markdown_says():
     entities = "&#27;[31m &#x9b;31m &#x202e; &NewLine; &#7; &#13;"
     for number, sequence in enumerate((*SEQUENCES, entities)):  # colour in every other one

@@ -37,6 +37,7 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
     assert code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env", [{}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
 )
