@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ore.errors import UsageError
+from ore.files.neutral import in_form
 from ore.types import RoutingDecision, RoutingTarget
 
 DEFAULT_CONFIDENCE_THRESHOLD = 0.5
@@ -193,10 +194,7 @@ def _no_hint(targets: Iterable[RoutingTarget], length: int) -> str:
 
 
 def _folded(text: str) -> str:
-    folded = text.casefold()
-    if not folded.isascii():
-        folded = unicodedata.normalize("NFC", folded)
-    return " ".join(folded.split())
+    return " ".join(in_form("NFC", text.casefold()).split())
 
 
 def _shown(text: str) -> str:

@@ -5,6 +5,10 @@ One map from characters to visible text, so that it can't matter where a stream 
 
 from __future__ import annotations
 
+import re
+from typing import Literal
+from unicodedata import normalize
+
 _CONTROLS = [*range(0x00, 0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
 _INVISIBLE = [
     *(0x061C, 0x070F, 0x200E, 0x200F),  # marks of direction: one alone turns a line around
@@ -29,6 +33,7 @@ def _visible(code: int) -> str:
 
 _LONGEST_WORD = 40
 _LONGEST_NAME = 300
+_PIECE = re.compile(r"\S{1,256}")
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
@@ -45,6 +50,15 @@ def one_line(text: str) -> str:
 def brief(text: str) -> str:
     """Return ``one_line`` of ``text``, cut where it is longer than any name: others may have chosen it."""
     return one_line(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
+
+
+def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:
+    """Return ``text`` in a normal form of Unicode, in time in proportion to its length.
+
+    Of a pile of marks the time is the square of its height, and no signal is heard meanwhile: so a word
+    that is longer than any other is taken in pieces.
+    """
+    return text if text.isascii() else _PIECE.sub(lambda found: normalize(form, found[0]), text)
 
 
 def word(value: object) -> str | None:

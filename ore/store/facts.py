@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ore.files.neutral import in_form
 from ore.types import Message, Session
 
 
@@ -59,4 +59,4 @@ def search(session: Session, name: str, text: str) -> Iterator[Found]:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return in_form("NFC", in_form("NFC", text).casefold())

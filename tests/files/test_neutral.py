@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.files.neutral import neutralise, one_line
+from ore.cli.terminal.documents import document_of
+from ore.files.neutral import in_form, neutralise, one_line
+from ore.router import RuleRouter
+from ore.store.facts import search
+from ore.types import Message, RoutingTarget, Session
 from tests.support.sequences import EVERY
 
 
@@ -58,3 +63,27 @@ def test_it_does_not_matter_where_a_chunk_ends(text, cut):
 
 def test_a_name_stays_on_its_line():
     assert one_line("a\nb\tc\x1b") == "a^Jb^Ic^["
+
+
+PILE = "You: a" + "\u0315\u0300" * 60_000 + " e\u0301"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda: RuleRouter().route(PILE, [RoutingTarget("t", "tool", "", ("\u00e9",))]).target,
+        lambda: [*search(Session(messages=[Message("user", PILE)]), "s", "\u00e9")],
+        lambda: document_of(PILE, 40) != PILE,
+    ],
+)
+def test_a_pile_of_marks_takes_no_time_of_its_square(look):
+    began = time.process_time()
+    assert look()
+    assert time.process_time() - began < 5
+
+
+@given(st.text(max_size=200))
+def test_a_text_without_a_very_long_word_has_unicode_s_own_form(text):
+    words = " ".join(text.split())
+    assert in_form("NFC", words) == unicodedata.normalize("NFC", words)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from unicodedata import normalize
+
+from ore.files.neutral import in_form
 
 LABELS = ("[aya]:", "[answer]:", "you:", "[metadata]:", "[route]:", "[thinking]:", "ore:")
 """What ORE's own lines begin with, in lower case; a persona has a label of its own besides."""
@@ -50,7 +51,7 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
 def ascii_of(text: str) -> str:
     """Return what is ASCII in a text, and in what looks like it, in lower case, without spaces."""
     if not text.isascii():
-        text = "".join(c for c in normalize("NFKD", text).translate(_AS_ASCII) if c.isascii())
+        text = "".join(c for c in in_form("NFKD", text).translate(_AS_ASCII) if c.isascii())
     return "".join(text.split()).casefold()
 
 
