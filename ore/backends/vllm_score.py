@@ -190,4 +190,7 @@ def _text(number: str | None, place: dict[str, Any], end: int | None) -> str | N
     """Return what a token stands for; the end of an answer stands for nothing."""
     if number is None:
         return None
-    return "" if number == str(end) else place[number].get("decoded_token") or ""
+    text = "" if number == str(end) else place[number].get("decoded_token") or ""
+    if not isinstance(text, str):
+        raise TypeError("a token stands for no text")
+    return text

@@ -205,7 +205,7 @@ def about_covered(response: Response) -> str | None:
     if choice["covered"] >= SELDOM:
         return None
     rather = choice["rather"]
-    instead = f", and would rather begin with {rather!r}" if rather else ""
+    instead = f", and would rather begin with {rather[:LONGEST_WORD]!r}" if rather else ""
     return (
         f"The model says one of these words with a probability of {choice['covered']:.2g} only"
         f"{instead}: say in the prompt which words there are."

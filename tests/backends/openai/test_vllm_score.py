@@ -165,6 +165,8 @@ ENTRY = {"logprob": -1.0, "rank": 1, "decoded_token": "Paris"}
         ("/v1/completions", told({**ENTRY, "logprob": 3}), "not of the right shape"),
         ("/v1/completions", told({**ENTRY, "logprob": None}), "not of the right shape"),
         ("/v1/completions", told({"logprob": -1}), "not of the right shape"),
+        ("/v1/completions", told({**ENTRY, "decoded_token": {"a": 1}}), "not of the right shape"),
+        ("/v1/completions", told({**ENTRY, "decoded_token": 5}), "not of the right shape"),
         ("/v1/completions", [refusal(400, "greater than max allowed: 0")], "max allowed"),
         ("/v1/completions", [refusal(500, "out of memory")], "out of memory"),
     ],
