@@ -1,9 +1,11 @@
-"""Room on ORE's own shelf: the blobs of a model that is gone, but for those that another one names."""
+"""Room on ORE's own shelf: whether there is enough, and what is removed, as what no model names."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import time
 from contextlib import ExitStack, suppress
 
 from ore.backends.manifest import Manifest
@@ -12,6 +14,8 @@ from ore.backends.shelf import BLOBS, Shelf
 from ore.errors import FileAccessError
 from ore.files.folder import Folder
 from ore.files.locks import try_lock
+
+_STALE_SECONDS = 7 * 24 * 3600
 
 
 def named(shelf: Shelf, but: ModelName | None = None) -> set[str]:
@@ -67,3 +71,47 @@ def free(shelf: Shelf, gone: Manifest) -> int:
                 freed += blobs.stat(file).st_size
                 blobs.remove(file)
     return freed
+
+
+def check_room(shelf: Shelf, name: ModelName, missing: int) -> None:
+    """Raise ``FileAccessError`` where so many bytes more of a model have no room."""
+    left = shutil.disk_usage(shelf.root).free
+    if missing > left:
+        raise FileAccessError(
+            f"{shelf.root} has too little room for {name}: it takes {_in_gb(missing)} more, and "
+            f"{_in_gb(left)} are free; free some, or name another folder with ORE_MODEL_DIR.",
+            shelf.root,
+        )
+
+
+def on_disk(blobs: Folder, file: str) -> int:
+    """Return how many bytes of a file with gaps take room."""
+    with suppress(OSError):
+        return blobs.stat(file).st_blocks * 512
+    return 0
+
+
+def sweep(blobs: Folder) -> None:
+    """Remove what was begun and left for a week, unless somebody is at it."""
+    for file in blobs.names():
+        if not (file.startswith(".sha256-") and file.endswith(".part")):
+            continue
+        stem = file.removesuffix(".part")
+        with suppress(OSError):  # another process may be quicker
+            if time.time() - blobs.stat(file).st_mtime < _STALE_SECONDS:
+                continue
+            lock = try_lock(blobs, f"{stem}.lock")
+            if lock is not None:
+                remove_files(blobs, file, f"{stem}.notes")
+                lock.remove(blobs)
+
+
+def remove_files(blobs: Folder, *names: str) -> None:
+    """Remove what is there of some files."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            blobs.remove(name)
+
+
+def _in_gb(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB"

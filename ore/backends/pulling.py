@@ -5,17 +5,17 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 from ore.backends import Progress, weights
 from ore.backends import registry_failures as failures
 from ore.backends.download import Download
-from ore.backends.freeing import check_way, free
+from ore.backends.freeing import check_room, check_way, free, on_disk, remove_files, sweep
 from ore.backends.gguf import MAGIC
 from ore.backends.local_models import LocalModel, OnShelf, check_unmended, own_shelves
 from ore.backends.manifest import Layer, Manifest, parse_manifest
@@ -23,7 +23,7 @@ from ore.backends.model_names import ModelName, parse_name
 from ore.backends.parts import Parts
 from ore.backends.registry import Registry
 from ore.backends.registry_failures import Tries, Trouble
-from ore.backends.shelf import BLOBS, Shelf
+from ore.backends.shelf import BLOBS, PARAMS_BYTES, Shelf
 from ore.errors import BackendError, CapabilityError, FileAccessError, OreError
 from ore.files import UnfitFileError, begins_with, make_private, reason, replace_file
 from ore.files.folder import Folder
@@ -32,7 +32,6 @@ from ore.files.neutral import one_line
 
 _SMALL_BYTES = 1 << 20
 """The largest layer that is read in one piece; all but the weights are smaller."""
-_STALE_SECONDS = 7 * 24 * 3600
 _LOOK_SECONDS = 0.2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -68,16 +67,15 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
             progress(f"already there, in {other.root}, which the engine reads", 0, 0)
             return
         with Folder(shelf.root / BLOBS, make=True) as blobs, ExitStack() as held:
-            _sweep(blobs)
+            sweep(blobs)
             large = {layer.digest for layer in manifest.of_kind("model")}
             small = [layer for layer in manifest.needed() if layer.digest not in large]
+            check_room(shelf, name, _missing(shelf, small, blobs))
             for layer in small:
                 with _alone(shelf, layer, blobs, progress):
                     _fetch_small(registry, shelf, layer, blobs, progress)
-            if why := shelf.refusal(name, manifest):
-                raise CapabilityError(
-                    f"{name} was not fetched, for the engine can't run it: {why}."
-                )
+            if why := shelf.refusal(name, manifest) or _unfit_parameters(shelf, name, manifest):
+                raise _refused(name, why)
             make_private(shelf.manifest_path(name).parent)  # some disks take no colon of a host
             for layer in manifest.of_kind("model"):
                 held.enter_context(_alone(shelf, layer, blobs, progress))
@@ -150,6 +148,12 @@ def _fetch_small(
     blobs.replace(name, f".{name}.tmp", [data], 0o600)
 
 
+def _missing(shelf: Shelf, small: list[Layer], blobs: Folder) -> int:
+    """Return how many bytes the small layers take that are not there."""
+    sizes = {shelf.blob_path(layer).name: min(layer.size, _SMALL_BYTES) for layer in small}
+    return sum(size for file, size in sizes.items() if not blobs.has(file))
+
+
 def _is(data: bytes, layer: Layer) -> bool:
     return len(data) == layer.size and hashlib.sha256(data).hexdigest() == layer.hexadecimal
 
@@ -161,8 +165,9 @@ def _fetch_weights(
     shelf, name = on_shelf.shelf, on_shelf.shelf.blob_path(layer).name
     file, notes = f".{name}.part", f".{name}.notes"
     if _is_there(shelf, layer, blobs, progress):
+        _require_gguf(shelf.blob_path(layer), on_shelf.name)
         return
-    _check_room(shelf, registry.name, blobs, file, layer)
+    check_room(shelf, registry.name, layer.size - on_disk(blobs, file))
     _prepare(blobs, file, notes, layer)
 
     def look() -> None:
@@ -170,7 +175,7 @@ def _fetch_weights(
         try:
             check_unmended(LocalModel(str(on_shelf.name), shelf.root / BLOBS / file, on_shelf))
         except CapabilityError:
-            _remove(blobs, file, notes)
+            remove_files(blobs, file, notes)
             raise
         except FileAccessError:  # its hash tells whether that is what it is
             return
@@ -178,18 +183,39 @@ def _fetch_weights(
     with closing(Parts(blobs, notes, layer.size)) as parts:
         found = Download(registry, layer, blobs, file, parts).run(progress, look)
     if found != layer.hexadecimal:
-        _remove(blobs, file, notes)
+        remove_files(blobs, file, notes)
         raise failures.wrong_bytes_error(registry.name.host, layer.digest)
-    if not begins_with(shelf.root / BLOBS / file, MAGIC):
-        _remove(blobs, file, notes)
-        raise CapabilityError(
-            f"{registry.name} was not fetched, for the engine can't run it: its weights are no GGUF file; "
-            f"name another build of it."
-        )
+    try:
+        _require_gguf(shelf.root / BLOBS / file, on_shelf.name)
+    except CapabilityError:
+        remove_files(blobs, file, notes)
+        raise
     blobs.rename(file, name)
     blobs.sync()
-    _remove(blobs, notes)
+    remove_files(blobs, notes)
     weights.note_digest(shelf.blob_path(layer), found)
+
+
+def _refused(name: ModelName, why: str) -> CapabilityError:
+    return CapabilityError(f"{name} was not fetched, for the engine can't run it: {why}.")
+
+
+def _require_gguf(path: Path, name: ModelName) -> None:
+    if not begins_with(path, MAGIC):
+        raise _refused(name, "its weights are no GGUF file; name another build of it")
+
+
+def _unfit_parameters(shelf: Shelf, name: ModelName, manifest: Manifest) -> str:
+    """Return why no turn could read a model's parameters, as the end of a sentence; empty if one can."""
+    why = ""
+    if any(layer.size > PARAMS_BYTES for layer in manifest.of_kind("params")):
+        why = f"they have more than {PARAMS_BYTES:,} bytes"
+    try:
+        shelf.parameters(name, manifest)
+    except FileAccessError as exc:
+        if isinstance(exc.__cause__, ValueError):  # else they were removed, and are fetched again
+            why = one_line(str(exc.__cause__))
+    return f"its parameters can't be used: {why}; name another build of it" if why else ""
 
 
 @contextmanager
@@ -203,7 +229,7 @@ def _alone(
     while (lock := try_lock(blobs, lock_name)) is None:
         who = holder(blobs, lock_name)
         step = f"waiting for process {who}" if who else "waiting for another pull"
-        progress(step, _on_disk(blobs, f".{name}.part"), layer.size)
+        progress(step, on_disk(blobs, f".{name}.part"), layer.size)
         time.sleep(_LOOK_SECONDS)
     try:
         yield
@@ -243,53 +269,10 @@ def _prepare(blobs: Folder, file: str, notes: str, layer: Layer) -> None:
     descriptor = blobs.open(file, os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(descriptor).st_size != layer.size:
-            _remove(blobs, notes)
+            remove_files(blobs, notes)
             os.ftruncate(descriptor, layer.size)
     finally:
         os.close(descriptor)
-
-
-def _check_room(shelf: Shelf, name: ModelName, blobs: Folder, file: str, layer: Layer) -> None:
-    missing = layer.size - _on_disk(blobs, file)
-    free = shutil.disk_usage(shelf.root).free
-    if missing > free:
-        raise FileAccessError(
-            f"{shelf.root} has too little room for {name}: it takes {_in_gb(missing)} more, and "
-            f"{_in_gb(free)} are free; free some, or name another folder with ORE_MODEL_DIR.",
-            shelf.root,
-        )
-
-
-def _on_disk(blobs: Folder, file: str) -> int:
-    """Return how many bytes of a file with gaps take room."""
-    with suppress(OSError):
-        return blobs.stat(file).st_blocks * 512
-    return 0
-
-
-def _in_gb(count: int) -> str:
-    return f"{count / 1e9:,.2f} GB"
-
-
-def _sweep(blobs: Folder) -> None:
-    """Remove what was begun and left for a week, unless somebody is at it."""
-    for file in blobs.names():
-        if not (file.startswith(".sha256-") and file.endswith(".part")):
-            continue
-        stem = file.removesuffix(".part")
-        with suppress(OSError):  # another process may be quicker
-            if time.time() - blobs.stat(file).st_mtime < _STALE_SECONDS:
-                continue
-            lock = try_lock(blobs, f"{stem}.lock")
-            if lock is not None:
-                _remove(blobs, file, f"{stem}.notes")
-                lock.remove(blobs)
-
-
-def _remove(blobs: Folder, *names: str) -> None:
-    for name in names:
-        with suppress(FileNotFoundError):
-            blobs.remove(name)
 
 
 @contextmanager

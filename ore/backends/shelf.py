@@ -29,7 +29,9 @@ MANIFESTS, BLOBS = "manifests", "blobs"
 SERVICE_ROOT = Path("/usr/share/ollama/.ollama/models")
 """Where the service of Ollama's installer keeps its models; most users may not read it."""
 
-_CONFIG_BYTES, _PARAMS_BYTES, _TEXT_BYTES = 1 << 20, 1 << 16, 1 << 20
+PARAMS_BYTES = 1 << 16
+"""The most that a layer of parameters may have."""
+_CONFIG_BYTES, _TEXT_BYTES = 1 << 20, 1 << 20
 
 
 class Shelf(NamedTuple):
@@ -178,7 +180,7 @@ class Shelf(NamedTuple):
         for layer in manifest.of_kind("params"):
             try:
                 value = strictjson.parse(
-                    self._read_blob(name, layer, _PARAMS_BYTES), limit=_PARAMS_BYTES
+                    self._read_blob(name, layer, PARAMS_BYTES), limit=PARAMS_BYTES
                 )
                 if not isinstance(value, dict):
                     raise ValueError("it is no JSON object")

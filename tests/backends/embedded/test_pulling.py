@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import download, gguf, pulling, registry_failures, weights
+from ore.backends import download, freeing, gguf, pulling, registry_failures, weights
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
@@ -293,7 +293,11 @@ WRONG = "is not what sha256:.* names, so it was removed"
         ({"manifests": status(403)}, CapabilityError, "ORE logs in nowhere"),
         ({"manifests": status(500)}, BackendError, r"fails \(HTTP 500\): wait a while"),
         ({"manifests": status(429)}, BackendError, "asks to be asked less often: wait a while"),
-        ({"manifests": status(429, Retry_After="99999")}, BackendError, "wait 99,999 s, as it asks"),
+        (
+            {"manifests": status(429, Retry_After="99999")},
+            BackendError,
+            "wait 99,999 s, as it asks",
+        ),
         ({"manifests": status(418)}, BackendError, "not answer as a registry does .HTTP 418"),
         ({"manifests": cut(0.5)}, IncompleteAnswerError, "breaks off again and again"),
         ({"manifests": short}, BackendError, "the manifest of .* is none: it is not JSON"),
@@ -370,6 +374,35 @@ def test_weights_that_are_no_gguf_file_are_refused_and_leave_nothing(root, regis
     assert [path for path in (root / "blobs").iterdir() if path.stat().st_size > 1000] == []
 
 
+def test_weights_that_came_before_as_something_else_are_looked_at_all_the_same(root, registry):
+    text = "No GGUF file."
+    pull(registry.add("team/tiny:q4", WEIGHTS, license=text), nothing)
+    with pytest.raises(CapabilityError, match="no GGUF file; name another build of it"):
+        pull(registry.add("team/other:q4", text.encode(), license=None), nothing)
+    assert listed(root) == [f"{registry.host}/team/tiny:q4"]
+    check_whole(root, f"{registry.host}/team/tiny:q4")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        (b"[1]", "it is no JSON object"),
+        (b'{"temperature": NaN}', "it holds NaN"),
+        (b'{"stop": "\xff"}', "it is not UTF-8 at byte 10"),
+        (as_bytes({"stop": "a" * (1 << 16)}), "they have more than 65,536 bytes"),
+    ],
+)
+def test_parameters_that_no_turn_could_read_are_refused_before_the_weights_come(
+    root, registry, parameters, said
+):
+    name = registry.add("team/tiny:q4", WEIGHTS, params=parameters)
+    with pytest.raises(CapabilityError) as caught:
+        pull(name, nothing)
+    assert f"its parameters can't be used: {said}" in str(caught.value)
+    assert "name another build of it" in str(caught.value)
+    assert listed(root) == [] and DIGEST not in str(registry.paths("/blobs/"))
+
+
 def layer(**changes: object) -> dict:
     said = {"mediaType": "application/vnd.ollama.image.model", "digest": DIGEST, "size": 9}
     return {**said, **changes}
@@ -430,6 +463,17 @@ def test_where_there_is_no_room_nothing_is_begun(root, registry):
     with pytest.raises(FileAccessError, match="too little room"):
         pull(registry.add_manifest("team/tiny:q4", {"layers": [layer(size=1 << 40)]}), nothing)
     assert not [path for path in root.rglob("*") if path.is_file() and path.stat().st_size > 1000]
+
+
+def test_where_there_is_no_room_for_all_small_layers_none_is_fetched(root, registry, monkeypatch):
+    parts = [registry.layer("license", bytes(1000 + number)) for number in range(4)]
+    parts += [registry.layer("model", WEIGHTS)]
+    name = registry.add_manifest("team/tiny:q4", {"layers": parts})
+    room = shutil.disk_usage("/")._replace(free=3999)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    with pytest.raises(FileAccessError, match="too little room"):
+        pull(name, nothing)
+    assert registry.paths("/blobs/") == [] and in_blobs(root) == []
 
 
 def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
@@ -776,10 +820,10 @@ def test_what_was_begun_a_week_ago_and_is_still_at_work_stays(root):
             (root / "blobs" / f"{stem}{ending}").write_bytes(b"x")
             os.utime(root / "blobs" / f"{stem}{ending}", (1, 1))
         lock = try_lock(blobs, f"{stem}.lock")
-        pulling._sweep(blobs)
+        freeing.sweep(blobs)
         assert in_blobs(root) == [f"{stem}{ending}" for ending in (".lock", ".notes", ".part")]
         lock.remove(blobs)
-        pulling._sweep(blobs)
+        freeing.sweep(blobs)
         assert in_blobs(root) == []
 
 
