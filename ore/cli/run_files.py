@@ -78,11 +78,15 @@ def with_file(options: Options, file: RunFile) -> Options:
     kept = [pair for pair in file.options if pair.partition("=")[0] not in set_here]
     changed |= {"option": (*kept, *options.option), "file": (*file.files, *options.file)}
     merged = options.replace(**changed, prompt="")
+    _check_pairs(merged, file.shown)
+    return merged
+
+
+def _check_pairs(merged: Options, shown: str) -> None:
     try:
         merged.check_pairs()
     except UsageError as exc:
-        raise UsageError(f"With what {file.shown} says, {exc}") from exc
-    return merged
+        raise UsageError(f"With what {shown} says, {exc}") from exc
 
 
 def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]:
@@ -132,12 +136,15 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
                 f"say --backend openai, or name a model with --model."
             )
     asked = plan.asked()
-    if options.choose is None and asked.choices is not None:
+    is_shaped = options.choose is not None or options.schema is not None
+    if not is_shaped and asked.choices is not None:
         changed["choose"] = "\n".join(asked.choices)  # which parse_plan has looked at
     if options.think is None and asked.think is not None:
         changed["think"] = THINK.get(asked.think, asked.think)
-    if options.schema is None and asked.schema is not None:
+    if not is_shaped and asked.schema is not None:
         changed["schema"] = json.dumps(asked.schema)
+    shaped = {name: changed[name] for name in ("choose", "schema", "think") if name in changed}
+    _check_pairs(options.replace(run_file=None, prompt="", **shaped), shown)
     changed["option"] = (*_left(asked.own, options), *options.option)
     merged = options.replace(**changed)
     expectation = parse_expectation(plan.expect, shown) if plan.expect else None

@@ -178,6 +178,18 @@ def test_a_plan_with_words_is_taken(choose, backend, tmp_path):
     assert choose("--run", str(plan)).out == "yes\t0.80\n"
 
 
+def test_a_plan_and_flags_go_together_as_a_run_file_and_flags_do(choose, backend, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(choose("--choose", "yes,no", "--dry-run", "hi").out)
+    for flag in ("--stream", "--extract", "--render", "--think=off"):
+        result = choose("--run", str(plan), flag)
+        assert (result.code, result.out) == (2, ""), flag
+        assert f"With what {plan} says, --choose can't be used with {flag[:7]}" in result.err
+    assert backend.engine.scored == []
+    plan.write_text(choose("--schema", "a str", "--dry-run", "hi").out)
+    assert choose("--run", str(plan), "--choose", "yes,no").out == "yes\t0.80\n"
+
+
 def test_a_session_has_the_word(choose):
     assert choose("--session", "mail", "--choose", "yes,no", "Is it spam?").code == 0
     kept = json.loads(choose("--show-session", "mail", "--json").out)
