@@ -24,6 +24,9 @@ from ore.glass.limits import fit_of
 from ore.store import FileSessionStore
 from ore.types import Response
 
+_SHOWN = 1 << 16
+"""Characters of a prompt that are shown before it is sent."""
+
 
 @dataclass
 class Talk:
@@ -218,7 +221,7 @@ def _retry(talk: Talk, argument: str) -> str:
         asked = users[-1].content if users else None
     if asked is None:
         raise UsageError("Nothing was asked yet: there is nothing to ask again.")
-    talk.run.console.reply(f"Asking again: {asked}")
+    talk.run.console.reply(f"Asking again: {_beginning(asked)}")
     return asked
 
 
@@ -228,8 +231,13 @@ def _edit(talk: Talk, argument: str) -> str | None:
         talk.run.console.reply("Nothing was written, so nothing is sent.")
         return None
     talk.run.console.remember(text)  # first, for Ctrl-C may come while it is shown
-    talk.run.console.reply(f"Sending:\n{text}")
+    talk.run.console.reply(f"Sending:\n{_beginning(text)}")
     return text
+
+
+def _beginning(text: str) -> str:
+    """Return what is shown of a prompt that is sent whole: laying out 8 MB takes half a minute."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 COMMANDS = (

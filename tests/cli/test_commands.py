@@ -125,6 +125,15 @@ def test_retry_in_a_resumed_session_asks_its_last_prompt(ore):
     ]
 
 
+def test_of_a_very_long_prompt_that_is_asked_again_the_beginning_is_shown(ore):
+    long = "It is said of Rome. " * 10_000
+    ore(long, "--session", "s")
+    result = typed(ore, "/retry", args=("--session", "s"), replies=["Fine."])
+    assert result.prompts == [long] and result.code == 0
+    shown = result.err.partition("Asking again: ")[2]
+    assert "It is said of Ro…\n" in shown and len(shown) < 1 << 17
+
+
 def test_a_model_is_chosen_listed_and_refused(ore):
     models = ("scripted", "second:latest")
     lines = ("/model", "/model third", "/model second", "/model", "Hi")
