@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import FileAccessError
@@ -19,6 +22,8 @@ from ore.files import (
 )
 from ore.files.home import instead_of
 from ore.files.trust import distrust
+
+_LOOK_SECONDS = 0.005
 
 
 class Folder:
@@ -57,6 +62,17 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         close_quietly(self._descriptor)
+
+    def take_turns(self, seconds: float) -> None:
+        """Wait for others who take turns, ``seconds`` at most: the next comes when the block is left."""
+        until, has_turn = time.monotonic() + seconds, False
+        with suppress(OSError):  # a file system without locks
+            while not has_turn and time.monotonic() < until:
+                try:
+                    fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    has_turn = True
+                except BlockingIOError:
+                    time.sleep(_LOOK_SECONDS)
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Return a descriptor of a file of the folder; never through a link, never waiting."""

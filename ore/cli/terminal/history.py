@@ -12,6 +12,8 @@ from ore.files.folder import Folder
 MOST_ENTRIES = 1000
 MOST_BYTES = 16 * 1024
 """The longest history entry that is kept, in bytes as written."""
+_TURN_SECONDS = 3.0
+"""How long another REPL is waited for, which may have been stopped while it adds an entry."""
 _ESCAPED = re.compile(r"\\[\\nr]")
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 
@@ -56,6 +58,7 @@ class History:
             return
         try:
             with Folder(self.path.parent, make=True) as folder:
+                folder.take_turns(_TURN_SECONDS)
                 lines = [*self._lines(folder), line][-MOST_ENTRIES:]
                 data = b"".join(each + b"\n" for each in lines)
                 folder.replace(self.path.name, f".typed.{os.getpid()}.tmp", [data], 0o600)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ore.cli.terminal.history import MOST_BYTES, MOST_ENTRIES, History
+from ore.files.folder import Folder
+from tests.support.process import ROOT
 
 
 @pytest.fixture
@@ -54,6 +58,45 @@ def test_an_entry_is_added_to_what_is_there_by_then_and_the_file_replaced_whole(
         assert old.read() == b"one\n"
     assert one.entries() == ["one", "two"]
     assert os.listdir(path.parent) == ["history"]
+
+
+ADD = """
+import sys
+from pathlib import Path
+from ore.cli.terminal.history import History
+kept, name = History(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.read()
+for number in range(40):
+    kept.add(f"{name} {number}")
+"""
+
+
+@pytest.mark.slow
+def test_what_several_add_at_once_is_all_kept(path):
+    names = ("one", "two", "three")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    several = [
+        subprocess.Popen([sys.executable, "-c", ADD, path, name], cwd=ROOT, **pipes)
+        for name in names
+    ]
+    assert [each.stdout.readline() for each in several] == [b"ready\n"] * 3
+    for each in several:
+        each.stdin.close()
+    assert [each.wait() for each in several] == [0, 0, 0]
+    entries = {f"{name} {number}" for name in names for number in range(40)}
+    assert set(path.read_text().splitlines()) == entries
+    for each in several:
+        each.stdout.close()
+
+
+@pytest.mark.slow
+def test_one_that_was_stopped_while_it_adds_is_not_waited_for(path):
+    History(path).add("one")
+    with Folder(path.parent) as stopped:
+        stopped.take_turns(0.1)
+        History(path).add("two")
+    assert History(path).entries() == ["one", "two"]
 
 
 def test_the_last_thousand_are_kept(path):
