@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
 from typing import Any
 
 from ore.files.signals import take_back
@@ -16,7 +18,7 @@ _GIVEN_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, sig
 
 @contextmanager
 def given_back(stdout: Any, stderr: Any) -> Iterator[None]:
-    """Run the code of a tool; then the folder, the handlers of signals and the recursion are as before.
+    """Run the code of a tool; then the folder, the signals, the hooks and the recursion are as before.
 
     What it prints goes to stderr, as does what it starts where ``stdout`` is the process's own.
     """
@@ -24,6 +26,8 @@ def given_back(stdout: Any, stderr: Any) -> Iterator[None]:
     undo: list[Callable[[], object]] = [lambda: _give_back(handlers)]
     limit = sys.getrecursionlimit()
     undo.append(lambda: sys.setrecursionlimit(limit))
+    for module in (sys, threading):  # without one of these hooks, no thread starts
+        undo.append(partial(setattr, module, "excepthook", module.excepthook))
     with suppress(OSError):  # it can't be read
         folder = os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY)
         undo += [lambda: _quietly(os.close, folder), lambda: _quietly(os.fchdir, folder)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -33,13 +34,15 @@ def test_what_a_tool_starts_writes_to_stderr(tmp_path):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_folder_the_signals_and_the_limit_of_recursion_are_given_back(folder, fails):
+def test_the_folder_the_signals_the_hooks_and_the_limit_of_recursion_are_given_back(folder, fails):
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD)
     before = [signal.getsignal(number) for number in numbers], sys.getrecursionlimit()
+    hooks = sys.excepthook, threading.excepthook
     try:
         with apart():
             os.chdir("/")
             sys.setrecursionlimit(100_000)
+            sys.excepthook = threading.excepthook = None
             for number in numbers:
                 signal.signal(number, lambda *_: None)
             if fails:
@@ -48,6 +51,7 @@ def test_the_folder_the_signals_and_the_limit_of_recursion_are_given_back(folder
         assert fails
     assert os.getcwd() == str(folder.resolve())
     assert ([signal.getsignal(number) for number in numbers], sys.getrecursionlimit()) == before
+    assert (sys.excepthook, threading.excepthook) == hooks
 
 
 def test_a_folder_that_is_gone_is_no_error(folder):
