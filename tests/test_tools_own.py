@@ -341,7 +341,28 @@ def test_arguments_are_checked(home):
 
 def test_ore_s_own_names_are_taken(home):
     put(home, command("true").replace('"own"', '"echo"'), "echo")
-    assert type(all_tools()["echo"]).__name__ == "EchoTool"
+    told: list[str] = []
+    assert type(all_tools(told.append)["echo"]).__name__ == "EchoTool"
+    assert told == ["Your tool 'echo' is hidden: ORE's own has that name. Call yours otherwise."]
+
+
+def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
+    put(home, command("true").replace('"own"', '"shout"'), "shout")
+    points = [EntryPoint("shout", "tests.test_tools_own:Shout", "ore.tools")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    told: list[str] = []
+    assert type(all_tools(told.append)["shout"]).__name__ == "CommandTool"
+    assert told == ["One of two tools that are called 'shout' is hidden, the one of a package."]
+
+
+def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, tmp_path, monkeypatch):
+    hints = "    asked = iter([['be odd']])\n    def routing_hints(self): return next(self.asked)\n"
+    (tmp_path / "odd_hints.py").write_text(BASE + hints)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("odd", "odd_hints:T", "ore.tools")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    tool = find_tool("odd")
+    assert [tool.routing_hints(), tool.routing_hints()] == [("be odd",)] * 2
 
 
 def test_tools_of_packages_are_found(home, monkeypatch):

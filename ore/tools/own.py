@@ -21,7 +21,7 @@ from ore.files import read_confined, reason
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
-from ore.tools import MAX_FILE_BYTES, Permission, Tool, parse_permission
+from ore.tools import MAX_FILE_BYTES, TOOL_REGISTRY, Permission, Tool, parse_permission
 from ore.tools.packages import tools_of_packages
 from ore.tools.running import run_bounded
 from ore.types import ToolResult
@@ -155,7 +155,13 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
                 why = f"a file of it {why}; put the file itself into its folder"
             report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
     for tool in tools_of_packages(report):
-        found.setdefault(tool.name, tool)
+        if found.setdefault(tool.name, tool) is not tool:
+            report(
+                f"One of two tools that are called '{tool.name}' is hidden, the one of a package."
+            )
+    for name in TOOL_REGISTRY.keys() & found.keys():
+        if type(found[name]) is not type(TOOL_REGISTRY[name]):  # a package may put its own there
+            report(f"Your tool '{name}' is hidden: ORE's own has that name. Call yours otherwise.")
     return found
 
 

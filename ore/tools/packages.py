@@ -58,11 +58,13 @@ def _of_package(made: Any) -> Tool:
     tool = made() if isinstance(made, type) else made
     if not isinstance(tool, Tool):
         raise TypeError("it is no tool: it must be an ore.Tool")
-    said = (tool.name, tool.description, *tool.required_args, *tool.routing_hints())
+    hints = tuple(tool.routing_hints())
+    said = (tool.name, tool.description, *tool.required_args, *hints)
     if not all(isinstance(each, str) for each in said):
         raise TypeError("its name, description, arguments and hints must be texts")
     if not tool.name.isprintable():
         raise TypeError("its name has characters that can't be shown")
     if not all(isinstance(each, Permission) for each in tool.required_permissions):
         raise TypeError("its required_permissions must be a set of ore.Permission")
+    setattr(tool, "routing_hints", lambda: hints)  # who asks again may get another answer, or none
     return tool
