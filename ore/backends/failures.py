@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ore.backends.address import Host, is_loopback
+from ore.backends.address import Host, is_loopback, without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.errors import (
     BackendError,
@@ -21,6 +21,7 @@ from ore.errors import (
     ContextTruncatedError,
     IncompleteAnswerError,
     ModelNotFoundError,
+    OreError,
     ServerUnreachableError,
 )
 
@@ -281,6 +282,13 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
         f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one.",
         host=host.url,
     )
+
+
+def without(key: str | None, error: OreError) -> OreError:
+    """Return an error without the key that its server was sent: some repeat it, in whatever they say."""
+    said = without_key(str(error).encode("utf-8", "replace"), key).decode()
+    error.args = (said, *error.args[1:])
+    return error
 
 
 def explained(

@@ -262,7 +262,7 @@ class OllamaClient:
                     part = next(parts, None)
             except self._kinds as exc:
                 if not request.is_done:
-                    raise error_of(exc, request, self.host) from exc
+                    raise failures.without(request.key, error_of(exc, request, self.host)) from exc
 
     @contextmanager
     def _asking(self, request: Request) -> Iterator[Client]:
@@ -272,7 +272,7 @@ class OllamaClient:
         try:
             yield client
         except self._kinds as exc:
-            raise error_of(exc, request, self.host) from exc
+            raise failures.without(request.key, error_of(exc, request, self.host)) from exc
         finally:
             self._hooks.request = before
 

@@ -91,6 +91,7 @@ class Hooks(threading.local):
         """Runs right before a request is sent."""
         request = self.request or Request()
         request.sent, request.has_heard = True, self.heard.is_set()
+        request.key = sent.headers.get("authorization", "")
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
         silence = dict.fromkeys(("read", "write"), request.timeout)
@@ -108,7 +109,6 @@ class Hooks(threading.local):
         request.status = response.status_code
         self.heard.set()
         request.location = response.headers.get("location", "")
-        request.key = response.request.headers.get("authorization", "")
         encoding = response.headers.get("content-encoding", "")
         if encoding.lower() not in ("", "identity"):
             raise ValueError(f"the answer is encoded as {encoding}")

@@ -185,7 +185,7 @@ class Call:
         try:
             yield
         except _raised(self._openai, self._httpx) as exc:
-            raise self._error(exc) from exc
+            raise failures.without(self._key, self._error(exc)) from exc
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""

@@ -233,6 +233,30 @@ def test_a_key_that_a_server_of_the_openai_protocol_repeats_is_not_shown(play):
     assert ECHO not in str(caught.value)
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"HTTP/1.1 200{ECHO}\r\n\r\n".encode(),
+        OK + f"{ECHO} x\r\n\r\n".encode(),
+        OK + f"Transfer-Encoding: chunked\r\n\r\n{ECHO}\r\n".encode(),
+        OK + f"Content-Encoding: {ECHO}\r\n\r\n".encode(),
+        OK + f"Content-Type: {ECHO}\r\n\r\n".encode(),
+        f"HTTP/1.1 302 Found\r\nLocation: http://other/{ECHO}\r\n\r\n".encode(),
+        http(b'{"error": "no sk\\u002dhunter2-hunter2"}', "401 No"),
+        http(b'{"error": "no sk\\u002dhunter2-hunter2"}', "500 No"),
+    ],
+)
+def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
+    for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, ECHO)):
+        with one_answer(reply) as (host, _), pytest.raises(BackendError) as caught:
+            make("m", host).reason([Message("user", "Hello")])
+        assert ECHO not in str(caught.value)
+
+
 def test_a_short_key_of_a_server_on_this_machine_is_a_word_like_any_other():
     assert without_key(b"none of them", "Bearer none") == b"none of them"
     assert without_key(b"no key", None) == b"no key"
