@@ -81,3 +81,12 @@ def test_a_line_of_a_great_many_values_is_refused_before_it_is_parsed(end):
     assert list(Lines([b'{"a":[' + b"1," * MOST_IN_LINE + b"1]}" + end]))
     with pytest.raises(ValueError, match="more than 65,536 values"):
         list(Lines([b'{"a":[' + b"1," * (MOST_IN_LINE + 1) + b"1]}" + end]))
+
+
+def test_commas_of_a_text_are_no_values():
+    for text in ("1," * (MOST_IN_LINE + 1), '"a\\",' * (MOST_IN_LINE + 1)):
+        line = json.dumps({"message": {"content": text}})
+        assert list(Lines([line.encode() + b"\n"])) == [f"{line}\n"]
+    hidden = b'{"a":"' + b'\\"' * 9 + b'","b":[' + b"1," * (MOST_IN_LINE + 1) + b"1]}\n"
+    with pytest.raises(ValueError, match="more than 65,536 values"):
+        list(Lines([hidden]))
