@@ -28,6 +28,7 @@ MOST_PLACES = 256
 LEAST_LOGPROB = -104.0
 """What stands for a probability that is 0 in the engine's numbers, of 32 bits."""
 
+_MOST_SENT = 1 << 23  # tokens of one request: what a server makes of a prompt may be many
 _ROUNDED = 1e-3  # above 0
 _LIKELY = 1000  # tokens: listing them takes a hundredth of what listing a vocabulary takes
 _ALL = 1 << 24  # more tokens than any vocabulary has
@@ -61,20 +62,20 @@ class Asking:
             if is_whole:
                 found += self._run(tokens, begin, end, ended and end == len(tokens))
             else:
-                found += self._looked_up(_places(tokens, begin, end))
+                for first in range(begin, end, MOST_PLACES):
+                    places = _places(tokens, first, min(first + MOST_PLACES, end))
+                    found += self._looked_up(places)
         if ended and len(found) == len(tokens):
             found += self._run(tokens, len(tokens), len(tokens), True)
         return self._score(text, found, ended)
 
     def score_each(self, texts: Sequence[str]) -> list[Score]:
         """Return the scores of several texts, without their ends, asked for together."""
-        paths = [_places(self._tokens(text), 0, None) for text in texts]
+        tokens = [self._tokens(text) for text in texts]
+        _check_places(texts, max(map(len, tokens), default=0))  # a place holds all tokens before it
+        paths = [_places(each, 0, None) for each in tokens]
         steps = sorted({step for path in paths for step in path})
-        if (places := len({place for place, _ in steps})) > MOST_PLACES:
-            raise UsageError(
-                f"The {len(texts)} texts have {places} places where a token may follow another, "
-                f"more than {MOST_PLACES}: give fewer of them, or shorter ones."
-            )
+        _check_places(texts, len({place for place, _ in steps}))
         self._check_room(max(map(len, paths), default=0))
         found = dict(zip(steps, self._looked_up(steps), strict=True))
         return [
@@ -89,12 +90,12 @@ class Asking:
         """Return the tokens that spell ``text`` after the prompt."""
         wanted = text.encode()
         tokens = tokens_of(self.engine, text, self.deadline, is_prompt=False) if text else []
-        if _spelt(tokens) == wanted:
+        if _spells(tokens, wanted):
             return tokens
         both = tokens_of(self.engine, self.rendered + text, self.deadline)  # it marks a beginning
         tokens = both[len(self.prompt) :]
         if [number for number, _ in both[: len(self.prompt)]] == list(self.prompt):
-            if _spelt(tokens) == wanted:
+            if _spells(tokens, wanted):
                 return tokens
         raise CapabilityError(
             f"The tokens of {self.model_id} do not spell the text as it is, so it can't be scored: "
@@ -148,22 +149,25 @@ class Asking:
         self, wanted: dict[tuple[int, ...], list[Token]], most: int
     ) -> dict[Step, ScoredToken]:
         """Return the wanted tokens that are among the ``most`` likeliest of their places."""
-        places = list(wanted)
-        request = {
-            "prompt": [[*self.prompt, *place] for place in places],
-            "grammar": ONE_LETTER,
-            "n_predict": 1,
-            "n_probs": most,
-            "cache_prompt": True,
-        }
+        every = list(wanted)
+        longest = len(self.prompt) + max(map(len, every), default=0)
+        size = max(1, _MOST_SENT // max(1, longest))
         found: dict[Step, ScoredToken] = {}
-        for index, entry in self._entries(request) if places else ():
-            likeliest = entry["top_logprobs"]
-            ranks = {each["id"]: rank for rank, each in enumerate(likeliest)}
-            for number, piece in wanted[places[index]]:
-                if (rank := ranks.get(number)) is not None:
-                    scored = _scored(piece, likeliest[rank], rank, likeliest)
-                    found[places[index], (number, piece)] = scored
+        for places in (every[first : first + size] for first in range(0, len(every), size)):
+            request = {
+                "prompt": [[*self.prompt, *place] for place in places],
+                "grammar": ONE_LETTER,
+                "n_predict": 1,
+                "n_probs": most,
+                "cache_prompt": True,
+            }
+            for index, entry in self._entries(request):
+                likeliest = entry["top_logprobs"]
+                ranks = {each["id"]: rank for rank, each in enumerate(likeliest)}
+                for number, piece in wanted[places[index]]:
+                    if (rank := ranks.get(number)) is not None:
+                        scored = _scored(piece, likeliest[rank], rank, likeliest)
+                        found[places[index], (number, piece)] = scored
         return found
 
     def _entries(self, request: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -232,8 +236,17 @@ def _places(tokens: Sequence[Token], begin: int, end: int | None) -> list[Step]:
     return [(tuple(numbers[:i]), tokens[i]) for i in range(len(tokens))[begin:end]]
 
 
-def _spelt(tokens: Sequence[Token]) -> bytes:
-    return b"".join(piece for _, piece in tokens)
+def _spells(tokens: Sequence[Token], wanted: bytes) -> bool:
+    """Whether tokens are the bytes that are wanted, and none of them stands for nothing."""
+    return all(piece for _, piece in tokens) and b"".join(piece for _, piece in tokens) == wanted
+
+
+def _check_places(texts: Sequence[str], places: int) -> None:
+    if places > MOST_PLACES:
+        raise UsageError(
+            f"The {len(texts)} texts have {places} places where a token may follow another, more than "
+            f"{MOST_PLACES}: give fewer of them, or shorter ones."
+        )
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[tuple[int, int, bool]]:

@@ -32,6 +32,7 @@ class Server:
     key: str | None
     model: str
     window: int
+    silence: float | None
     larger_window: str = "Start the server with a larger one (its -c), or shorten them."
 
     @property
@@ -42,7 +43,8 @@ class Server:
         self, path: str, request: dict[str, Any], longest: int, deadline: Deadline
     ) -> dict[str, Any]:
         """Return what it answers, which is ``REPLY_LIMIT`` bytes long at most, whatever ``longest``."""
-        with closing(Call(self.host, self.key, deadline=deadline)) as call:
+        call = Call(self.host, self.key, timeout=self.silence, deadline=deadline)
+        with closing(call):
             return call.ask(path, {"model": self.model, **request})
 
     def events(
@@ -99,18 +101,17 @@ def asking(
         raise CapabilityError("No text can be scored as an answer to images: leave `images=` out.")
     if settings.joins:
         messages, _ = arriving(messages, host, key, deadline)
-    request = request_of(model_id, messages, settings)
+    request, silence = request_of(model_id, messages, settings), settings.timeout
     if owner == VLLM or window is None:
         if settings.think is not None:
             raise CapabilityError("vLLM scores a text without thinking only: leave `think=` out.")
-        silence = settings.timeout
         laid = VllmAsking(host, key, model_id, request["messages"], silence, deadline)
         with well_formed(laid.name):
             yield laid
         return
-    server = Server(host, key, model_id, window)
+    server = Server(host, key, model_id, window, silence)
     with well_formed(server.name):
-        with closing(Call(host, key, deadline=deadline)) as call:
+        with closing(Call(host, key, timeout=silence, deadline=deadline)) as call:
             prompt = call.applied(request.pop("messages"), **request)
         tokens = [number for number, _ in tokens_of(server, prompt, deadline)]
-        yield Asking(server, model_id, prompt, tokens, settings.timeout, deadline)
+        yield Asking(server, model_id, prompt, tokens, silence, deadline)

@@ -77,10 +77,12 @@ class VllmAsking:
             return []
         before = self._spelt(prompt)
         tokens = self._plain(text)
-        if self._spelt([*prompt, *tokens]) == before + text:
+        most = len(text.encode())  # each stands for a byte or more
+        if len(tokens) <= most and self._spelt([*prompt, *tokens]) == before + text:
             return tokens
         both = self._plain(before + text)  # it may put a blank before what stands alone
-        if both[: len(prompt)] == prompt and self._spelt(both) == before + text:
+        is_told = both[: len(prompt)] == prompt and len(both) <= len(prompt) + most
+        if is_told and self._spelt(both) == before + text:
             return both[len(prompt) :]
         raise CapabilityError(
             f"The tokens of {self.model_id} do not spell the text as it is, so it can't be scored: "

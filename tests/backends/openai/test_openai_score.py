@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from contextlib import closing
 
 import pytest
 
+from ore.backends import llama_score
 from ore.backends.choice import open_backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.openai import OpenAIReasoner
 from ore.backends.settings import Settings
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
 from ore.types import Message
+from tests.support.fake_ollama.scenarios import FOREVER, Pause
 from tests.support.fake_openai import FakeOpenAI, data, refusal, whole
 from tests.support.harness import run_ore
 from tests.support.llama_server import KEY, llama_server
@@ -221,6 +224,56 @@ def test_what_a_server_may_say_of_tokens(tokens):
         llama(fake, [], tokens)
         with pytest.raises(BackendError, match="not of the right shape"):
             reasoner.score(QUESTION, "a")
+
+
+@pytest.mark.parametrize("path", ["/apply-template", "/tokenize"])
+def test_a_server_that_says_nothing_is_waited_for_no_longer_than_for_a_turn(path):
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url, timeout=0.3, deadline=8) as reasoner:
+        llama(fake, [])
+        fake.beside[path] = lambda sent: [Pause(FOREVER)]
+        with pytest.raises(BackendError, match="Nothing came from .* for 0.3 s"):
+            reasoner.score_each(QUESTION, ["yes", "no"])
+
+
+def test_a_text_has_no_tokens_that_stand_for_nothing():
+    about = {**LLAMA, "meta": {"n_ctx": 1 << 40}}
+    with FakeOpenAI(about=about) as fake, scorer(fake.url) as reasoner:
+        llama(fake, said(entry(), entry(), entry(2)))
+        fake.beside["/tokenize"] = lambda sent: [
+            whole({"tokens": [{"id": 1, "piece": each} for each in (sent["content"], "")]})
+        ]
+        for ask in (reasoner.score, lambda asked, text: reasoner.score_each(asked, [text, "b"])):
+            with pytest.raises(CapabilityError, match="do not spell the text"):
+                ask(QUESTION, "a")
+
+
+@pytest.mark.slow
+def test_the_places_of_a_text_are_counted_before_they_are_made():
+    about = {**LLAMA, "meta": {"n_ctx": 1 << 40}}
+    with FakeOpenAI(about=about) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [])
+        tracemalloc.start()
+        with pytest.raises(UsageError, match="5000 places"):
+            reasoner.score_each(QUESTION, ["a" * 5000, "b"])
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+        tracemalloc.stop()
+
+
+def test_a_prompt_of_many_tokens_is_sent_for_a_few_places_at_a_time(monkeypatch):
+    monkeypatch.setattr(llama_score, "_MOST_SENT", 6)
+    monkeypatch.setattr(llama_score, "MOST_PLACES", 3)
+    asked = []
+
+    def listed(sent):
+        asked.append(sent["prompt"])
+        return [event for n in range(len(sent["prompt"])) for event in said(entry(), index=n)]
+
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [])
+        fake.beside["/completion"] = listed
+        score = reasoner.score(QUESTION, "\0" * 4, ended=False)
+    assert [token.logprob for token in score.tokens] == [-1.0] * 4
+    assert asked == [[[1] * 2], [[1] * 3], [[1] * 4], [[1] * 5]]
 
 
 def test_a_server_without_grammars_of_tokens_is_too_old():

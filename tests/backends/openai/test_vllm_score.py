@@ -150,6 +150,16 @@ def told(entry, length=len(PROMPT) + 1):
 ENTRY = {"logprob": -1.0, "rank": 1, "decoded_token": "Paris"}
 
 
+def test_a_text_has_no_more_tokens_than_bytes():
+    with FakeVllm() as fake, scorer(fake) as reasoner:
+        fake.beside["/tokenize"] = lambda sent: [whole({"tokens": [1] * 9})]
+        fake.beside["/detokenize"] = lambda sent: [
+            whole({"prompt": "hi" if len(sent["tokens"]) == 9 else "hiParis"})
+        ]
+        with pytest.raises(CapabilityError, match="do not spell the text"):
+            reasoner.score_each(QUESTION, ["Paris"])
+
+
 @pytest.mark.parametrize(
     "path, answer, why",
     [
