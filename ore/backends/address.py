@@ -26,6 +26,7 @@ _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _AT = "@\uff20\ufe6b"  # in any of its widths
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
 _LEAST_KEY = 8  # characters
+_MOST_ESCAPED = 1 << 17  # bytes: no refusal is larger, and the pattern is slow
 _PORT = re.compile(r"[0-9]{0,5}")
 _LONGEST_NAME = 253
 _AMBIGUOUS = frozenset("\u00df\u1e9e\u03c2\u200c\u200d")
@@ -134,8 +135,15 @@ def without_key(said: bytes, header: str | None) -> bytes:
 
     A short one is no secret, but what a server on this machine is given for one.
     """
-    key = (header or "").rpartition(" ")[2].encode()
-    return said.replace(key, b"[the key]") if len(key) >= _LEAST_KEY else said
+    key = (header or "").rpartition(" ")[2]
+    if len(key) < _LEAST_KEY:
+        return said
+    if len(said) > _MOST_ESCAPED:
+        return said.replace(key.encode(), b"[the key]")
+    escaped = (
+        rf"\\{{0,3}}(?:{re.escape(each)}|u00(?i:{ord(each):02x}))" for each in key
+    )  # in JSON
+    return re.sub("".join(escaped).encode(), b"[the key]", said)
 
 
 def unquoted(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import socket
 
 import pytest
@@ -255,6 +256,21 @@ def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch
         with one_answer(reply) as (host, _), pytest.raises(BackendError) as caught:
             make("m", host).reason([Message("user", "Hello")])
         assert ECHO not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "written", [r"ab\/c+d/ef==", r"ab\u002fc\u002Bd\/ef\u003D\u003d", r"ab\\\/c\\u002bd/ef=="]
+)
+def test_a_key_that_a_server_escapes_is_not_shown(written):
+    for text in (written, f'{{"error": "no {written}"}}'):
+        said = without_key(text.encode(), "Bearer ab/c+d/ef==")
+        assert said == text.replace(written, "[the key]").encode()
+
+
+def test_a_key_in_a_large_answer_is_not_shown_and_is_found_fast():
+    begun = time.monotonic()
+    assert without_key(b"\\" * (8 << 20) + b"sk-hunter2", "sk-hunter2").endswith(b"[the key]")
+    assert time.monotonic() - begun < 10
 
 
 def test_a_short_key_of_a_server_on_this_machine_is_a_word_like_any_other():
