@@ -176,8 +176,10 @@ def openai_status_error(
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):
-        key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
-        why = f"refuses: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
+        key = "it may want a key" if text and status == 403 else "it wants a key"
+        key = "the key in OPENAI_API_KEY is not accepted" if has_key else key
+        said = f" ({plain})" if text else ""
+        why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
     elif (status in (400, 404) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):

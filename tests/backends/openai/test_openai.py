@@ -428,13 +428,23 @@ def test_an_unknown_model_is_told_with_those_that_are_there():
     assert (caught.value.model, caught.value.available) == ("small", ("a", "b"))
 
 
+@pytest.mark.parametrize(
+    "key, way", [(None, "it may want a key"), ("sk-long-enough", "is allowed")]
+)
+def test_why_a_server_lets_nobody_in_is_told(key, way):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(403, "Your country is not supported")]
+        with pytest.raises(BackendError, match=f"Your country is not supported.*{way}"):
+            reasoner(fake, key).reason(ASKED)
+
+
 def test_the_key_is_sent_and_never_shown():
     with FakeOpenAI(key="sk-secret") as fake:
         right = reasoner(fake, "sk-secret")
         assert right.reason(ASKED).content == "Paris."
         with pytest.raises(BackendError, match="is not accepted") as caught:
             reasoner(fake, "sk-wrong").reason(ASKED)
-        with pytest.raises(BackendError, match="it wants a key"):
+        with pytest.raises(BackendError, match=r"\(Incorrect API key provided .*it wants a key"):
             reasoner(fake).reason(ASKED)
     assert "sk-" not in str(caught.value) + repr(right)
     assert "authorization" not in fake.requests[-1].headers
