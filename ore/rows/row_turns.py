@@ -220,7 +220,9 @@ class Asking:
             return None
         output = artifact.output
         there = Response(output.content, output.model_id, metadata=dict(output.metadata))
-        if self.made.settings.strict_context and fit_of(there).get("status") != "complete":
+        asked_for = self.made.settings
+        is_unknown = asked_for.strict_context and fit_of(there).get("status") != "complete"
+        if is_unknown or (asked_for.logprobs and "logprobs" not in there.metadata):
             return None  # an earlier run has not asked for that
         warnings = tuple(self._judge(there))
         there = judged_anew(there, self._judging, row.expected)  # what is expected may be new

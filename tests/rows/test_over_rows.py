@@ -417,3 +417,21 @@ def test_another_chat_template_is_another_question(tmp_path, table):
                 assert [outcome.error for outcome in run.outcomes()] == [None] * 3
                 there.append(run.plan().there)
     assert there == [0, 3] * 3
+
+
+def test_an_answer_that_is_there_without_its_logprobs_is_asked_for_them(tmp_path, table):
+    asked = []
+    for wanted in (False, True, True, False):
+        reasoner = Capitals()
+        reasoner.settings = ore.Settings(logprobs=wanted)
+        reason, more = reasoner.reason, {"logprobs": []} if wanted else {}
+
+        def with_logprobs(messages, reason=reason, more=more):
+            response = reason(messages)
+            return replace(response, metadata={**response.metadata, **more})
+
+        reasoner.reason = with_logprobs
+        outcomes, _ = ask(reasoner, table, folder=tmp_path / "out")
+        assert all("logprobs" in each.metadata for each in outcomes) or not wanted
+        asked.append(len(reasoner.asked))
+    assert asked == [3, 3, 0, 0]
