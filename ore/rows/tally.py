@@ -18,7 +18,7 @@ from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
 
 UNREACHABLE_IN_A_ROW = 10
-"""After so many turns for which nobody was there, no further one is tried."""
+"""After so many turns for which nobody was there, or that can't be kept, no further one is tried."""
 FIRST_GUESS = 10
 """Rows that were asked before it is said how long the others will take."""
 
@@ -69,8 +69,8 @@ class Tally:
             self.unexpected += bool(not_expected(outcome, self._least))
             count = outcome.metadata.get("eval_count") if outcome.is_new else 0
             self.tokens += count if isinstance(count, int) and 0 < count < 1e18 else 0
-            is_unreachable = isinstance(outcome.error, ServerUnreachableError)
-            self._unreachable = self._unreachable + 1 if is_unreachable else 0
+            is_for_many = isinstance(outcome.error, ServerUnreachableError) or _is_unkept(outcome)
+            self._unreachable = self._unreachable + 1 if is_for_many else 0
             if outcome.error is not None:
                 self.failed += 1
                 self.halt = self.halt or self._reason_to_stop(outcome.error)
@@ -110,6 +110,12 @@ class Tally:
             rows = "1 row" if self.failed == 1 else f"{self.failed:,} rows"
             return OreError(f"Stopped after {rows} failed, as `most_failures=` says.")
         return None
+
+
+def _is_unkept(outcome: Outcome) -> bool:
+    """Return whether the system has refused to write down an answer, as it may refuse each."""
+    error = outcome.error
+    return isinstance(error, ArtifactError) and isinstance(error.__cause__, OSError)
 
 
 def duration(seconds: float) -> str:

@@ -336,6 +336,20 @@ def test_a_run_stops_where_no_answer_can_be_kept_any_more(
     assert is_over or run.tally.failed == 3
 
 
+def test_a_run_stops_where_ten_answers_in_a_row_can_not_be_kept(tmp_path, monkeypatch):
+    def refuse(*_, **__):  # as under a limit on the size of files
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+    monkeypatch.setattr("ore.rows.kept.replace_file", refuse)
+    path = tmp_path / "countries.csv"
+    path.write_text("country\n" + "France\n" * 200)
+    reasoner = Capitals()
+    with ore.open_table(str(path)) as table:
+        _, run = ask(reasoner, table, folder=str(tmp_path / "out"))
+    assert "file too large" in str(run.error()) and run.tally.halt is not None
+    assert len(reasoner.asked) < 100
+
+
 def test_a_run_stops_where_its_log_can_not_be_written_to_any_more(tmp_path, monkeypatch):
     engine = ORE(Capitals(), "")
     artifact = engine.record(engine.execute("What is the capital of France?"))
