@@ -39,6 +39,7 @@ ABOUT_SECONDS = 300.0
 """How long the workers may take to say what they are: at first, each may hash its model."""
 MOST_AT_ONCE = 256
 """The most turns that are under way, however many threads the workers say they have."""
+_LONGEST = 1000  # characters of what a worker says, a sentence of ORE's there
 _YEAR_10000 = 253_402_300_800  # in Unix seconds: no date has more digits
 _KNOWN = ("server_version", "model_digest")
 _LOCAL = ("on_thinking", "on_warning", "at_once")
@@ -198,7 +199,7 @@ class ClusterBackend(Backend):
             if why is None:
                 used[worker] = told
             else:
-                notice(f"The worker {worker} is not used: {one_line(why).rstrip('.')}.")
+                notice(f"The worker {worker} is not used: {one_line(why[:_LONGEST]).rstrip('.')}.")
         if not used:
             raise BackendError(f"No worker of {self.host} can be used: see above.")
         return used
@@ -223,9 +224,9 @@ class ClusterReasoner(Reasoner):
         if isinstance(told, dict) and isinstance(warned := told.pop("warned", None), list):
             for text in warned:
                 if self._settings.on_warning is not None:
-                    self._settings.on_warning(one_line(str(text)))
+                    self._settings.on_warning(one_line(str(text)[:_LONGEST]))
             if "error" in told:
-                raise _raised(str(told["error"]), one_line(str(told.get("said"))))
+                raise _raised(str(told["error"]), one_line(str(told.get("said"))[:_LONGEST]))
             with suppress(TypeError, ValueError):
                 return _response_of(**told)
         raise BackendError(

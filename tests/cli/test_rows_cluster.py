@@ -293,6 +293,20 @@ def test_an_answer_that_is_none_is_an_error_of_the_cluster(told):
         ClusterReasoner(Odd(), "m", Settings()).reason([Message("user", "hi")])
 
 
+def test_no_worker_decides_how_long_a_sentence_is():
+    class Odd:
+        host = "tcp://127.0.0.1:9"
+
+        def take(self, *given):
+            return {"error": "BackendError", "said": "word " * 10**6, "warned": ["word " * 10**6]}
+
+    warned = []
+    with pytest.raises(BackendError) as raised:
+        reasoner = ClusterReasoner(Odd(), "m", Settings(on_warning=warned.append))
+        reasoner.reason([Message("user", "hi")])
+    assert len(str(raised.value)) < 2000 and len(warned[0]) < 2000
+
+
 def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):
     with port_that_says() as (address, came):
         done = rows(tmp_path, address)
