@@ -81,7 +81,7 @@ class OpenAIBackend(Backend):
 
     def _entries(self) -> list[dict[str, Any]]:
         seconds = min(self._seconds or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
-        return listed(self.address, self._key, Deadline(seconds))
+        return listed(self.address, self._key, Deadline(None), seconds)
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
 pytest.importorskip("openai")
 
-from ore.backends import openai_stream, refusals
+from ore.backends import openai_models, openai_stream, refusals
 from ore.backends.address import Host
 from ore.backends.answer import Answer
 from ore.backends.http import REPLY_LIMIT
-from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.openai_parts import Parts
 from ore.backends.settings import Settings
 from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, UsageError
@@ -281,6 +281,12 @@ def test_a_list_of_many_models_takes_no_long_time():
         began = monotonic()
         assert reasoner(fake).reason(ASKED).content == "Paris."
     assert monotonic() - began < SOON
+
+
+def test_what_is_imported_for_a_list_is_no_silence_of_the_server(monkeypatch):
+    monkeypatch.setattr(openai_models, "load_packages", lambda: sleep(0.4))
+    with FakeOpenAI() as fake:
+        assert OpenAIBackend(Host(fake.url), seconds=0.3).models() == ["small"]
 
 
 CALL = '{"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
