@@ -133,7 +133,8 @@ class Signer:
         try:
             found = read_armored(read_regular(beside, MOST_BYTES, follow=False))
         except (FileAccessError, ValueError) as exc:
-            raise _unwritable(beside, "it is there already and is no signature") from exc
+            why = "it is there already and is no signature; move it away first"
+            raise _unwritable(beside, why) from exc
         if self._public is not None and found.key != self._public:
             raise _unwritable(beside, "it is there already, of another key; move it away first")
 

@@ -14,7 +14,7 @@ from ore.artifact.show import as_markdown, described
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
 from ore.cli.terminal.pace import Counted
-from ore.errors import CheckFailedError
+from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
 from ore.glass import comparing
 from ore.glass.planned import looks_like_plan, parse_plan
@@ -42,6 +42,8 @@ def diff(options: Options, console: Console, *_: object) -> None:
     if all(map(os.path.isdir, options.diff)):
         _diff_folders(options, console)
         return
+    if any(map(os.path.isdir, options.diff)) and all(map(os.path.exists, options.diff)):
+        raise ArtifactError("--diff compares two files, or two folders: name two of one kind.")
     paths, as_json = options.diff, options.json
     compared = comparing.diff(*(_run_or_plan(path, console) for path in paths))
     found, unknown = compared.differences, compared.not_known

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ore.artifact.many import files_of, looked_at
 from ore.artifact.signers import Signers
-from ore.artifact.verify import Checked, in_chain, let_go, look_at
+from ore.artifact.verify import NOT_READ, Checked, in_chain, let_go, look_at
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
 from ore.report.run_facts import RunFacts, facts_of, shown, why_of
@@ -83,7 +83,8 @@ def collect(
         facts.state, facts.why = checked.state, one_line("; ".join(why_of(checked)))[:300]
     if not any(run.is_read for run in collected.runs):
         first = collected.runs[0]
-        raise ArtifactError(f"There is no run to report on: {first.path}: {first.why}")
+        where = "" if first.state == NOT_READ else f"{first.path}: "  # its reason says which file
+        raise ArtifactError(f"There is no run to report on: {where}{first.why.rstrip('.')}.")
     room.fit(MOST_TEXT)
     return collected
 

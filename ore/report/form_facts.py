@@ -21,7 +21,7 @@ from ore.artifact.sources import (
     is_of_session,
     kept_system_prompt,
 )
-from ore.artifact.verify import HOLDS, Checked, in_chain, let_go, look_at, totals
+from ore.artifact.verify import HOLDS, NOT_READ, Checked, in_chain, let_go, look_at, totals
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
 from ore.report.form_values import (
@@ -127,7 +127,8 @@ def gather(
     if not facts.runs:
         first = facts.checked[0]
         why = one_line("; ".join(first.problems)).rstrip(".")
-        raise ArtifactError(f"There is no run to fill a form from: {one_line(first.path)}: {why}.")
+        where = "" if first.state == NOT_READ else f"{one_line(first.path)}: "
+        raise ArtifactError(f"There is no run to fill a form from: {where}{why}.")
     _add_checks(facts)
     return facts
 

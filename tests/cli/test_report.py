@@ -71,8 +71,11 @@ def test_without_a_run_there_is_nothing_to_show(ore, folder):
     (folder / "empty").mkdir()
     (folder / "bad.json").write_text("{")
     for paths, said in (
-        (["bad.json"], "There is no run to report on: bad.json: "),
-        (["missing.json"], "There is no run to report on: missing.json: "),
+        (["bad.json"], "to report on: bad.json: it can't be used as an artifact"),
+        (
+            ["missing.json"],
+            "to report on: missing.json can't be read: no such file or directory.\n",
+        ),
         (["empty"], "empty has no file that ends in .json"),
     ):
         result = ore("--report", *paths, "--out", "report.html")

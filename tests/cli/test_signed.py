@@ -134,8 +134,8 @@ def test_a_signature_that_fails_later_leaves_the_artifact_and_the_answer(ore, ke
     assert (result.code, result.out) == (1, "Paris.\n")
     assert result.err == (
         "ore: The artifact is in run.json and is not signed. The signature can't be written to "
-        "run.json.sig: it is there already and is no signature. Sign it with ore --verify run.json "
-        "--sign KEY.\n"
+        "run.json.sig: it is there already and is no signature; move it away first. "
+        "Sign it with ore --verify run.json --sign KEY.\n"
     )
     assert ore("--verify", "run.json").code == 0
     assert (keys / "run.json.sig").read_text() == "a diary"

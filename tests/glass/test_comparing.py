@@ -8,6 +8,7 @@ import pytest
 
 import ore
 from ore.errors import ArtifactError
+from tests.support.harness import run_ore
 from tests.support.runs import record, rewrite
 
 
@@ -58,8 +59,12 @@ def test_two_folders_are_compared_by_name(runs, ore_json):
     ]
 
 
+@pytest.mark.parametrize("pair", [("old", "new/a.json"), ("new/a.json", "old")])
+def test_a_folder_and_a_file_are_not_compared(runs, pair):
+    result = run_ore("--diff", *pair)
+    assert result.code == 1 and "--diff compares two files, or two folders" in result.err
+
+
 @pytest.fixture
 def ore_json():
-    from tests.support.harness import run_ore
-
     return lambda *argv: run_ore(*argv).json

@@ -391,7 +391,7 @@ def test_a_copy_of_a_run_is_no_second_run(ore, run, folder):
         ("hi --as methods", 2, "--as needs --report: name the artifacts to report on."),
         ("--report run.json --as thesis", 2, "--as must be methods, worldbank, llm-guidelines or"),
         ("--report - --as methods", 2, "A form is not filled from stdin: name the file"),
-        ("--report none.json --as methods", 1, "There is no run to fill a form from: none.json"),
+        ("--report none.json --as methods", 1, "from: none.json can't be read: no such file"),
         ("--report run.json --as methods --json", 2, "--report can't be used with --json"),
         ("--report run.json --as methods --out no/m.md", 1, "there is no folder no; make it first"),
         (
