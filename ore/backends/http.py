@@ -313,5 +313,7 @@ def in_words(error: BaseException) -> str:
     text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 2 * MOST_SHOWN])
     if "_SWITCH_UPGRADE" in text:  # h11's words for status 101
         text = "it switches to another protocol"
+    elif "int_max_str_digits" in text:  # Python's advice is for programmers
+        text = "its JSON has an integer of too many digits"
     text = shorten(text)
     return text[:1].lower() + text[1:] if text else type(error).__name__

@@ -106,7 +106,7 @@ BROKE_OFF = f"The answer from {AT} broke off"
             f"{NOT_OLLAMA} (its JSON is not an object): check the address.",
         ),
         ("deep-json", BackendError, f"{NOT_OLLAMA} (its JSON is nested too deep): check"),
-        ("huge-number", BackendError, f"{NOT_OLLAMA} (exceeds the limit"),
+        ("huge-number", BackendError, f"{NOT_OLLAMA} (its JSON has an integer of too many digits)"),
         ("no-message", BackendError, f"{NOT_OLLAMA} (message: Field required): check the address."),
         ("null-message", BackendError, f"{NOT_OLLAMA} (message: Input should be"),
         ("number-content", BackendError, f"{NOT_OLLAMA} (message.content: Input should be"),
