@@ -343,7 +343,7 @@ def test_ore_s_own_names_are_taken(home):
     put(home, command("true").replace('"own"', '"echo"'), "echo")
     told: list[str] = []
     assert type(all_tools(told.append)["echo"]).__name__ == "EchoTool"
-    assert told == ["Your tool 'echo' is hidden: ORE's own has that name. Call yours otherwise."]
+    assert told == ["Your tool 'echo' is hidden: one of ORE's own has that name. Rename yours."]
 
 
 def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
@@ -352,7 +352,7 @@ def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     told: list[str] = []
     assert type(all_tools(told.append)["shout"]).__name__ == "CommandTool"
-    assert told == ["One of two tools that are called 'shout' is hidden, the one of a package."]
+    assert told == ["The tool 'shout' of a package is hidden: another has that name."]
 
 
 def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, tmp_path, monkeypatch):

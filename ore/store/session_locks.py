@@ -37,11 +37,9 @@ class SessionLocks:
         finally:
             lock = self._held.pop(name)
             try:
-                with suppress(
-                    OSError, FileAccessError
-                ):  # the folder may be gone, and the file with it
-                    with Folder(self._root) as folder:
-                        _release(lock, folder, name)
+                # The folder may be gone, and the lock's file with it.
+                with suppress(OSError, FileAccessError), Folder(self._root) as folder:
+                    _release(lock, folder, name)
             finally:
                 lock.release()
 

@@ -156,12 +156,10 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
             report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
     for tool in tools_of_packages(report):
         if found.setdefault(tool.name, tool) is not tool:
-            report(
-                f"One of two tools that are called '{tool.name}' is hidden, the one of a package."
-            )
+            report(f"The tool '{tool.name}' of a package is hidden: another has that name.")
     for name in TOOL_REGISTRY.keys() & found.keys():
         if type(found[name]) is not type(TOOL_REGISTRY[name]):  # a package may put its own there
-            report(f"Your tool '{name}' is hidden: ORE's own has that name. Call yours otherwise.")
+            report(f"Your tool '{name}' is hidden: one of ORE's own has that name. Rename yours.")
     return found
 
 

@@ -66,5 +66,6 @@ def _of_package(made: Any) -> Tool:
         raise TypeError("its name has characters that can't be shown")
     if not all(isinstance(each, Permission) for each in tool.required_permissions):
         raise TypeError("its required_permissions must be a set of ore.Permission")
-    setattr(tool, "routing_hints", lambda: hints)  # who asks again may get another answer, or none
+    with suppress(AttributeError):  # it may take none, as a frozen dataclass
+        setattr(tool, "routing_hints", lambda: hints)  # who asks again may get another answer
     return tool
