@@ -212,7 +212,25 @@ def test_the_deadline_ends_a_tool_and_what_it_has_started(home, pipe):
 def test_a_tool_has_the_smaller_of_its_own_time_and_the_deadline(home):
     put(home, command("sleep", "60", more="seconds = 0.2"), "own")
     result = run_ore("--tool", "own", "--grant", "shell", "--deadline", "600", "Hi")
-    assert result.code == 1 and "sleep took longer than 0.2 seconds and was ended" in result.err
+    assert result.code == 1 and "sleep took longer than 0.2 seconds: give it" in result.err
+
+
+@pytest.mark.slow
+def test_a_tool_that_ends_while_this_process_is_stopped_has_not_taken_too_long():
+    """Nor has it left a process behind, of which nobody could find out."""
+    code = (
+        "from ore.tools.running import run_bounded as run; print(flush=True); "
+        "print(run(['sh', '-c', 'sleep 0.3; echo rain'], {'PATH': '/bin:/usr/bin'}, 1, 99))"
+    )
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, cwd=ROOT, stdin=null, stdout=pipe, stderr=pipe) as asker:
+        asker.stdout.readline()
+        time.sleep(0.15)
+        asker.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        asker.send_signal(signal.SIGCONT)
+        assert asker.communicate(timeout=60) == (b"b'rain\\n'\n", b"")
 
 
 def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(home):

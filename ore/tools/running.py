@@ -19,7 +19,7 @@ from ore.files.signals import deferred_signals
 _BLOCK = 1 << 16
 _MOST_SAID = 1 << 14  # bytes of stderr that are kept
 _MOST_SHOWN = 300  # characters of its last line
-_END_SECONDS = 1.0  # that one is waited for which was killed
+_END_SECONDS = 1.0  # that one is waited for which was killed, or which ended while ORE was stopped
 
 
 def run_bounded(
@@ -72,12 +72,18 @@ def _read(
     assert child.stdout is not None and child.stderr is not None
     until, out, said = time.monotonic() + seconds, bytearray(), bytearray()
     left = {child.stdout.fileno(): out, child.stderr.fileno(): said}
-    late = OutOfTime(f"{name} took longer than {seconds:g} seconds and was ended.")
+    late = OutOfTime(
+        f"{name} took longer than {seconds:g} seconds: give it longer, with seconds in its tool.toml."
+    )
     poll = select.poll()  # a number may be above what select.select takes
     for number in left:
         poll.register(number, select.POLLIN)
     while left:
         ready = poll.poll(1000 * max(until - time.monotonic(), 0))
+        if (
+            time.monotonic() > until + _END_SECONDS
+        ):  # this process was stopped, and the tool was not
+            until = time.monotonic() + _END_SECONDS
         if not ready or time.monotonic() >= until:  # what floods is always ready
             raise late if child.poll() is None else _left_behind(name)
         for number, _ in ready:
@@ -87,7 +93,7 @@ def _read(
                 poll.unregister(number)
                 del left[number]
         if len(out) > most:
-            raise ToolError(f"{name} wrote more than {most:,} bytes and was ended.", name)
+            raise ToolError(f"{name} wrote more than {most:,} bytes: let it write less.", name)
         del said[:-_MOST_SAID]
     try:
         child.wait(max(until - time.monotonic(), 0.1))
