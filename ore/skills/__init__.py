@@ -129,7 +129,7 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
     for path in mentions[:MAX_RESOURCES]:
         if why := _not_for_reading(skill.path, path):
             report(
-                f"'{one_line(path)}' of the skill '{skill.name}' is not read: {why}. The skill is "
+                f"'{brief(path)}' of the skill '{skill.name}' is not read: {why}. The skill is "
                 f"used without it."
             )
             continue
@@ -144,7 +144,7 @@ def activate_skill(skill: SkillMetadata, report: Report | None = None) -> str:
             parts.append(f"[Resource:{path}]\n{text}")
         else:
             report(
-                f"The resource '{one_line(path)}' of the skill '{skill.name}' is left out: all "
+                f"The resource '{brief(path)}' of the skill '{skill.name}' is left out: all "
                 f"resources together would be larger than {MAX_RESOURCES_BYTES:,} bytes."
             )
     if len(mentions) > MAX_RESOURCES:

@@ -17,7 +17,7 @@ from ore.errors import (
 )
 from ore.files import decode_text, read_confined, reason
 from ore.files.home import ore_home
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.trust import distrust
 from ore.types import SkillMetadata
 
@@ -86,7 +86,7 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
         SkillResourceNotFoundError: There is no such file ("Resource not found").
     """
     name = _folder_name(folder)
-    where = f"'{one_line(ref)}' in the skill folder '{one_line(name)}'"
+    where = f"'{brief(ref)}' in the skill folder '{one_line(name)}'"
     try:
         data = read_confined(folder, ref, MAX_RESOURCE_BYTES, judge=_judge(folder))
         return decode_text(data, f"The resource {where}", ref).replace("\r\n", "\n")

@@ -246,6 +246,14 @@ def test_a_resource_that_can_not_be_read_is_reported_and_left_out(tmp_path):
     assert all(line.endswith(". The skill is used without it.") for line in lines)
 
 
+def test_a_resource_of_a_very_long_name_is_reported_in_a_short_sentence(tmp_path):
+    _, lines = activated(tmp_path, " ".join(f"[x]({folder}/{'a' * 9999})" for folder in WORDY))
+    assert len(lines) == len(WORDY) and max(map(len, lines)) < 1000
+
+
+WORDY = ("references", "scripts", "..")
+
+
 GUIDE = """Start with [the guide](./reference/guide.md), then `FORMS.md`.
 
 - `templates/page.html`: copy it. `templates/` has more; `logo.png` goes on top.
