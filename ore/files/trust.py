@@ -25,7 +25,8 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
     """
     shown = one_line(shlex.quote(str(path)))
     if status.st_uid not in _owners():
-        return f"it belongs to another user; run chown {os.geteuid()} {shown}"
+        as_root = "sudo " if os.geteuid() else ""  # who else may give nothing away
+        return f"it belongs to another user; run {as_root}chown -h {os.geteuid()} {shown}"
     mode = status.st_mode
     if mode & stat.S_IWOTH or mode & stat.S_IWGRP and not _is_private(status.st_gid):
         return f"others can write to it; run chmod go-w {shown}"

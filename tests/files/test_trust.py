@@ -18,6 +18,7 @@ from tests.support.process import environment, run
 from tests.support.skill_files import write_skill
 
 ME = os.geteuid()
+SUDO = "sudo " if ME else ""
 OTHER = 54_321  # no user and no group of any system
 MINE = pwd.getpwuid(ME).pw_gid
 
@@ -37,11 +38,16 @@ def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
         (0o702, ME, MINE, "others can write to it; run chmod go-w /x/y"),
         (0o777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
         (0o1777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
-        (0o600, OTHER, MINE, f"it belongs to another user; run chown {ME} /x/y"),
+        (0o600, OTHER, MINE, f"it belongs to another user; run {SUDO}chown -h {ME} /x/y"),
     ],
 )
 def test_only_the_user_and_root_may_write(kind, mode, user, group, says):
     assert distrust(status(kind | mode, user, group), "/x/y") == says
+
+
+def test_what_is_advised_can_be_done_by_who_is_not_root_and_changes_a_link_itself(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: OTHER + 1)
+    assert distrust(status(0o600, OTHER), "/x").endswith(f"; run sudo chown -h {OTHER + 1} /x")
 
 
 def test_a_path_is_shown_so_that_it_can_be_pasted():
