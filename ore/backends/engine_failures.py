@@ -19,6 +19,10 @@ OTHER_MODEL = "use another model"
 """What may help where the model's file, or its template, may be what fails."""
 
 
+class NothingAnswersError(BackendError):
+    """No turn has an answer, whatever is asked: the model can't be loaded, or a key is not accepted."""
+
+
 class TurnFailedError(BackendError):
     """What was given for the turn alone made it fail, as a chat template may; other turns may work."""
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
+from ore.backends.engine_failures import NothingAnswersError
 from ore.backends.local_models import LocalModel, described, find
-from ore.errors import BackendError, OreError
+from ore.errors import OreError
 from ore.files.strictjson import above_zero
 
 _BESIDE = 256 << 20
@@ -24,7 +25,7 @@ def check_fits(model: LocalModel, window: int, slots: int) -> None:
         window: The context window that is wanted, in tokens, for each of ``slots`` turns at once.
 
     Raises:
-        BackendError: It does not fit.
+        NothingAnswersError: It does not fit.
         FileAccessError: Its file can't be read.
     """
     free = hardware.free_bytes()
@@ -39,7 +40,7 @@ def check_fits(model: LocalModel, window: int, slots: int) -> None:
     less = "a smaller window (`options['num_ctx']`)" if needed_bytes(head, size, 0) <= free else ""
     steps = [less, _smaller(model, free)]
     said = " or ".join(filter(None, steps)) or "a smaller model (`Backend.pull(NAME)`)"
-    raise BackendError(
+    raise NothingAnswersError(
         f"{model.name} needs about {_gigabytes(needed)} of memory, {_gigabytes(size)} of it for its "
         f"file and the rest for a window of {window:,} tokens, and {_gigabytes(free)} are free: end "
         f"other programs, or use {said}."

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends import gguf
-from ore.backends.engine_failures import TurnFailedError, TurnRefusedError
+from ore.backends.engine_failures import NothingAnswersError, TurnFailedError, TurnRefusedError
 from ore.backends.http import shorten
 from ore.errors import BackendError
 from ore.files.neutral import one_line
@@ -95,15 +95,15 @@ def load_error(
             if pattern == _MEMORY and has_given_template:
                 said = f"{said}; or correct the chat template, or leave `chat_template=` out"
                 return TurnFailedError(f"{path} can't be loaded: {said}.")
-            return BackendError(f"{path} can't be loaded: {said}.")
+            return NothingAnswersError(f"{path} can't be loaded: {said}.")
     if ended == signal.SIGKILL.name:
-        return BackendError(
+        return NothingAnswersError(
             f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
             f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
             f"another model."
         )
     if ended.startswith("exit code"):  # native code ends with a signal, and the child says the rest
-        return BackendError(
+        return NothingAnswersError(
             f"The embedded engine can't be started ({ended}: {one_line(_reason(log))}): check that "
             f"{sys.executable} is a Python that runs, or use Ollama."
         )
@@ -113,14 +113,14 @@ def load_error(
             f"take the place of its own ({ended}). Leave `chat_template=` out, or use another model."
         )
     if ended:
-        return BackendError(
+        return NothingAnswersError(
             f"{path} can't be loaded: the engine crashed over it ({ended}). It is damaged, or made "
             f"to do harm; use another model."
         )
     damage, again = "it is damaged, or not as the engine expects it", "Fetch it again"
     if gguf.is_part(path.name):
         damage, again = "its parts do not fit together, or are damaged", "Fetch them again"
-    return BackendError(
+    return NothingAnswersError(
         f"{path} can't be loaded: {damage} ({one_line(_reason(log))}). {again}, or use another model."
     )
 
@@ -132,7 +132,7 @@ def endless_load_error(
 
     ``is_late`` is that its time is over: it may have waited for the disk, and computed nothing.
     """
-    kind = TurnRefusedError if has_given_template else BackendError
+    kind = TurnRefusedError if has_given_template else NothingAnswersError
     whose, step = "Its chat template", "give it another with `chat_template=`, or use another model"
     if has_given_template:
         whose, step = "The chat template", "correct it, or leave `chat_template=` out"

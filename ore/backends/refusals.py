@@ -11,7 +11,7 @@ from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.answer import known_count
-from ore.backends.engine_failures import TurnFailedError
+from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
 from ore.backends.failures import (
     OLLAMA,
     OPENAI,
@@ -116,6 +116,7 @@ def reported_error(
             what = f"writes no text ({shown}): use one of `Backend.models()` that does."
         sentence = f"The model '{shorten(model)}' at {host} {what}"
     elif _NO_MEMORY.search(message):
+        kind = NothingAnswersError
         sentence = f"The server at {host} has too little memory ({shown}): use a smaller model."
     else:
         hint = "" if " log" in shown else " Its log may say more."
@@ -158,7 +159,8 @@ def ollama_status_error(
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
         why += "check the address, or its log"
     through = "" if error else answered_by_proxy(host)
-    return BackendError(f"The server at {host} {why}.{through}", host=host.url)
+    kind = NothingAnswersError if status == 401 else BackendError
+    return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 
 def openai_status_error(
@@ -198,7 +200,8 @@ def openai_status_error(
     else:
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     through = "" if text else answered_by_proxy(host)
-    return BackendError(f"The server at {host} {why}.{through}", host=host.url)
+    kind = NothingAnswersError if status == 401 else BackendError
+    return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 
 def error_words(body: bytes) -> str:

@@ -6,6 +6,7 @@ import errno
 import threading
 import time
 
+from ore.backends.engine_failures import NothingAnswersError
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -18,11 +19,12 @@ from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
 
 UNREACHABLE_IN_A_ROW = 10
-"""After so many turns for which nobody was there, or that can't be kept, no further one is tried."""
+"""After so many turns for which nobody was there, or no model, or that can't be kept, no other is tried."""
 FIRST_GUESS = 10
 """Rows that were asked before it is said how long the others will take."""
 
 _FOR_ALL = (ModelNotFoundError, CapabilityError, ExtraNotInstalledError)
+_NOBODY = (ServerUnreachableError, NothingAnswersError)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ESTALE)
 
@@ -69,7 +71,7 @@ class Tally:
             self.unexpected += bool(not_expected(outcome, self._least))
             count = outcome.metadata.get("eval_count") if outcome.is_new else 0
             self.tokens += count if isinstance(count, int) and 0 < count < 1e18 else 0
-            is_for_many = isinstance(outcome.error, ServerUnreachableError) or _is_unkept(outcome)
+            is_for_many = isinstance(outcome.error, _NOBODY) or _is_unkept(outcome)
             self._unreachable = self._unreachable + 1 if is_for_many else 0
             if outcome.error is not None:
                 self.failed += 1

@@ -13,6 +13,9 @@ import pytest
 
 import ore
 from ore import ORE, Reasoner, Response
+from ore.backends.address import Host
+from ore.backends.load_failures import load_error
+from ore.backends.refusals import ollama_status_error, openai_status_error
 from ore.errors import (
     ArtifactError,
     BackendError,
@@ -30,6 +33,7 @@ from tests.conftest import MODEL_DIR
 from tests.support.harness import run_ore
 from tests.support.keys import allow, make_keys, needs_ssh_keygen
 
+NO_MEMORY = b'{"error": "model requires more system memory (41 GiB) than is available (7 GiB)"}'
 PROMPT = "What is the capital of {{country}}?"
 CAPITALS = {"France": "Paris.", "Italy": "Rome.", "Japan": "Tokyo."}
 
@@ -308,15 +312,25 @@ def test_metadata_that_mean_something_else_to_a_reasoner_stop_nothing(table, tmp
     assert engine.record(response).output.metadata.items() >= metadata.items()
 
 
+@pytest.mark.parametrize(
+    "nobody",
+    [
+        ServerUnreachableError("Nobody is there."),
+        load_error(Path("/m.gguf"), "tensor 'a' data is not within the file bounds", "", 1 << 30),
+        openai_status_error(Host("http://h"), "m", 401, b"{}", has_key=True),
+        ollama_status_error(Host("http://h"), "m", 500, NO_MEMORY),
+    ],
+    ids=["no server", "no model", "no key", "no memory"],
+)
 @pytest.mark.parametrize("answered, done", [((), 10), ((9,), 20), ((5, 15, 25), 30)])
-def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(answered, done):
+def test_a_run_stops_where_nobody_is_there_ten_times_in_a_row(answered, done, nobody):
     tally = Tally(30)
     for number in range(30):
-        error = None if number in answered else ServerUnreachableError("Nobody is there.")
+        error = None if number in answered else nobody
         if tally.halt is None:
             tally.add(Outcome(ore.Row(number + 1, number + 1), error=error))
     assert tally.done == done
-    assert isinstance(tally.halt, ServerUnreachableError) == (done < 30)
+    assert tally.halt is (nobody if done < 30 else None)
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,9 @@ def test_an_engine_that_can_t_be_started_says_why_and_does_not_blame_the_model(
         capture_output=True,
         text=True,
     )
-    assert done.stdout + done.stderr == f"BackendError: The embedded engine can't be started{said}"
+    assert done.stdout + done.stderr == (
+        f"NothingAnswersError: The embedded engine can't be started{said}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, refusals
 from ore.backends.address import Host
-from ore.backends.engine_failures import TurnFailedError
+from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -125,14 +125,14 @@ def body(error: object, **more: object) -> bytes:
         (
             401,
             body("unauthorized", signin_url="https://ollama.com/connect?x=1"),
-            BackendError,
+            NothingAnswersError,
             f"The server at {AT} wants you to sign in (unauthorized): "
             f"open https://ollama.com/connect?x=1.",
         ),
         (
             401,
             body("unauthorized"),
-            BackendError,
+            NothingAnswersError,
             f"The server at {AT} wants you to sign in (unauthorized): run `ollama signin`, or set "
             f"OLLAMA_API_KEY.",
         ),
@@ -158,7 +158,7 @@ def body(error: object, **more: object) -> bytes:
         (
             500,
             body("model requires more system memory (41 GiB) than is available (7 GiB)"),
-            BackendError,
+            NothingAnswersError,
             f"The server at {AT} has too little memory (model requires more system memory (41 GiB) "
             f"than is available (7 GiB)): use a smaller model.",
         ),
