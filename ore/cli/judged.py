@@ -42,16 +42,19 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
     if signer is not None:
         _sign(found, signer, console)
     judged: list[Said | None] = [None] * len(found)
+    failure: BaseException | None = None
     if options.with_model:
         room = import_module("ore.cli.model_judgements")
-        judged = room.judgements(found, options, console, connect)
-    both = list(zip(found, judged, strict=True))
+        judged, failure = room.judgements(found, options, console, connect)
+    both = list(zip(found, judged, strict=failure is None))
     if options.json:
         console.json_list(_document(*each) for each in both)
     else:
         lists_all = options.verbose or options.with_model or not has_folder
         shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
         console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
+    if failure is not None:
+        raise failure
     states = [each.state for each in found]
     totals = artifacts.totals(states) + _signed(found)
     rejected = sum(said is not None and said.is_rejected for said in judged)

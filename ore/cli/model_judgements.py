@@ -28,13 +28,26 @@ def judgements(
     options: Options,
     console: Console,
     connect: Callable[..., Backend],
-) -> list[Said | None]:
-    """Return what the models say of each artifact, None for what is no artifact.
+) -> tuple[list[Said | None], BaseException | None]:
+    """Return what the models say of each artifact, None for what is no artifact; and what ended that.
 
-    Raises:
-        OreError: A backend can't be used, whatever the artifact.
+    Where a backend can't be used, whatever the artifact, what was said until then is kept.
     """
     judged: list[Said | None] = []
+    try:
+        _judge(found, options, console, connect, judged)
+    except BaseException as exc:  # it is raised when what was done is written
+        return judged, exc
+    return judged, None
+
+
+def _judge(
+    found: Sequence[Checked],
+    options: Options,
+    console: Console,
+    connect: Callable[..., Backend],
+    judged: list[Said | None],
+) -> None:
     with reopening(options, console, connect, options.verify) as opening:
         for number, each in enumerate(found, 1):
             if len(found) > 1:
@@ -43,7 +56,6 @@ def judgements(
             if judgement is not None and judgement.reason is not None:
                 judgement = replace(judgement, reason=console.said(judgement.reason))
             judged.append(None if judgement is None else _said(each, judgement))
-    return judged
 
 
 def _said(checked: Checked, judgement: Judgement) -> Said:

@@ -46,6 +46,19 @@ class Following(ScriptedReasoner):
         return self.places
 
 
+class Stopping:
+    """Follows the first answer, and stops at the second one."""
+
+    def __init__(self, stop: BaseException) -> None:
+        self.stop, self.calls = stop, 0
+
+    def departures(self, *_, **__):
+        self.calls += 1
+        if self.calls == 2:
+            raise self.stop
+        return []
+
+
 class Model(ScriptedBackend):
     """A backend whose model has a digest, and can follow an answer."""
 
@@ -258,6 +271,19 @@ def test_an_engine_that_fails_is_an_error_and_no_verdict(folder):
     recorded(folder)
     result, _ = verified(model=Model([BackendError("The engine failed.")]))
     assert (result.code, result.out) == (1, "")
+
+
+@pytest.mark.parametrize("stop", [BackendError("The engine failed."), KeyboardInterrupt()])
+def test_what_was_said_until_the_engine_failed_is_written(folder, stop):
+    recorded(folder)
+    (folder / "b.json").write_bytes((folder / "a.json").read_bytes())
+    for flags in ((), ("--json",)):
+        model = Model()
+        model.engine.departures = Stopping(stop).departures
+        result, _ = verified(*flags, model=model, paths=("a.json", "b.json"))
+        assert result.code == (1 if isinstance(stop, BackendError) else 130)
+        lines = [each["path"] for each in result.json] if flags else result.out.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("a.json")
 
 
 @pytest.mark.parametrize(
