@@ -148,6 +148,9 @@ class Signers:
                 return f"its key {said.fingerprint} was {when} valid at the time of the run"
         complaint = next((line for line in found.said.splitlines() if self.path in line), None)
         more = f" (ssh-keygen: {one_line(complaint[:200])})" if complaint else ""
+        if said.is_certificate:
+            where = f"no cert-authority in {one_line(self.path)} has given it to a name there"
+            return f"its certificate was not valid at the time of the run, or {where}{more}"
         return f"its key {said.fingerprint} is not in {one_line(self.path)}{more}"
 
     def _broken(self, tried: Ended, said: Armored) -> str:

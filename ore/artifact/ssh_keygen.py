@@ -55,6 +55,11 @@ class Armored:
         digest = base64.b64encode(hashlib.sha256(self.key).digest())
         return "SHA256:" + digest.decode("ascii").rstrip("=")
 
+    @property
+    def is_certificate(self) -> bool:
+        """Whether the key comes with the certificate of an authority."""
+        return b"-cert-v01@" in self.key[:60]
+
 
 def read_armored(data: bytes) -> Armored:
     """Return what a signature says of itself.

@@ -17,7 +17,7 @@ from ore.artifact.signers import Signers
 from ore.artifact.signing import Signer
 from ore.artifact.ssh_keygen import MOST_BYTES, read_armored, ssh_keygen
 from ore.errors import ArtifactError, UsageError
-from tests.support.keys import allow, forget_agent, make_keys, needs_ssh_keygen, public
+from tests.support.keys import allow, forget_agent, make_key, make_keys, needs_ssh_keygen, public
 from tests.support.runs import forge, record, rewrite
 
 pytestmark = needs_ssh_keygen
@@ -69,6 +69,20 @@ def test_a_file_is_signed_by_whom_the_allowed_signers_say(file, keys, signers):
     assert (found.by, found.problem) == ("ada@tides.example", None)
     assert found.key == fingerprint == shown.stdout.split()[1]
     assert stat.S_IMODE(os.stat(f"{file}.sig").st_mode) == 0o600
+
+
+def test_a_certificate_is_not_said_to_be_a_key_that_is_missing(file, folder, keys):
+    made = make_key(folder / "lee"), make_key(folder / "authority")
+    for name, begins, by in (("lee", "-1h", "lee"), ("mia", "-1h", None), ("lee", "+1h", None)):
+        words = ["-q", "-s", made[1], "-I", "lee", "-n", name, "-V", f"{begins}:+9h"]
+        subprocess.run(["ssh-keygen", *words, f"{made[0]}.pub"], check=True)
+        signed(file, folder / "lee-cert.pub")
+        signers = Signers(allow(folder / "all", ("lee", made[1]), options="cert-authority "))
+        found = signers.look(file, DATA, time.time())
+        assert found.by == by and (
+            by is not None or "its certificate was not" in str(found.problem)
+        )
+        os.remove(f"{file}.sig")
 
 
 def test_ssh_keygen_itself_takes_the_signature(file, keys, signers):
