@@ -56,11 +56,12 @@ def read_link(options: Options, console: Console) -> Link:
     is_prompt = options.artifact_in is not None
     relation, path = (PROMPT, options.artifact_in) if is_prompt else (ANSWER, options.after)
     path = path or ""
-    if relation == ANSWER and path != "-" and options.artifact_out not in (None, "-"):
+    if path != "-" and options.artifact_out not in (None, "-"):
         if os.path.realpath(path) == os.path.realpath(str(options.artifact_out)):
+            flag = "--artifact-in" if is_prompt else "--after"
             raise UsageError(
-                "--artifact-out would replace the artifact that --after reads: name another file, or "
-                "the chain could not be checked."
+                f"--artifact-out would replace the artifact that {flag} reads: name another file, or "
+                f"the chain could not be checked."
             )
     data = read_bytes(path, console.stdin)
     source = "stdin" if path == "-" else one_line(path)

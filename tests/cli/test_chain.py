@@ -159,10 +159,11 @@ def test_two_artifacts_that_name_each_other_are_broken(ore, draft):
 
 
 @pytest.mark.parametrize("path", ["draft.json", "./draft.json", "link.json"])
-def test_a_parent_is_not_replaced_by_its_child(ore, draft, path):
+@pytest.mark.parametrize("flags", [["Shorten it", "--after"], ["--artifact-in"]])
+def test_a_parent_is_not_replaced_by_its_child(ore, draft, path, flags):
     os.symlink("draft.json", "link.json")
     before = draft.read_bytes()
-    result = ore("Shorten it", "--after", path, "--artifact-out", "draft.json")
+    result = ore(*flags, path, "--artifact-out", "draft.json")
     assert (result.code, result.calls) == (2, []) and draft.read_bytes() == before
 
 
