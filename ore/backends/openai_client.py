@@ -69,8 +69,7 @@ class Call:
         self._strict = strict
         self._model = ""
         self._sent = False
-        self._status = 0
-        self._body = b""
+        self._status, self._body = 0, b""
         self._problem = ""
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
@@ -87,13 +86,14 @@ class Call:
         yield from self._events("/chat/completions", {**request, "stream": True})
 
     def models(self) -> list[dict[str, Any]]:
-        """Return what ``/models`` says of each model: objects with an ``id``."""
+        """Return what ``/models`` says of each model, in a list or not: objects with an ``id``."""
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
-            found: list[dict[str, Any]] = list(answered.get("data"))
-            if not all(isinstance(entry.get("id"), str) for entry in found):
-                raise ValueError("a model has no name")
-        return found
+            data = answered if isinstance(answered, list) else answered.get("data")
+            named = [entry for entry in data if isinstance(entry.get("id"), str)]
+            if data and not named:
+                raise ValueError("its models have no names")
+        return named
 
     def applied(self, messages: list[dict[str, str]], **more: Any) -> str:
         """Return the prompt that llama.cpp's server makes of messages; others do not know the question."""

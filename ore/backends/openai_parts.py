@@ -29,7 +29,8 @@ class Parts:
         for choice in (part.get("choices") or ())[:1]:
             self.reason = choice.get("finish_reason") or self.reason
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
-            delta = choice.get("delta") or {}
+            whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
+            delta = (choice["delta"] if "delta" in choice else whole) or {}
             asks = delta.get("tool_calls") or delta.get("function_call")
             self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
             thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator
+from io import IncrementalNewlineDecoder
 from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import Deadline
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 LAST_SECONDS = 10.0
 """How long a server may take for what comes after the end of an answer: counts, and the stream's end."""
 
+_ERROR, _HAS_DATA = re.compile(r"^error: ?\{"), re.compile(r"data:\s*\S")
+
 
 def parts_until(
     deadline: Deadline, call: Call, request: dict[str, Any], last: Parts
@@ -27,7 +31,7 @@ def parts_until(
     try:
         for part in call.chat(request):
             yield part
-            if last.reason is not None:
+            if last.reason is not None and call.deadline is deadline:
                 call.deadline = deadline.within(LAST_SECONDS)
     except (BackendTimeoutError, IncompleteAnswerError):
         if last.reason is None:
@@ -49,7 +53,7 @@ def in_utf8(stream: httpx2.SyncByteStream, chunks: Iterable[bytes]) -> httpx2.Sy
     class Whole(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             texts = iterdecode(chunks, "utf-8-sig", "replace")
-            return (text.encode() for text in _with_errors(texts))
+            return (text.encode() for text in _of_data(texts))
 
         def close(self) -> None:
             stream.close()
@@ -57,9 +61,16 @@ def in_utf8(stream: httpx2.SyncByteStream, chunks: Iterable[bytes]) -> httpx2.Sy
     return Whole()
 
 
-def _with_errors(texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts with their errors as data: until August 2025 llama.cpp's server named the field so."""
-    last = "\n"
+def _of_data(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of texts that hold data, errors among them, or end an event.
+
+    An event without data is none. Until August 2025 llama.cpp's server had a field for errors.
+    """
+    newlines, begun = IncrementalNewlineDecoder(None, translate=True), list[str]()
     for text in texts:
-        yield (last + text).replace("\nerror: {", "\ndata: {")[1:]
-        last = text[-1:] or last
+        begun.append(newlines.decode(text))
+        if "\n" in begun[-1]:
+            *lines, rest = "".join(begun).split("\n")
+            begun = [rest]
+            found = (_ERROR.sub("data: {", line) for line in lines)
+            yield "".join(f"{line}\n" for line in found if not line or _HAS_DATA.match(line))

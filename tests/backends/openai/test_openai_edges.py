@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from time import monotonic, sleep
 
 import pytest
@@ -19,7 +20,7 @@ from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, 
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_ollama.scenarios import FOREVER, Chunk, Cut, Pause, Raw, Whole
-from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, event, refusal
+from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, event, refusal, whole
 
 SOON = 8.0
 """Seconds: what takes a tenth of that on an idle machine."""
@@ -47,12 +48,28 @@ def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_refused():
 
 
 def test_a_bad_list_of_models_costs_only_the_window():
-    with FakeOpenAI(models=("small", 7)) as fake:
+    with FakeOpenAI(models=(7,), serves_any=True) as fake:
         response = reasoner(fake).reason(ASKED)
         assert response.metadata["context"]["window"] is None
+        fake.serves_any = False
         with pytest.raises(ModelNotFoundError) as caught:
             OpenAIReasoner("other", Host(fake.url)).reason(ASKED)
     assert caught.value.available == ()
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        [{"id": "small", "max_model_len": 4096}, {"id": "b"}],
+        {"data": [{"id": None}, {"id": "small", "max_model_len": 4096}, {}, {"id": "b"}]},
+    ],
+    ids=["a bare list", "models without names"],
+)
+def test_what_a_list_of_models_names_is_there(listing):
+    with FakeOpenAI() as fake:
+        fake.listing = [whole(listing)]
+        assert OpenAIBackend(Host(fake.url)).models() == ["small", "b"]
+        assert reasoner(fake).reason(ASKED).metadata["context"]["window"] == 4096
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2", b"HTTP/1.1 999999 x"])
@@ -176,6 +193,49 @@ def test_an_answer_about_the_mark_of_an_error_is_an_answer_wherever_it_is_cut(cu
     with FakeOpenAI() as fake:
         fake.play = [Chunk(sent[:at]), Pause(0.02), Chunk(sent[at:]), *fake.events(), DONE]
         assert reasoner(fake).reason(ASKED).content == "error: {Paris."
+
+
+@pytest.mark.parametrize(
+    "sent", [b"retry: 3000\n\n", b"id: 7\n\n", b"event: ping\r\n\r\n", b"data:\n\n", b"data: \r\r"]
+)
+def test_an_event_without_data_says_nothing(sent):
+    with FakeOpenAI() as fake:
+        fake.play = [Chunk(sent), *fake.events(None), Chunk(sent), fake.events()[-1], DONE]
+        assert list(reasoner(fake).stream_reason(ASKED)) == ["Paris", "."]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_an_error_that_is_cut_in_two_is_what_the_server_says(cut, end):
+    sent = f'error: {{"message": "it broke"}}{end}{end}'.encode()
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None), Chunk(sent[:cut]), Pause(0.02), Chunk(sent[cut:]), DONE]
+        with pytest.raises(BackendError, match="failed: it broke"):
+            reasoner(fake).reason(ASKED)
+
+
+@pytest.mark.parametrize("whole", [{"message": {"content": "Paris."}}, {"text": "Paris."}])
+def test_a_choice_that_comes_whole_is_the_answer(whole):
+    with FakeOpenAI() as fake:
+        fake.play = [data(json.dumps({"choices": [{**whole, "finish_reason": "stop"}]})), DONE]
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_a_choice_that_comes_in_parts_and_whole_is_taken_once():
+    both = {"index": 0, "delta": {"content": ""}, "message": {"content": "Paris."}}
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), data(json.dumps({"choices": [both]})), DONE]
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+@pytest.mark.slow
+def test_what_drips_after_an_answer_has_ended_is_not_waited_for_again_and_again(monkeypatch):
+    monkeypatch.setattr(openai_stream, "LAST_SECONDS", 1.0)
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(), *[Pause(0.5), event()] * 20]
+        begun = monotonic()
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+    assert monotonic() - begun < SOON
 
 
 def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
