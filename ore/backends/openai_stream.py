@@ -40,6 +40,8 @@ def parts_until(
 
 def reported(event: Any) -> str:
     """Return the words of an event that is an error and has no ``error``, as vLLM's had, or nothing."""
+    if isinstance(event, list):
+        return openai_words(event)
     if not isinstance(event, dict) or "choices" in event:
         return ""
     is_error = event.get("object") == "error" or isinstance(event.get("message"), str)

@@ -39,10 +39,12 @@ _CAN_NOT = re.compile(
 )
 _TOO_LONG = re.compile(
     r"context_length_exceeded|maximum context length|exceed_context_size"
-    r"|exceeds? (the )?(available |model'?s )?(maximum )?context"
+    r"|exceed(s|ed)? (the )?(available |model'?s )?(max(imum)? )?context"
+    r"|exceeds (the )?maximum ((input|prompt|sequence) length|number of tokens)"
+    r"|exceeded model token limit|maximum prompt length is|range of input length should"
     r"|prompt is \d+ tokens; the model context is \d+"
     r"|longer than the (model'?s )?(maximum )?(context|model length)"
-    r"|exceeds the maximum allowed length|prompt is too long|greater than max_seq_len"
+    r"|exceeds the maximum allowed length|(prompt|input) is too long|greater than max_seq_len"
     r"|keep (the first \d+ tokens|from the initial prompt)"
     r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,
@@ -214,6 +216,8 @@ def error_words(body: bytes) -> str:
 def openai_words(body: bytes | Any) -> str:
     """Return the words, type and code of an error of the OpenAI protocol, or nothing."""
     value = _loads(body) if isinstance(body, bytes) else body
+    if isinstance(value, list) and len(value) == 1:  # as Gemini's has it
+        value = value[0]
     if isinstance(value, str):
         return value
     error = value.get("error", value) if isinstance(value, dict) else None

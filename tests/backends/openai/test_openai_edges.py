@@ -195,6 +195,15 @@ def test_an_answer_about_the_mark_of_an_error_is_an_answer_wherever_it_is_cut(cu
         assert reasoner(fake).reason(ASKED).content == "error: {Paris."
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_an_error_in_a_list_of_one_is_what_the_server_says(within):
+    said = [{"error": {"code": 400, "message": "User location is not supported", "status": "F"}}]
+    with FakeOpenAI() as fake:
+        fake.play = [data(json.dumps(said))] if within else [whole(said, 400)]
+        with pytest.raises(BackendError, match=r"(failed: |\()User location is not supported"):
+            reasoner(fake).reason(ASKED)
+
+
 @pytest.mark.parametrize(
     "sent", [b"retry: 3000\n\n", b"id: 7\n\n", b"event: ping\r\n\r\n", b"data:\n\n", b"data: \r\r"]
 )
