@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ore.backends.address import Host
-from ore.backends.http import Deadline
+from ore.backends.http import Deadline, shorten
 from ore.backends.llama_score import Asking, well_formed
 from ore.backends.llama_tokens import tokens_of
 from ore.backends.openai_client import Call
@@ -114,4 +114,6 @@ def asking(
         with closing(Call(host, key, timeout=silence, deadline=deadline)) as call:
             prompt = call.applied(request.pop("messages"), **request)
         tokens = [number for number, _ in tokens_of(server, prompt, deadline)]
-        yield Asking(server, model_id, prompt, tokens, silence, deadline)
+        # It answers for any name with the model that it lists.
+        answers = model_id if entry["id"] == model_id else shorten(entry["id"])
+        yield Asking(server, answers, prompt, tokens, silence, deadline)

@@ -154,6 +154,8 @@ class ChoosingReasoner(Reasoner):
             },
             **self.settings.asked(),
         }
+        if chosen.model_id != self.model_id:
+            metadata["response_model"] = chosen.model_id
         return Response(word, self.model_id, metadata=metadata)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class Score:
         text: The text.
         tokens: Its tokens, in order; where ``ended``, the one that ends the answer is the last.
         ended: Whether the end of the answer was scored too. An answer that was cut has none.
-        model_id: The model.
+        model_id: The model, as a server names it that answers for any name.
         prompt_tokens: How many tokens the messages are.
     """
 

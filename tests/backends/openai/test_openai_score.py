@@ -276,6 +276,25 @@ def test_a_prompt_of_many_tokens_is_sent_for_a_few_places_at_a_time(monkeypatch)
     assert asked == [[[1] * 2], [[1] * 3], [[1] * 4], [[1] * 5]]
 
 
+@pytest.mark.parametrize("name, is_other", [("small", False), ("gpt-oss:120b", True)])
+def test_a_server_that_answers_for_any_name_chooses_with_another_model_and_it_is_said(
+    name, is_other
+):
+    with FakeOpenAI(about=LLAMA) as fake:
+        llama(fake, said(entry()))
+        fake.beside["/tokenize"] = lambda sent: [
+            whole(
+                {"tokens": [{"id": 1 if sent["content"] == "A" else 2, "piece": sent["content"]}]}
+            )
+        ]
+        told = [{"id": number, "bytes": [97], "logprob": -1.0} for number in (1, 2)]
+        fake.beside["/completion"] = lambda sent: said(entry(top_logprobs=told))
+        result = asked("A or B?", "--host", fake.url, "--model", name, "--choose", "A,B", "--json")
+    assert (result.code, result.json["model_id"]) == (0, name)
+    assert result.json["metadata"].get("response_model") == ("small" if is_other else None)
+    assert ("answered with the model 'small', not the one asked for" in result.err) is is_other
+
+
 def test_a_server_without_grammars_of_tokens_is_too_old():
     with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
         llama(fake, [refusal(400, "failed to parse grammar")])
