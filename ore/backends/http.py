@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from socket import SOCK_STREAM, gaierror, getaddrinfo
 from typing import TYPE_CHECKING, Any
 
+from ore.files import read_file
 from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import neutralise
 from ore.reasoner.stop import STOP, shut, woken_by
@@ -280,8 +281,10 @@ def tls_context() -> ssl.SSLContext:
         # In the place of the one that is not set, OpenSSL would take the system's own.
         context = ssl.create_default_context(capath=folder or os.devnull)
         if file:
-            with suppress(OSError):  # what can't be read vouches for nobody
-                in_time(CONNECT_SECONDS, lambda: context.load_verify_locations(file))
+            with suppress(OSError, ValueError):  # what can't be read vouches for nobody
+                data, _ = in_time(CONNECT_SECONDS, lambda: read_file(file, 4 << 20, pipe=True))
+                # Not by the other thread: OpenSSL crashes where the process ends while one is at it.
+                context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
         return context
     context = ssl.create_default_context()
     with suppress(ImportError):

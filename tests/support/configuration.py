@@ -55,7 +55,7 @@ VARIABLES = {
     "ORE_SYSTEM": "the system prompt: `none`, `persona:NAME`, or `@FILE`, from `@/` or `@~` on",
     "ORE_TRACEBACK": "set to anything: a fault in ORE itself shows where it is, as Python does",
     "SSL_CERT_DIR": "a folder of certificates to trust instead of the system's",
-    "SSL_CERT_FILE": "a file of certificates to trust instead of the system's",
+    "SSL_CERT_FILE": "a file of certificates (PEM, at most 4 MiB) to trust instead of the system's",
     "TERM": "`dumb` means no colour and no moving line",
     "VISUAL": "the editor of `/edit`",
 }

@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -22,6 +23,7 @@ from ore.models import fetch_models
 from ore.reasoner import AyaReasoner
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
+from tests.support.process import PATIENCE, ROOT
 from tests.test_reasoner import HELLO, answer, both_ways
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the certificate")
@@ -143,6 +145,23 @@ def test_where_the_environment_names_an_authority_none_of_the_system_s_is_truste
     monkeypatch.setenv(named, str(where[named]))
     assert len(tls_context().get_ca_certs()) == (named == "SSL_CERT_FILE")
     assert loaded == [named]
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_certificates_are_read_ends_the_process_and_nothing_crashes(
+    certificate, tmp_path
+):
+    program = (
+        "import os, threading; from ore.backends.http import tls_context\n"
+        "threading.Timer(0.1, lambda: os.kill(os.getpid(), 2)).start()\n"
+        "try:\n    tls_context()\nexcept KeyboardInterrupt:\n    raise SystemExit(130)"
+    )
+    file = tmp_path / "many.pem"
+    file.write_text(certificate[0].read_text() * 500)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "SSL_CERT_FILE": str(file)}
+    for _ in range(20):
+        ended = subprocess.run([sys.executable, "-c", program], env=environ, timeout=PATIENCE)
+        assert ended.returncode == 130
 
 
 def test_a_file_of_certificates_that_nobody_writes_is_not_waited_for(tmp_path, monkeypatch):
