@@ -12,7 +12,7 @@ import pytest
 
 import ore as package
 from ore.cli import main, run
-from ore.errors import OreError
+from ore.errors import OreError, Terminated
 from tests.support.harness import ScriptedBackend
 from tests.support.process import ROOT, environment
 
@@ -72,6 +72,31 @@ def test_whoever_looks_for_a_fault_gets_it_as_python_shows_it(monkeypatch):
     monkeypatch.setenv("ORE_TRACEBACK", "1")
     with pytest.raises(KeyError, match="a secret"):
         run(["Hi"], env_files=BrokenSources(a="b"))
+
+
+class Field:
+    """What is interrupted while the class that holds it is made."""
+
+    def __init__(self, interrupt):
+        self.interrupt = interrupt
+
+    def __set_name__(self, *_):
+        raise self.interrupt
+
+
+class InterruptedSources(dict):
+    """What a signal does that comes while a module is loaded."""
+
+    def items(self):
+        type("Loaded", (), {"field": Field(self["interrupt"])})
+
+
+@pytest.mark.parametrize(("interrupt", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_a_signal_while_a_class_is_made_is_no_fault(interrupt, code, capsys):
+    with pytest.raises(SystemExit) as end:
+        run(["Hi"], env_files=InterruptedSources(interrupt=interrupt))
+    assert end.value.code == code
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,13 @@ def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None =
     except Terminated as exc:
         code = exc.exit_code
     except Exception as exc:
-        if os.environ.get("ORE_TRACEBACK"):
+        if isinstance(exc.__cause__, (KeyboardInterrupt, Terminated)):
+            # It came while a class was made, as a module was loaded: Python 3.11 wraps it there.
+            code = getattr(exc.__cause__, "exit_code", INTERRUPTED)
+        elif os.environ.get("ORE_TRACEBACK"):
             raise
-        code = _report(console, OreError(_fault(exc)))
+        else:
+            code = _report(console, OreError(_fault(exc)))
     finally:
         console.end()
     if code:
