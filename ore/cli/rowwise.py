@@ -227,7 +227,7 @@ class _Rows:
 
     def _take(self, outcome: Outcome) -> None:
         """Write what became of a row, and say what went wrong."""
-        console = self._console
+        console, least = self._console, self._options.min_confidence
         if outcome.error is not None:
             outcome.error.args = (console.said(outcome.error),)  # wherever it is written
         if self._options.csv:
@@ -238,13 +238,13 @@ class _Rows:
             console.warning(f"row {outcome.row.number} (line {outcome.row.line}): {text}")
         if outcome.error is not None:
             console.error(answers.reason_of(outcome))
-        elif why := not_expected(outcome, self._options.min_confidence):
+        elif why := not_expected(outcome, least):
             where = f"row {outcome.row.number} (line {outcome.row.line})"
             console.error(f"{where} is not what was expected: {why}")
         if self._run.signer is not None and outcome.artifact is not None and not outcome.is_new:
             self._unsigned += not os.path.lexists(signature_of(outcome.artifact))
         if self._report is not None:
-            self._report.add(case_of(outcome, self._table.shown, self._options.key))
+            self._report.add(case_of(outcome, self._table.shown, self._options.key, least))
         self._tick()
 
     def _write(self, line: str) -> None:

@@ -118,13 +118,16 @@ def not_expected(outcome: Outcome, least: float | None = None) -> str:
     return ""
 
 
-def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:
+def case_of(
+    outcome: Outcome, table: str, key: str | None = None, least: float | None = None
+) -> Case:
     """Return a row as JUnit has it; an answer that is not what was asked for is a failure.
 
     Args:
         outcome: What became of the row.
         table: What its table is called.
         key: The column that tells it from others, or None.
+        least: The least probability of a word that was chosen, or None.
     """
     row = outcome.row
     name = f"row {row.number}"
@@ -134,7 +137,7 @@ def case_of(outcome: Outcome, table: str, key: str | None = None) -> Case:
     seconds = (
         sum(each for each in known if isinstance(each, (int, float)) and 0 < each < 1e18) / 1e9
     )
-    result, why = PASSED, not_expected(outcome)
+    result, why = PASSED, not_expected(outcome, least)
     if outcome.error is not None:
         is_check = isinstance(outcome.error, CheckFailedError)
         result, why = FAILURE if is_check else ERROR, str(outcome.error)

@@ -435,3 +435,7 @@ def test_the_embedded_engine_is_loaded_once_and_words_are_chosen(folder, model_d
         line["content"] in ("yes", "no") and 0.5 <= line["probability"] <= 1 for line in found
     )
     assert json.loads(artifacts()[0].read_text())["provenance"]["row"]["number"] == 1
+    args = (*args, "--choose", "yes,no", "--artifact-out", "out", "--junit", "rows.xml")
+    result = run_ore(*args, "--min-confidence", "1", open_backend=open_backend)
+    assert result.code == 3 and "3 were there" in result.err
+    assert 'tests="3" failures="3" errors="0"' in (folder / "rows.xml").read_text()
