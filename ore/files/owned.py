@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 
 from ore.errors import OutputError
 from ore.files import begins_with, reason, replace_file
@@ -24,7 +25,7 @@ def check_owned(path: str, begin: bytes, what: str) -> None:
 
 
 def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mode: int) -> None:
-    """Write a file whole, in the place of one of its kind.
+    """Write a file whole, in the place of one of its kind, whose permissions it then has.
 
     Args:
         path, begin, what: As ``check_owned`` has them; it is asked once more.
@@ -35,6 +36,8 @@ def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mod
         OutputError: It can't be written; what was there is as it was.
     """
     check_owned(path, begin, what)
+    with suppress(OSError):  # a new one, as a rule
+        mode = stat.S_IMODE(os.lstat(path).st_mode) & 0o777
     try:
         replace_file(path, chunks, mode=mode)
     except OSError as exc:

@@ -141,6 +141,18 @@ def test_a_report_that_there_is_no_room_for_is_an_error_and_not_half_a_report(
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("mode, text", [(0o600, None), (0o600, ""), (0o640, None)])
+def test_a_report_has_the_permissions_of_the_one_before(tmp_path, mode, text):
+    path = tmp_path / "out.xml"
+    written(path)
+    assert os.stat(path).st_mode & 0o777 & ~0o644 == 0
+    if text is not None:
+        path.write_text(text)
+    os.chmod(path, mode)
+    written(path)
+    assert os.stat(path).st_mode & 0o777 == mode
+
+
 def test_a_report_is_replaced_and_nothing_else_is(tmp_path):
     path = tmp_path / "out.xml"
     written(path)
