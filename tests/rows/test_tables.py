@@ -40,6 +40,11 @@ def values(data: bytes, format: str = "csv") -> list[list[str]]:
             "jsonl",
             [["x", "1"], ["null", '[1, "ä"]']],
         ),
+        (
+            b'\xef\xbb\xbf{"a":1.10,"b":-0.0}\n{"a":0.12345678901234567890,"b":1E2}\n',
+            "jsonl",
+            [["1.10", "-0.0"], ["0.12345678901234567890", "1E2"]],
+        ),
         (b" one \r\n\ntwo", "text", [[" one "], ["two"]]),
         (b"a\n", "csv", []),
         (b"", "text", []),
