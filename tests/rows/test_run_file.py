@@ -135,7 +135,11 @@ def test_what_is_wrong_is_said_in_one_sentence(text, said):
 
 
 @pytest.mark.parametrize(
-    "above", ["---  ", "--- # a comment", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"]
+    "above",
+    [
+        *("---  ", "--- # a comment", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"),
+        *("# a comment\n---", "#!/usr/bin/ore\n# a comment\n\n---", "\n---\n# a comment\n"),
+    ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_right(above, end):
@@ -146,7 +150,9 @@ def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_ri
         read(text)
 
 
-@pytest.mark.parametrize("text", ["---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b"])
+@pytest.mark.parametrize(
+    "text", ["---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b", "# Notes\n---\nsummary: b"]
+)
 def test_a_line_of_dashes_may_stand_in_a_prompt(text):
     assert read(text).template.parts == (text.strip(),)
 
