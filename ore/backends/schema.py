@@ -51,6 +51,8 @@ def read_schema(text: str) -> dict[str, Any]:
             raise ValueError("it is not a JSON object")
         if not isinstance(schema.get("$schema", ""), str):
             raise ValueError("its $schema is not text")
+        if re.search(r"[\ud800-\udfff]", json.dumps(schema, ensure_ascii=False)):
+            raise ValueError("it has half a character (a lone surrogate), which can't be sent")
         validation.check_schema(schema)
     except validation.NotASchemaError as exc:
         raise UsageError(f"The schema in {source} is not a JSON Schema: {exc}.") from exc

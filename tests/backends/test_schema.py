@@ -206,6 +206,7 @@ UNUSABLE = [
     ({"$ref": "#/x", "x": {"properties": 5}}, "a part of it is not a schema"),
     ({"$schema": DRAFT_7, "definitions": {"a": {"$ref": "b.json"}}}, "it refers to b.json, "),
     ({"$schema": 5}, "its $schema is not text"),
+    ({"description": "a\ud800"}, "it has half a character (a lone surrogate), which can't be sent"),
     ({"$ref": "#"}, "the schema can't be applied: it never ends"),
     ({"$ref": "#/x", "x": {"type": "strnig"}}, "can't be applied: Unknown type 'strnig'"),
     ({"pattern": "("}, "'(' is not a 'regex'"),
