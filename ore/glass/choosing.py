@@ -53,12 +53,12 @@ def checked_choices(words: Sequence[str], where: str) -> tuple[str, ...]:
     Raises:
         UsageError: They can't.
     """
-    if reason := _problem(words):
+    if reason := problem_of(words):
         raise UsageError(f"The words of {where} can't be chosen from: {reason}.")
     return tuple(words)
 
 
-def _problem(words: Sequence[str]) -> str:
+def problem_of(words: Sequence[str]) -> str:
     """Return what is wrong with the words, in a clause; nothing where they can be chosen from."""
     if len(words) < 2 and not any(words):
         return "there is none; give two or more, as in yes,no"

@@ -21,6 +21,7 @@ from ore.files.home import expanded
 from ore.files.neutral import one_line
 from ore.files.spelling import nearest
 from ore.files.strictjson import is_list
+from ore.glass.choosing import problem_of
 from ore.rows.placeholders import Template, parse_template, quoted
 from ore.skills.frontmatter import parse, split
 
@@ -232,6 +233,8 @@ def _choose(value: Any, folder: str) -> str:
         return "@" + _beside(words[0][1:], folder)
     if isinstance(value, list) and (len(words) < 2 or any("\n" in word for word in words)):
         raise ValueError("needs two words or more, each on a line of its own")
+    if len(words) > 1 and (problem := problem_of(words)):
+        raise ValueError(f"can't be chosen from: {problem}")
     return "\n".join(words)
 
 

@@ -106,6 +106,7 @@ WRONG = {
     "---\nchoose: [yes, no]\n---\nx": "'choose' .* true, which YAML makes of on, yes and true",
     "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
     '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
+    "---\nchoose: [a, a]\n---\nx": "'choose' .* can't be chosen from: 'a' stands there twice; take one out",
     "---\nchoose: ['{{a}}', b]\n---\nx": "'choose' .* the places 'a'",
     "---\nthink: maybe\n---\nx": "'think' .* must be on, off.*, not 'maybe'",
     "---\nexpect: Paris\n---\nx": "'expect' .* contains: Paris",
