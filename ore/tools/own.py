@@ -102,7 +102,8 @@ class CommandTool(Tool):
         try:
             return self._run(args, self._definition.seconds)
         except OutOfTime as exc:
-            return ToolResult(self.name, str(exc), "error")
+            longer = "give it more seconds in its tool.toml"
+            return ToolResult(self.name, f"{str(exc).rstrip('.')}: {longer}.", "error")
 
     def run_within(self, args: dict[str, str], seconds: float) -> ToolResult:
         """Run it no longer than that; ``OutOfTime`` is raised where its own time would not be over."""

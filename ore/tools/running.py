@@ -72,9 +72,7 @@ def _read(
     assert child.stdout is not None and child.stderr is not None
     until, out, said = time.monotonic() + seconds, bytearray(), bytearray()
     left = {child.stdout.fileno(): out, child.stderr.fileno(): said}
-    late = OutOfTime(
-        f"{name} took longer than {seconds:g} seconds: give it longer, with seconds in its tool.toml."
-    )
+    late = OutOfTime(f"{name} took longer than {seconds:g} s.")
     poll = select.poll()  # a number may be above what select.select takes
     for number in left:
         poll.register(number, select.POLLIN)
