@@ -70,6 +70,8 @@ _NOTHING_THERE = re.compile(r"(file )?not found\b(?! in)|method not allowed", re
 """What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
+_OF_ONE_TURN = re.compile(r"jinja|roles must alternate|parse grammar|JSON schema", re.IGNORECASE)
+"""What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
 
 
@@ -91,6 +93,7 @@ def reported_error(
     """
     message, sizes = _innermost(text)
     shown = shorten(message) or "it did not say why"
+    is_refused = is_refused or _OF_ONE_TURN.search(message) is not None
     kind: type[BackendError] = TurnFailedError if is_refused else BackendError
     if protocol is OLLAMA and _NO_OLLAMA_MODEL.search(message):
         return no_model_error(host, model, protocol)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import time
 from contextlib import closing
@@ -174,12 +175,21 @@ def test_trouble_is_one_sentence_after_one_request(name, kind, words, partial):
     assert (caught.value.partial, len(fake.requests)) == (partial, 1)
 
 
-@pytest.mark.parametrize("status, is_of_turn", [(400, True), (422, True), (500, False)])
-def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, is_of_turn):
-    body = b'{"error": {"message": "temperature: too hot"}}'
+@pytest.mark.parametrize(
+    "status, said, is_of_turn",
+    [
+        (400, "too hot", True),
+        (422, "too hot", True),
+        (500, "too hot", False),
+        (500, "Jinja Exception: Conversation roles must alternate", True),
+        (500, "Failed to initialize samplers: failed to parse grammar", True),
+    ],
+)
+def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, said, is_of_turn):
+    body = json.dumps({"error": {"message": said}}).encode()
     host = Host("http://127.0.0.1:9")
     error = refusals.openai_status_error(host, "m", status, body, has_key=False)
-    assert isinstance(error, TurnFailedError) is is_of_turn and "too hot" in str(error)
+    assert isinstance(error, TurnFailedError) is is_of_turn and said in str(error)
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
