@@ -132,11 +132,14 @@ class RowRun(Closing):
         return "Add `folder=FOLDER/` to go on from where a run has stopped."
 
     def others(self) -> int:
-        """Return how many artifacts of other questions the folder has for the same rows."""
+        """Return how many artifacts of other questions the folder has for the same rows.
+
+        It is 0 where not every row has an answer: what is there may be of a question of this run.
+        """
         tally = self.tally
-        if self._folder is None:
+        if self._folder is None or tally.failed or tally.done < tally.rows:
             return 0
-        return self._folder.others(1, tally.rows, tally.done - tally.failed)
+        return self._folder.others(1, tally.rows, tally.rows)
 
     def _wanted(self, tally: Tally) -> Iterator[Row]:
         for row in self._table.rows():

@@ -463,3 +463,16 @@ def test_an_answer_that_is_there_without_its_logprobs_is_asked_for_them(tmp_path
         assert all("logprobs" in each.metadata for each in outcomes) or not wanted
         asked.append(len(reasoner.asked))
     assert asked == [3, 3, 0, 0]
+
+
+def test_what_is_there_of_a_row_that_failed_is_not_said_to_be_of_another_question(tmp_path, table):
+    out = tmp_path / "out"
+    settings = ore.Settings(strict_context=True)
+    _, run = ask(Capitals(), table, folder=out)
+    assert run.others() == 0
+    reasoner = Capitals(Italy=BackendError("It is not known whether all was read."))
+    reasoner.settings = settings
+    _, run = ask(reasoner, table, folder=out)
+    assert (run.tally.failed, run.others()) == (1, 0)
+    _, run = ask(Capitals(), table, folder=out, prompt="The capital of {{country}}?")
+    assert run.others() == 3
