@@ -78,9 +78,7 @@ def _read(
         poll.register(number, select.POLLIN)
     while left:
         ready = poll.poll(1000 * max(until - time.monotonic(), 0))
-        if (
-            time.monotonic() > until + _END_SECONDS
-        ):  # this process was stopped, and the tool was not
+        if time.monotonic() > until + _END_SECONDS:  # ORE was stopped, and the tool was not
             until = time.monotonic() + _END_SECONDS
         if not ready or time.monotonic() >= until:  # what floods is always ready
             raise late if child.poll() is None else _left_behind(name)
