@@ -107,11 +107,13 @@ class LineEditor:
                 raise _first_of_two(exc.__cause__, self._is_left) from None
             except _Stopped:
                 held = self.typed
+                self._hear_ctrl_z_as_before()  # it may have come where the block was being left
                 os.kill(os.getpid(), signal.SIGTSTP)  # goes on here when it is continued
             else:
                 return text.encode("utf-8", "surrogateescape") + b"\n"
             finally:
                 readline.set_startup_hook(None)
+                self._hear_ctrl_z_as_before()
 
     @property
     def typed(self) -> str:
@@ -126,8 +128,13 @@ class LineEditor:
             self.history.add(entry)
 
     def _leave_the_line(self, *_: object) -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # another would come while the line is left
         self._is_left = True
         raise _Stopped
+
+    def _hear_ctrl_z_as_before(self) -> None:
+        if self._is_left or signal.getsignal(signal.SIGTSTP) == self._leave_the_line:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
     def _completion(self, word: str, number: int) -> str | None:
         if number == 0:

@@ -58,6 +58,36 @@ def test_an_entry_of_the_history_that_no_line_can_hold_is_passed_over(home, tmp_
         assert terminal.end()[0] == 0
 
 
+LEAVING = """
+import os, signal, sys
+from ore.cli.terminal.editing import LineEditor
+from ore.cli.terminal.history import History
+
+def press(frame, event, _):
+    if event == "call" and frame.f_code.co_name == "__exit__":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGTSTP)
+
+editor = LineEditor(History(None), lambda line: [])
+sys.setprofile(press)
+print("read", editor.read("You: ", str))
+print("as before", signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)
+"""
+
+
+def test_ctrl_z_in_the_moment_after_ctrl_c_ends_nothing():
+    with OnTerminal(command=[sys.executable, "-c", LEAVING]) as terminal:
+        terminal.wait_for("You: ")
+        terminal.type("one")
+        terminal.wait_for("one")
+        terminal.interrupt("\x03")
+        terminal.wait_for("You: ")
+        terminal.type("\x15two\r")
+        terminal.wait_for("read b'two\\n'")
+        terminal.wait_for("as before True")
+        assert terminal.end()[0] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
