@@ -32,7 +32,7 @@ _MOST_SENT = 1 << 23  # tokens of one request: what a server makes of a prompt m
 _ROUNDED = 1e-3  # above 0
 _LIKELY = 1000  # tokens: listing them takes a hundredth of what listing a vocabulary takes
 _ALL = 1 << 24  # more tokens than any vocabulary has
-_LONGEST_LIST = 128 << 20  # bytes: an event that lists a vocabulary
+_LONGEST_LIST = 64 << 20  # bytes: an event that lists a vocabulary
 ONE_LETTER = 'root ::= "a"'  # something has to be written, or nothing is said
 _PATH = "/completion"
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LAST_SECONDS = 10.0
 """How long a server may take for what comes after the end of an answer: counts, and the stream's end."""
+MOST_VALUES = 1 << 22
+"""The most values of one event, as of one that lists a vocabulary: to read them takes seconds."""
 
 _ERROR, _HAS_DATA = re.compile(r"^error: ?\{"), re.compile(r"data:\s*\S")
 
@@ -67,12 +69,18 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
     """Yield the lines of texts that hold data, errors among them, or end an event.
 
     An event without data is none. Until August 2025 llama.cpp's server had a field for errors.
+
+    Raises:
+        ValueError: An event holds more than ``MOST_VALUES``.
     """
-    newlines, begun = IncrementalNewlineDecoder(None, translate=True), list[str]()
+    newlines, begun, values = IncrementalNewlineDecoder(None, translate=True), list[str](), 0
     for text in texts:
         begun.append(newlines.decode(text))
+        values += text.count(",")
+        if values > MOST_VALUES:
+            raise ValueError(f"its JSON has more than {MOST_VALUES:,} values")
         if "\n" in begun[-1]:
             *lines, rest = "".join(begun).split("\n")
-            begun = [rest]
+            begun, values = [rest], 0 if "" in lines else values
             found = (_ERROR.sub("data: {", line) for line in lines)
             yield "".join(f"{line}\n" for line in found if not line or _HAS_DATA.match(line))

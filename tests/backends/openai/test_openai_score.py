@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from ore.backends import llama_score
+from ore.backends import llama_score, openai_stream
 from ore.backends.choice import open_backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.openai import OpenAIReasoner
@@ -293,6 +293,17 @@ def test_a_server_that_answers_for_any_name_chooses_with_another_model_and_it_is
     assert (result.code, result.json["model_id"]) == (0, name)
     assert result.json["metadata"].get("response_model") == ("small" if is_other else None)
     assert ("answered with the model 'small', not the one asked for" in result.err) is is_other
+
+
+def test_an_event_has_no_more_values_than_a_vocabulary_takes(monkeypatch):
+    monkeypatch.setattr(openai_stream, "MOST_VALUES", 60, raising=False)
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [])
+        fake.beside["/completion"] = lambda sent: said(entry(), entry(2), more=[0] * 40)
+        assert reasoner.score(QUESTION, "a").logprob == -2.0
+        fake.beside["/completion"] = lambda sent: said(entry(), entry(2), more=[[]] * 80)
+        with pytest.raises(BackendError, match="more than 60 values"):
+            reasoner.score(QUESTION, "a")
 
 
 def test_a_server_without_grammars_of_tokens_is_too_old():
