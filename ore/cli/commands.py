@@ -15,7 +15,7 @@ from ore.cli.beginning import beginning_of
 from ore.cli.rules import SESSION_FLAGS
 from ore.cli.runs import Run
 from ore.cli.terminal.editor import write_in_editor
-from ore.cli.terminal.labels import LABELS, has_label
+from ore.cli.terminal.labels import ascii_of, has_label
 from ore.cli.terminal.text import LONGEST_CELL
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
@@ -85,15 +85,16 @@ def complete(talk: Talk, line: str) -> list[str]:
         models = talk.run.backend.models()
     except OreError:
         return []
-    plain = [model for model in models if _is_plain(model)]
+    labels = [ascii_of(label) for label in talk.run.console.labels]
+    plain = [model for model in models if _is_plain(model, labels)]
     return [model for model in plain if model.startswith(word)]
 
 
-def _is_plain(model: str) -> bool:
+def _is_plain(model: str, labels: list[str]) -> bool:
     """Whether a name can stand at the edge of a terminal, where readline lists what fits."""
     if len(model) > LONGEST_CELL or not model.isprintable() or " " in model:
         return False
-    return not has_label(model, LABELS)
+    return not has_label(model, labels)
 
 
 def _help(talk: Talk, argument: str) -> None:

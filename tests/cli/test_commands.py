@@ -10,6 +10,7 @@ import pytest
 
 from ore.backends.settings import Settings
 from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
+from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ModelNotFoundError
 from tests.support.harness import ScriptedBackend, ScriptedReasoner
 from tests.support.process import ROOT
@@ -29,6 +30,7 @@ def talk(models=("scripted", "second")) -> Talk:
 
     run = Run()
     run.backend = ScriptedBackend(models=models)
+    run.console = Console(None, None, None)
     return Talk(run)
 
 
@@ -244,6 +246,9 @@ def test_completion_leaves_out_names_that_are_not_words():
 def test_completion_offers_no_name_that_passes_for_a_line_of_ores():
     models = ("You:", "[AYA]:", "ore:", "x" * 80 + "You:", "y" * 1_000, "yi:6b")
     assert complete(talk(models=models), "/model ") == ["yi:6b"]
+    persona = talk(models=("[CAFÉ]:", "[café]:yes", "yi:6b"))
+    persona.run.console.answers_as("Café")
+    assert complete(persona, "/model ") == ["yi:6b"]
 
 
 def test_completion_offers_no_model_while_the_server_is_down():
