@@ -5,13 +5,15 @@ from __future__ import annotations
 import array
 import fcntl
 import os
+import subprocess
+import sys
 import termios
 import time
 
 import pytest
 
 from tests.support.fake_ollama import FakeOllama
-from tests.support.process import environment, running, until
+from tests.support.process import ROOT, environment, running, until
 
 
 def last_sent(server: FakeOllama) -> str:
@@ -35,6 +37,30 @@ def test_a_stdin_that_becomes_non_blocking_is_read_to_its_end(args):
             out, err = process.communicate(timeout=60)
             assert process.returncode == 0, err
         assert last_sent(server).strip() == "one two three"
+
+
+READ_BEFORE = """
+import sys
+from ore.cli import main
+assert {first}.strip() in ("first", b"first")
+sys.exit(main(["-c", "--backend", "ollama", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.parametrize(
+    "first", ["sys.stdin.readline()", "sys.stdin.buffer.readline()", "input()"]
+)
+def test_what_a_program_has_not_read_of_stdin_is_asked(first):
+    with FakeOllama(reply="Paris.") as server:
+        command = [sys.executable, "-c", READ_BEFORE.format(first=first)]
+        env = environment(OLLAMA_HOST=server.url, PYTHONPATH=str(ROOT), PYTHONUTF8="1")
+        lines = "first\nsecond 語\nthird\n".encode()
+        result = subprocess.run(command, input=lines, env=env, capture_output=True, timeout=60)
+        assert (result.returncode, result.stdout) == (0, b"Paris.\nParis.\n"), result.stderr
+        assert [sent.json["messages"][-1]["content"] for sent in server.chats] == [
+            "second 語",
+            "third",
+        ]
 
 
 def _is_empty(pipe: int) -> bool:

@@ -22,6 +22,7 @@ from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import (
     PatientInput,
+    TextInput,
     is_stalled,
     make_blocking,
     redirect_to_null,
@@ -72,15 +73,18 @@ class Console(Asking):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-        if isinstance(sys.stdin, io.TextIOWrapper):  # what readline's lines are decoded with
-            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
-        stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
         stdin = getattr(sys.stdin, "buffer", None)
+        if isinstance(stdin, io.BufferedReader):
+            stdin = io.BufferedReader(PatientInput(stdin))
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            try:  # what readline's lines are decoded with
+                sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+            except io.UnsupportedOperation:  # a program has read a part of it
+                stdin = io.BufferedReader(TextInput(sys.stdin))
+        stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
         # What a program has put there for the time of this call.
         if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
             stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
-        elif isinstance(stdin, io.BufferedReader):
-            stdin = io.BufferedReader(PatientInput(stdin.raw))
         console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
         return console

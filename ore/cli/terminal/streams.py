@@ -213,25 +213,42 @@ def make_blocking(*streams: object) -> None:
 class PatientInput(io.RawIOBase):
     """Reads a file that other processes share, and waits even where one of them made it non-blocking.
 
-    Else what is not there yet would be taken for the end of the input.
+    Else what is not there yet would be taken for the end of the input. What the reader holds already,
+    for a program has read a part, comes first.
     """
 
-    def __init__(self, raw: io.RawIOBase) -> None:
-        self._raw = raw
+    def __init__(self, source: io.BufferedReader) -> None:
+        self._source = source
 
     def readable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        return self._raw.fileno()
+        return self._source.fileno()
 
     def isatty(self) -> bool:
-        return self._raw.isatty()
+        return self._source.isatty()
 
     def readinto(self, buffer: Any) -> int | None:
-        while (count := self._raw.readinto(buffer)) is None:
+        while (count := self._source.readinto1(buffer)) is None:
             is_ready(self.fileno(), None)
         return int(count)
+
+
+class TextInput(PatientInput):
+    """Reads on, as UTF-8, where a program has read a part of the text."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        super().__init__(text.buffer)  # type: ignore[arg-type]  # a reader: it is stdin
+        self._text = text
+
+    def readinto(self, buffer: Any) -> int | None:
+        try:
+            data = self._text.readline(len(buffer) // 4).encode("utf-8", "surrogateescape")
+        except UnicodeDecodeError as exc:
+            raise OSError(errno.EILSEQ, f"it is not {exc.encoding}") from exc
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _write_now(stream: io.TextIOBase, raw: io.RawIOBase | None, text: str, flush: bool) -> None:
