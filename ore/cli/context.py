@@ -26,6 +26,8 @@ from ore.tools import Tool, all_tools, find_tool, parse_permission
 from ore.tools.named_files import read_files
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
+_PACKAGES = "The packages that have tools were not loaded"
+
 
 @dataclass(frozen=True)
 class Context:
@@ -131,15 +133,14 @@ class ContextSource:
             )
         return result
 
-    def _loaded(self, load: Callable[[], Found]) -> Found:
-        """Return what ``load`` does, in what the deadline has left: it may import anyone's package."""
+    def _loaded(self, load: Callable[[], Found], what: str = _PACKAGES) -> Found:
+        """Return what ``load`` does, in what the deadline has left: packages and skills are anyone's."""
         started = time.monotonic()
         try:
             return in_time(self._left(), load)
         except OutOfTime as exc:
             raise ToolFailedError(
-                "The packages that have tools were not loaded in time, so nothing was sent: give them "
-                "longer with --deadline.",
+                f"{what} in time, so nothing was sent: give it longer with --deadline.",
                 self._options.tool or "",
             ) from exc
         finally:
@@ -158,7 +159,7 @@ class ContextSource:
         self._tools = self._loaded(lambda: all_tools(self._tell))
         targets = build_targets_from_registry(self._tools)
         targets += build_targets_from_skill_registry(self._skills)
-        decision = router.route(prompt, targets)
+        decision = self._loaded(lambda: router.route(prompt, targets), "No route was found")
         if decision.target is None or decision.target_type != "tool":
             return decision
         tool, started = self._tools[decision.target], time.monotonic()

@@ -321,6 +321,15 @@ def test_text_that_is_piped_in_chooses_no_route(ore):
     assert route(ore("--route", stdin="repeat after me: hello\n")).startswith("echo")
 
 
+@pytest.mark.slow
+def test_the_hints_of_a_skill_do_not_outlive_the_deadline(ore, skill):
+    skill("rhyme", extra=f"\nhints: [{', '.join('a' * n for n in range(1, 40))}]")
+    began = time.monotonic()
+    late = ore("--route", "--deadline", "1", stdin="a" * (1 << 20))
+    assert (late.code, late.out) == (1, "") and "No route was found in time" in late.err
+    assert time.monotonic() - began < 30
+
+
 def test_a_denied_tool_is_reported_before_a_server_is_asked(ore, notes):
     def no_backend(*_):
         raise AssertionError("a backend was opened")
