@@ -18,6 +18,7 @@ from ore.types import ToolResult
 __all__ = ["Gate", "GateError", "Permission"]
 
 _MOST_SHOWN = 500  # characters of an error that a tool raises
+_MOST_RETURNED = 1 << 26  # characters of a result, as of a prompt
 
 
 class Gate:
@@ -73,7 +74,8 @@ class Gate:
         elapsed = (time.perf_counter() - started) * 1000
         checked = sorted(permission.value for permission in permitted)
         added = {"execution_time_ms": round(elapsed, 3), "checked_permissions": checked}
-        return replace(result, metadata={**result.metadata, **added})
+        text = str.__str__(result.output)  # of a class of its own, it may be shown as anything
+        return replace(result, output=text, metadata={**result.metadata, **added})
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
         required = frozenset(tool.required_permissions)
@@ -93,7 +95,9 @@ def _checked(name: str, result: object) -> ToolResult:
         raise TypeError(f"{name} returned a result whose tool_name can't be shown")
     if not isinstance(result.metadata, dict):
         raise TypeError(f"{name} returned a result whose metadata is not a dict")
-    result.output.encode("utf-8")  # half a character can't be sent
+    if len(result.output) > _MOST_RETURNED:
+        raise TypeError(f"{name} returned more than {_MOST_RETURNED:,} characters")
+    str.encode(result.output, "utf-8")  # half a character can't be sent
     return result
 
 

@@ -180,6 +180,10 @@ NOT_SHOWN = "TypeError: recorder returned a result whose tool_name can't be show
             "TypeError: recorder returned a result whose metadata is not a dict",
         ),
         (
+            lambda args: ToolResult("recorder", "x" * 67_108_865, "ok"),
+            "TypeError: recorder returned more than 67,108,864 characters",
+        ),
+        (
             lambda args: ToolResult("recorder", "caf\udce9", "ok"),
             "UnicodeEncodeError: 'utf-8' codec can't encode character '\\udce9' in position 3: "
             "surrogates not allowed",
@@ -190,6 +194,12 @@ def test_a_tool_that_breaks_gives_a_result_of_one_line(behave, output):
     result = Gate().run(Recorder(behave=behave), {})
     assert (result.tool_name, result.output, result.status) == ("recorder", output, "error")
     assert set(result.metadata) == {"execution_time_ms", "checked_permissions"}
+
+
+def test_a_text_of_a_class_of_its_own_is_what_it_holds():
+    odd = type("Odd", (str,), {"__str__": lambda self: 1 / 0, "encode": None})
+    result = Gate().run(Recorder(behave=lambda args: ToolResult("recorder", odd("rain"), "ok")), {})
+    assert (type(result.output), f"{result.output}") == (str, "rain")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
