@@ -379,7 +379,8 @@ def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
 
 def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, tmp_path, monkeypatch):
     hints = "    asked = iter([['be odd']])\n    def routing_hints(self): return next(self.asked)\n"
-    (tmp_path / "odd_hints.py").write_text(BASE + hints)
+    frozen = "import dataclasses\nT = dataclasses.dataclass(frozen=True)(T)\n"
+    (tmp_path / "odd_hints.py").write_text(BASE + hints + frozen)
     monkeypatch.syspath_prepend(tmp_path)
     points = [EntryPoint("odd", "odd_hints:T", "ore.tools")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
