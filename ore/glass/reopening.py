@@ -14,7 +14,7 @@ from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, parse_options
 from ore.backends.settings import Settings
-from ore.errors import ArtifactError, CheckFailedError, OreError
+from ore.errors import ArtifactError, CheckFailedError, OreError, UsageError
 from ore.files.neutral import one_line
 from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced
@@ -211,7 +211,12 @@ class Reopening(Closing):
         recalled.rerun.check(backend)
         model = recalled.rerun.model
         _check_model(artifact, backend, model)
-        reasoner = self.reasoner(recalled, settings)
+        try:
+            reasoner = self.reasoner(recalled, settings)
+        except UsageError as exc:
+            if self.options:
+                raise
+            raise ArtifactError(f"its options can't be used: {exc}") from exc
         joins = bool((artifact.provenance or {}).get("joined"))
         return Opened(recalled.messages, reasoner, backend, joins)
 

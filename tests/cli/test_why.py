@@ -156,6 +156,19 @@ def test_a_persona_that_an_artifact_names_and_can_t_be_one_is_its_own_fault(fold
     assert "usage:" not in result.err
 
 
+def test_an_option_of_an_artifact_that_can_t_be_used_is_its_own_fault(recorded):
+    recorded()
+    model = Known()
+    model.reasoner = raising(UsageError("The option 'num_ctx' is 1."))
+    result, _ = looked_into(model=model)
+    assert (result.code, result.err) == (
+        *(
+            1,
+            "ore: a.json can't be looked into: its options can't be used: The option 'num_ctx' is 1.\n",
+        ),
+    )
+
+
 def test_an_artifact_that_names_no_digest(folder, recorded):
     recorded(digest=None)
     result, _ = looked_into()
