@@ -70,6 +70,8 @@ _NOTHING_THERE = re.compile(r"(file )?not found\b(?! in)|method not allowed", re
 """What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
+_BAD_KEY = re.compile(r"API key not valid|invalid.api.key", re.IGNORECASE)
+"""What Gemini's servers say with status 400, where others use 401."""
 _OF_ONE_TURN = re.compile(r"jinja|roles must alternate|parse grammar|JSON schema", re.IGNORECASE)
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
@@ -177,6 +179,8 @@ def openai_status_error(
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
+    if status == 400 and _BAD_KEY.search(text[:MOST_JUDGED]):
+        status = 401
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
         why = "redirects elsewhere, and ORE follows no redirects"

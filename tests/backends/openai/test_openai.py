@@ -12,7 +12,7 @@ import pytest
 
 from ore.backends import refusals
 from ore.backends.address import Host
-from ore.backends.engine_failures import TurnFailedError
+from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.settings import Settings
 from ore.errors import (
@@ -190,6 +190,13 @@ def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, said, is_of_t
     host = Host("http://127.0.0.1:9")
     error = refusals.openai_status_error(host, "m", status, body, has_key=False)
     assert isinstance(error, TurnFailedError) is is_of_turn and said in str(error)
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status):
+    body = b'{"error": {"message": "API key not valid. Please pass a valid API key."}}'
+    error = refusals.openai_status_error(Host("https://h"), "m", status, body, has_key=True)
+    assert type(error) is NothingAnswersError and "the key in OPENAI_API_KEY is not" in str(error)
 
 
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
