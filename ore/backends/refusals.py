@@ -179,7 +179,7 @@ def openai_status_error(
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
-    if status == 400 and _BAD_KEY.search(text[:MOST_JUDGED]):
+    if status == 400 and _BAD_KEY.search(plain):
         status = 401
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:

@@ -193,8 +193,10 @@ def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, said, is_of_t
 
 
 @pytest.mark.parametrize("status", [400, 401])
-def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status):
-    body = b'{"error": {"message": "API key not valid. Please pass a valid API key."}}'
+@pytest.mark.parametrize("body", ["%s", "[%s]"])
+def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status, body):
+    said = '{"error": {"message": "API key not valid. Please pass a valid API key."}}'
+    body = (body % said).encode()
     error = refusals.openai_status_error(Host("https://h"), "m", status, body, has_key=True)
     assert type(error) is NothingAnswersError and "the key in OPENAI_API_KEY is not" in str(error)
 
