@@ -6,6 +6,7 @@ import re
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator
 from io import IncrementalNewlineDecoder
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import Deadline
@@ -74,7 +75,7 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
         ValueError: An event holds more than ``MOST_VALUES``.
     """
     newlines, begun, values = IncrementalNewlineDecoder(None, translate=True), list[str](), 0
-    for text in texts:
+    for text in chain(texts, ("\n",)):  # the last line may have no end
         begun.append(newlines.decode(text))
         values += text.count(",")
         if values > MOST_VALUES:

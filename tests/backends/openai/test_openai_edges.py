@@ -223,6 +223,17 @@ def test_an_error_that_is_cut_in_two_is_what_the_server_says(cut, end):
             reasoner(fake).reason(ASKED)
 
 
+@pytest.mark.parametrize(
+    "between, last", [("\r\n" * 2, "\r\n" * 2), ("\r\r", "\r\r"), ("\n\n", "\n")]
+)
+def test_the_last_event_is_read_however_its_lines_end(between, last):
+    with FakeOpenAI() as fake:
+        rows = [each.data.decode().strip() for each in fake.events()]
+        fake.play = [*(Chunk(f"{row}{between}".encode()) for row in rows[:-1])]
+        fake.play.append(Chunk(f"{rows[-1]}{last}".encode()))
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
 @pytest.mark.parametrize("whole", [{"message": {"content": "Paris."}}, {"text": "Paris."}])
 def test_a_choice_that_comes_whole_is_the_answer(whole):
     with FakeOpenAI() as fake:
