@@ -88,19 +88,19 @@ class Table:
             UsageError: The header is missing or can't be used, or the bytes are no text of UTF-8.
             FileAccessError: It can't be read, or was changed since it was read for the first time.
         """
-        self._require_same()
         try:
+            self._require_same()
             self._file.seek(0)
             lines = Lines(self._file, self.shown)
             read = {"jsonl": self._objects, "text": self._texts}.get(self.format, self._records)
             for row in read(lines):
                 self._require_same()  # before it is used: what is appended meanwhile may never end
                 yield row
+            self._require_same()
         except OSError as exc:
             raise FileAccessError(
                 f"{self.shown} can't be read: {reason(exc)}.", self.shown
             ) from exc
-        self._require_same()
 
     def is_same_file(self, descriptor: int) -> bool:
         """Return whether the open file ``descriptor`` is the table's own."""
@@ -202,8 +202,11 @@ def open_table(
         file = _opened(path, stdin, most)
     except (OSError, ValueError) as exc:  # no file has a name with a NUL
         raise FileAccessError(f"{shown} can't be read: {reason(exc)}.", path) from exc
-    with file:
+    try:
         yield Table(file, found, shown)
+    finally:
+        with suppress(OSError):  # of a disk that has gone: all was read
+            file.close()
 
 
 def _opened(path: str, stdin: io.BufferedIOBase | None, most: int) -> BinaryIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import resource
@@ -239,3 +240,22 @@ def test_a_way_of_writing_that_nobody_knows_is_refused():
     ):
         with open_table("-", "xml", io.BytesIO(b"a\n")):
             pass
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_table_on_a_disk_that_goes_away_is_said(tmp_path, monkeypatch, calls):
+    (tmp_path / "t.txt").write_text("one\n")
+    fstat, left = os.fstat, [calls]
+
+    def gone(descriptor):
+        if not left[0]:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        left[0] -= 1
+        return fstat(descriptor)
+
+    with open_table(str(tmp_path / "t.txt")) as table:
+        monkeypatch.setattr("ore.rows.tables.os.fstat", gone)
+        with pytest.raises(FileAccessError, match="can't be read: stale file handle"):
+            list(table.rows())
+        monkeypatch.undo()
+        os.close(table._file.fileno())
