@@ -23,6 +23,7 @@ from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
+from ore.glass.provenance import MadeWith
 from ore.types import ExecutionArtifact
 
 ROWS_A_FOLDER = 1000
@@ -44,6 +45,18 @@ def asked_digest(provenance: Mapping[str, Any]) -> str:
     if is_object(template := provenance.get("chat_template")):
         asked["chat_template"] = template.get("sha256")
     return digest(asked)[:_HASH_DIGITS]
+
+
+def kept_otherwise(artifact: ExecutionArtifact, made: MadeWith) -> list[str]:
+    """Return that an earlier run has kept other texts of a row than this one keeps, if that is so."""
+    there = artifact.provenance or {}
+    found = "messages" in there, there.get("system_prompt") is None
+    if found == (made.is_full, made.system_prompt is None):
+        return []
+    return [
+        "Its artifact is of an earlier run, which has kept other texts than are to be kept now: name "
+        "another folder for one that has what is asked for."
+    ]
 
 
 class RowFolder:

@@ -24,7 +24,7 @@ from ore.glass.provenance import (
 )
 from ore.glass.turn_facts import in_force
 from ore.rows.judge import judged, judged_anew, judging_of
-from ore.rows.kept import RowFolder, asked_digest
+from ore.rows.kept import RowFolder, asked_digest, kept_otherwise
 from ore.rows.placeholders import Template
 from ore.rows.tables import Row
 from ore.types import Response, ToolResult
@@ -224,7 +224,7 @@ class Asking:
         is_unknown = asked_for.strict_context and fit_of(there).get("status") != "complete"
         if is_unknown or (asked_for.logprobs and "logprobs" not in there.metadata):
             return None  # an earlier run has not asked for that
-        warnings = tuple(self._judge(there))
+        warnings = (*self._judge(there), *kept_otherwise(artifact, self.made))
         there = judged_anew(there, self._judging, row.expected)  # what is expected may be new
         return Outcome(
             row, output.content, path, None, there.metadata, is_new=False, warnings=warnings

@@ -307,6 +307,18 @@ def test_what_is_there_was_perhaps_cut_too_and_is_no_answer_under_strict_context
     assert rows(*flags, "--strict-context").code == 0 and len(server.chats) == 9
 
 
+@pytest.mark.parametrize("flag", ["--artifact-full", "--artifact-hashes-only"])
+def test_it_is_said_where_an_artifact_that_is_there_has_kept_other_texts(rows, server, flag):
+    for first, then in [((), (flag,)), ((flag,), ())]:
+        usual = ("--artifact-out", f"out{len(first)}/", "--system", "Be brief.")
+        for flags, are_other in [(first, False), (first, False), (then, True)]:
+            result = rows(*usual, *flags)
+            assert result.code == 0
+            said = result.err.count("an earlier run, which has kept other texts")
+            assert said == (3 if are_other else 0)
+    assert len(server.chats) == 6
+
+
 def test_the_dry_run_counts_and_sends_no_chat(rows, server):
     plan = rows("--dry-run", "--artifact-out", "out").json
     assert (plan["rows"], plan["there"], plan["to_ask"], plan["jobs"]) == (3, 0, 3, 4)
