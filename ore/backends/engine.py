@@ -47,7 +47,7 @@ class Engine:
     """One loaded model; constructing it loads the file, or raises what ``EngineProcess`` does.
 
     Attributes:
-        window: The context window, in tokens: what was asked for, or less if the model has less.
+        window: The context window, in tokens: as asked for, or the model's whole (``has_longest``).
         properties: What the engine says of itself, its defaults among it.
         computes_with: Its threads and its batch, in tokens.
         device: What computes: ``"CPU"``, or the names of graphics cards.
@@ -87,8 +87,7 @@ class Engine:
             self._template_name = "chat template"
             self._remedy = "correct the chat template, or leave `chat_template=` out"
             self._failed, late = TurnFailedError, TurnTookLongError
-        self._owner = os.getpid()
-        self._lock, self._asking = threading.Lock(), 0
+        self._owner, self._lock, self._asking = os.getpid(), threading.Lock(), 0
         self._is_open, self._is_stuck, self._last_event = True, False, 0.0
         try:
             self._process = EngineProcess(
@@ -103,7 +102,8 @@ class Engine:
         self._unclosed = weakref.finalize(self, self._process.end)
         try:
             properties = self.ask("/props", deadline.wait(_ASK_SECONDS))
-            self.window: int = int(properties["default_generation_settings"]["n_ctx"])
+            window = int(properties["default_generation_settings"]["n_ctx"])
+            self.window, self.has_longest = window, window >= self._process.longest
             self.template: str = str(properties["chat_template"])
             self.properties: dict[str, Any] = properties
             self.takes_system: bool = bool(properties["chat_template_caps"]["supports_system_role"])

@@ -84,7 +84,8 @@ class EngineProcess:
     ) -> None:
         packages = _check_engine()
         head = gguf.read_head(path)
-        window = min(window, longest_window(path, head))
+        self.longest: int = longest_window(path, head)
+        window = min(window, self.longest)
         _check_answers(path, head)
         size = sum(os.stat(part).st_size for part in gguf.parts_of(path))
         self._path, self._has_given_template = path, bool(template)

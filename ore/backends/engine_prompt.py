@@ -152,12 +152,12 @@ def planned_tokens(
     if not settings.strict_context and most + limit < window:
         return None
     if (least := estimate([prompt.rendered.encode()]).least) > 2 * window:  # counting takes long
-        raise _no_room(
-            f"The prompt has {least} tokens at least and the model's window holds {window}"
-        )
+        said = f"The prompt has {least} tokens at least and the model's window holds {window}"
+        raise _no_room(said, engine)
     tokens = len(_pieces(engine, prompt.rendered, deadline))
     if tokens >= window:
-        raise _no_room(f"The prompt has {tokens} tokens and the model's window holds {window}")
+        said = f"The prompt has {tokens} tokens and the model's window holds {window}"
+        raise _no_room(said, engine)
     if (left := window - tokens) < limit:
         said = (
             f"The prompt has {tokens} of the {window} tokens of the context window: {left} "
@@ -165,16 +165,19 @@ def planned_tokens(
             f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:
-            raise _no_room(said)
+            raise _no_room(said, engine)
         if settings.on_warning is not None:
-            settings.on_warning(f"{said}; `options['num_ctx']` makes the window larger.")
+            larger = "" if engine.has_longest else "; `options['num_ctx']` makes the window larger"
+            settings.on_warning(f"{said}{larger}.")
     return tokens
 
 
-def _no_room(said: str) -> ContextTruncatedError:
+def _no_room(said: str, engine: Engine) -> ContextTruncatedError:
+    larger = "raise the window with `options['num_ctx']`"
+    if engine.has_longest:  # the model was trained with no larger one
+        larger = "use a model with a larger window"
     return ContextTruncatedError(
-        f"{said}, so nothing was sent to the model: shorten the prompt, or raise the window with "
-        f"`options['num_ctx']`."
+        f"{said}, so nothing was sent to the model: shorten the prompt, or {larger}."
     )
 
 

@@ -316,3 +316,18 @@ def test_a_prompt_that_is_far_too_long_is_refused_before_its_tokens_are_counted(
     with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
         with pytest.raises(ContextTruncatedError, match=r"has \d+ tokens at least and the model's"):
             reasoner.reason([Message("user", "one two " * 500)])
+
+
+@pytest.mark.parametrize(
+    "asked, advice",
+    [
+        (256, "raise the window with `options['num_ctx']`."),
+        (1 << 20, "use a model with a larger window."),
+    ],
+)
+def test_a_larger_window_is_advised_where_the_model_has_one(tmp_path, asked, advice):
+    settings = Settings(strict_context=True, options={"num_ctx": asked})
+    with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
+        with pytest.raises(ContextTruncatedError) as raised:
+            reasoner.reason([Message("user", "one two " * 50_000)])
+    assert str(raised.value).endswith(f"shorten the prompt, or {advice}")
