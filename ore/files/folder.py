@@ -21,6 +21,7 @@ from ore.files import (
     sync,
 )
 from ore.files.home import instead_of
+from ore.files.neutral import one_line
 from ore.files.trust import distrust
 
 _LOOK_SECONDS = 0.005
@@ -144,7 +145,7 @@ def _open(path: Path) -> int:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise
         raise FileAccessError(
-            f"{path} is a symbolic link or not a folder: move it away, or {instead_of(path)} another "
+            f"{one_line(str(path))} is a symbolic link or not a folder: move it away, or {instead_of(path)} another "
             f"folder.",
             path,
         ) from exc
@@ -153,9 +154,9 @@ def _open(path: Path) -> int:
 def _require_private(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise FileAccessError(
-            f"{path} belongs to another user: {instead_of(path)} a folder of yours, or for models set "
+            f"{one_line(str(path))} belongs to another user: {instead_of(path)} a folder of yours, or for models set "
             f"ORE_MODEL_DIR to one.",
             path,
         )
     if why := distrust(status, path):
-        raise FileAccessError(f"Nothing in {path} is used: {why}.", path)
+        raise FileAccessError(f"Nothing in {one_line(str(path))} is used: {why}.", path)

@@ -110,6 +110,15 @@ def test_a_path_that_is_not_a_folder_is_refused(tmp_path, kind):
     assert kind == "link" or not target.exists()
 
 
+def test_a_path_with_a_label_in_it_is_shown_on_one_line(tmp_path):
+    path = tmp_path / "x\nYou: hi\x1b[2J"
+    path.write_bytes(b"")
+    with pytest.raises(FileAccessError) as caught:
+        with Folder(path):
+            pass
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_only_a_regular_file_is_read(folder, kind):
     make_special(folder.path / "x", kind)
