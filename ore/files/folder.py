@@ -145,8 +145,8 @@ def _open(path: Path) -> int:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise
         raise FileAccessError(
-            f"{one_line(str(path))} is a symbolic link or not a folder: move it away, or {instead_of(path)} another "
-            f"folder.",
+            f"{one_line(str(path))} is a symbolic link or not a folder: move it away, or "
+            f"{instead_of(path)} another folder.",
             path,
         ) from exc
 
@@ -154,8 +154,8 @@ def _open(path: Path) -> int:
 def _require_private(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise FileAccessError(
-            f"{one_line(str(path))} belongs to another user: {instead_of(path)} a folder of yours, or for models set "
-            f"ORE_MODEL_DIR to one.",
+            f"{one_line(str(path))} belongs to another user: {instead_of(path)} a folder of yours, or "
+            f"for models set ORE_MODEL_DIR to one.",
             path,
         )
     if why := distrust(status, path):

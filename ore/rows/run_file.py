@@ -36,7 +36,7 @@ KEYS = (
 
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#![^\n]*(?:\n|\Z)")
 _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
-# What would be read as a prompt, with its keys: a blank line or a comment above them, a space behind the line.
+# What would be read as a prompt, with its keys: a blank line or a comment above, a space behind the line.
 _ABOVE, _LINE = rb"(?:\s|#[^\r\n]*[\r\n])*", rb"---(?:[ \t]+#[^\r\n]*|[ \t]*)[\r\n]"
 _A_KEY = rb"[\"']?(?:" + "|".join(KEYS).encode() + rb")[\"']?[ \t]*:"
 _NEARLY_OPENING = re.compile(
