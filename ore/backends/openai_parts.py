@@ -27,7 +27,9 @@ class Parts:
         self._model = part.get("model") or self._model
         thinking = text = ""
         for choice in (part.get("choices") or ())[:1]:
-            self.reason = choice.get("finish_reason") or self.reason
+            reason = choice.get("finish_reason")
+            if reason and reason != "null":  # as some servers write that there is none yet
+                self.reason = reason
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
             delta = (choice["delta"] if "delta" in choice else whole) or {}

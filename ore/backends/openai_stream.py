@@ -34,7 +34,7 @@ def parts_until(
     try:
         for part in call.chat(request):
             yield part
-            if last.reason is not None and call.deadline is deadline:
+            if last.reason is not None:
                 call.deadline = deadline.within(LAST_SECONDS)
     except (BackendTimeoutError, IncompleteAnswerError):
         if last.reason is None:

@@ -248,14 +248,13 @@ def test_a_choice_that_comes_in_parts_and_whole_is_taken_once():
         assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
-@pytest.mark.slow
-def test_what_drips_after_an_answer_has_ended_is_not_waited_for_again_and_again(monkeypatch):
-    monkeypatch.setattr(openai_stream, "LAST_SECONDS", 1.0)
+@pytest.mark.parametrize("then", [Cut(), Pause(FOREVER)], ids=repr)
+def test_an_end_that_each_part_denies_is_none(then, monkeypatch):
+    monkeypatch.setattr(openai_stream, "LAST_SECONDS", 0.2)
     with FakeOpenAI() as fake:
-        fake.play = [*fake.events(), *[Pause(0.5), event()] * 20]
-        begun = monotonic()
-        assert reasoner(fake).reason(ASKED).content == "Paris."
-    assert monotonic() - begun < SOON
+        fake.play = [event(delta={"content": "Par"}, finish="null"), then]
+        with pytest.raises(BackendError):
+            reasoner(fake, deadline=1.0).reason(ASKED)
 
 
 def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
