@@ -283,14 +283,14 @@ def tls_context() -> ssl.SSLContext:
         if file:
             with suppress(OSError, ValueError):  # what can't be read vouches for nobody
                 data, _ = in_time(CONNECT_SECONDS, lambda: read_file(file, 4 << 20, pipe=True))
-                # Not by the other thread: OpenSSL crashes where the process ends while one is at it.
+                # Not from the file: OpenSSL crashes where the process ends while a thread reads it.
                 context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
         return context
     context = ssl.create_default_context()
     with suppress(ImportError):
         import certifi
 
-        context.load_verify_locations(certifi.where())
+        context.load_verify_locations(cadata=certifi.contents())
     return context
 
 

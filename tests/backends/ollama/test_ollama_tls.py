@@ -164,6 +164,20 @@ def test_an_interrupt_while_certificates_are_read_ends_the_process_and_nothing_c
         assert ended.returncode == 130
 
 
+@pytest.mark.slow
+def test_the_process_may_end_while_a_thread_takes_certificates_in():
+    program = (
+        "import certifi, ssl, threading, time; from ore.backends.http import tls_context\n"
+        "threading.Thread(target=lambda: [tls_context() for _ in range(9)], daemon=True).start()\n"
+        "time.sleep(0.1)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {k: v for k, v in environ.items() if k not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    for _ in range(20):
+        ended = subprocess.run([sys.executable, "-c", program], env=environ, timeout=PATIENCE)
+        assert ended.returncode == 0
+
+
 def test_a_file_of_certificates_that_nobody_writes_is_not_waited_for(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "pipe"))
