@@ -36,10 +36,8 @@ REFUSAL_LIMIT = 64 << 10
 """The most bytes that are read of the body of a refusal."""
 HEAD_LIMIT = 256 << 10
 """The most bytes before the body of an answer, with what a server says before its head (HTTP's 1xx)."""
-
 _SENT_AT_ONCE = 16 << 10
 """The bytes of a request between two looks at the deadline: a server may read them slowly."""
-
 MOST_SHOWN = 400
 """How many characters of a server's own words go into a message."""
 
