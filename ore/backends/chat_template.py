@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ore.errors import CapabilityError, UsageError
 from ore.files import decode_text, read_regular
+from ore.files.neutral import one_line
 
 MOST_TEMPLATE_BYTES = 1 << 20
 
@@ -17,11 +18,11 @@ def read_chat_template(path: Path | str) -> str:
         FileAccessError: The file can't be read, is too large, or is not text.
         UsageError: It is empty: a model without a template would take ChatML.
     """
-    data = read_regular(path, MOST_TEMPLATE_BYTES)
-    text = decode_text(data, str(path), str(path))
+    data, shown = read_regular(path, MOST_TEMPLATE_BYTES), one_line(str(path))
+    text = decode_text(data, shown, str(path))
     if not text.strip():
         raise UsageError(
-            f"The chat template in {path} is empty: name a file with a Jinja template."
+            f"The chat template in {shown} is empty: name a file with a Jinja template."
         )
     return text
 

@@ -171,7 +171,7 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
         return True
     if backend == "ollama" or host is not None or ":" in os.path.basename(model):
         return False
-    raise ModelNotFoundError(f"There is no file {model}: check the path.", model=model)
+    raise ModelNotFoundError(f"There is no file {one_line(model)}: check the path.", model=model)
 
 
 def _model(environ: Mapping[str, str]) -> str | None:

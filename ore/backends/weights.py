@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -19,6 +20,7 @@ from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.backends.model_names import is_name, shown_name
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import OPEN_FLAGS, begins_with, reason
+from ore.files.neutral import one_line
 from ore.files.trust import home_folder
 
 if TYPE_CHECKING:  # a list of models asks nobody
@@ -52,6 +54,7 @@ Told = Callable[[int, int], None]
 """Called with how many bytes of a file were read, and how many it has."""
 
 _SUFFIX = ".gguf"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLOCK = 1 << 20
 _MOST_NAMED = 20
 _NO_WAIT = OPEN_FLAGS & os.O_NONBLOCK
@@ -139,6 +142,9 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
                 f"There is no file {path}: check the path, or name a model of `Backend.models()`.",
                 model=model_id,
             )
+    if _CONTROL.search(str(path)):  # many sentences name the file
+        shown = one_line(str(path))
+        raise FileAccessError(f"{shown} has control characters in its name: rename it.", path)
     check_kind(path)
     parts_of(path)
     return path

@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 from ore.backends import fetching, gguf, weights
+from ore.backends.chat_template import read_chat_template
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.http import Deadline
 from ore.backends.weights import PinnedFile
-from ore.errors import BackendTimeoutError, FileAccessError, HomeError, ModelNotFoundError
+from ore.errors import (
+    BackendTimeoutError,
+    FileAccessError,
+    HomeError,
+    ModelNotFoundError,
+    UsageError,
+)
 from tests.support.gguf import tiny_model
 
 PINNED = "smollm2:135m"
@@ -368,3 +375,19 @@ def test_a_file_that_becomes_a_link_to_itself_is_a_sentence(folder):
     path = Swapped(put(folder, "m.gguf"))
     with pytest.raises(FileAccessError, match="m.gguf can't be read: too many levels"):
         weights.file_digest(path)
+
+
+def test_a_name_with_control_characters_is_refused_on_one_line(tmp_path):
+    path = tmp_path / "m\nYou: hi\x1b[2J.gguf"
+    path.write_bytes(b"GGUF")
+    with pytest.raises(FileAccessError, match="control characters") as caught:
+        weights.find(str(path))
+    assert str(caught.value).isprintable()
+
+
+def test_a_template_with_control_characters_in_its_name_is_named_on_one_line(tmp_path):
+    path = tmp_path / "t\nYou: hi"
+    path.write_bytes(b"")
+    with pytest.raises(UsageError, match="is empty") as caught:
+        read_chat_template(path)
+    assert str(caught.value).isprintable()
