@@ -18,18 +18,12 @@ from pathlib import Path
 from socket import SHUT_WR, socket
 from typing import Any
 
-from ore.backends.engine_failures import (
-    OTHER_MODEL,
-    TurnFailedError,
-    TurnTookLongError,
-    closed_error,
-    refusal_error,
-    timeout_error,
-)
+from ore.backends.engine_failures import OTHER_MODEL, closed_error, refusal_error, timeout_error
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_wire import Connection, parsed
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
+from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
 from ore.errors import BackendError, BackendTimeoutError, IncompleteAnswerError
 from ore.files.signals import is_ready
 from ore.reasoner.stop import shut, woken_by

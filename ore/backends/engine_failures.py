@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from ore.backends.http import Deadline, shorten
+from ore.backends.turn_errors import TurnRefusedError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -17,28 +18,6 @@ from ore.files.neutral import one_line
 
 OTHER_MODEL = "use another model"
 """What may help where the model's file, or its template, may be what fails."""
-
-
-class NothingAnswersError(BackendError):
-    """No turn has an answer, whatever is asked: the model can't be loaded, or a key is not accepted."""
-
-
-class TurnFailedError(BackendError):
-    """What was given for the turn alone made it fail, as a chat template may; other turns may work."""
-
-
-class TurnTookLongError(TurnFailedError, BackendTimeoutError):
-    """The turn took longer than it may, or the model was silent over it for too long."""
-
-
-class TurnRefusedError(TurnFailedError):
-    """The chat template, or the engine, does not take the messages as they are.
-
-    Attributes:
-        said: The template's own words after a colon, or nothing.
-    """
-
-    said = ""
 
 
 def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:

@@ -8,12 +8,13 @@ from hashlib import sha256
 from typing import Any
 
 from ore.backends.engine import Engine
-from ore.backends.engine_failures import TurnRefusedError, system_refused_error
+from ore.backends.engine_failures import system_refused_error
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
 from ore.backends.llama_tokens import tokens_of
 from ore.backends.reading import Part, Reading, counted, missing_from, parts_of
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnRefusedError
 from ore.backends.window import Estimate, estimate
 from ore.errors import ContextTruncatedError
 from ore.types import Message

@@ -14,7 +14,7 @@ from ore.backends import local_models, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
-from ore.backends.engine_failures import TurnFailedError, timeout_error
+from ore.backends.engine_failures import timeout_error
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -34,6 +34,7 @@ from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import (
     BackendError,
     ContextTruncatedError,

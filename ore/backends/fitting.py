@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
-from ore.backends.engine_failures import NothingAnswersError
 from ore.backends.local_models import LocalModel, described, find
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import OreError
 from ore.files.strictjson import above_zero
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.backends import gguf
-from ore.backends.engine_failures import NothingAnswersError, TurnFailedError, TurnRefusedError
 from ore.backends.http import shorten
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnRefusedError
 from ore.errors import BackendError
 from ore.files.neutral import one_line
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from ore.backends.address import Host
 from ore.backends.answer import known_count
-from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
 from ore.backends.failures import (
     OLLAMA,
     OPENAI,
@@ -21,6 +20,7 @@ from ore.backends.failures import (
     proxy_error,
 )
 from ore.backends.http import shorten
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
 MOST_JUDGED = 4000

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ore.artifact.verify import Checked, read_again
-from ore.backends.engine_failures import TurnFailedError
 from ore.backends.joining import joined
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import (
     ArtifactError,
     CapabilityError,

@@ -14,7 +14,7 @@ from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
-from ore.backends.engine_failures import TurnFailedError
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import (
     BackendTimeoutError,
     CapabilityError,

@@ -6,7 +6,7 @@ import errno
 import threading
 import time
 
-from ore.backends.engine_failures import NothingAnswersError
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import (
     ArtifactError,
     CapabilityError,

@@ -34,10 +34,9 @@ class ScoringReasoner(ScriptedReasoner, Scorer):
 
     def score_each(self, messages, texts):
         self.scored.append((list(messages), list(texts)))
+        more = (False, self.model_id, 9)
         return [
-            Score(
-                text, (ScoredToken(text, math.log(SHARES[text]), 0, None, "Well"),), False, "m", 9
-            )
+            Score(text, (ScoredToken(text, math.log(SHARES[text]), 0, None, "Well"),), *more)
             for text in texts
         ]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ore.backends.engine_failures import TurnRefusedError, TurnTookLongError
+from ore.backends.turn_errors import TurnRefusedError, TurnTookLongError
 from ore.errors import BackendError, ContextTruncatedError
 from tests.support.harness import ScriptedBackend, ScriptedReasoner, run_ore
 from tests.support.runs import forge, record, rewrite

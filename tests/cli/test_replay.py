@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.engine_failures import TurnRefusedError, TurnTookLongError
+from ore.backends.turn_errors import TurnRefusedError, TurnTookLongError
 from ore.core import load_aya_system_prompt
 from ore.errors import BackendTimeoutError, CapabilityError, ServerUnreachableError
 from tests.support.artifacts import GOOD

@@ -14,10 +14,10 @@ import pytest
 
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine_facts import metadata_of
-from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_request import check_settings, request_of
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError
 from ore.core import ORE
 from ore.errors import (
     BackendTimeoutError,

@@ -19,12 +19,12 @@ import pytest
 
 from ore.backends import engine_child
 from ore.backends.engine import Engine
-from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.engine_wire import Connection
 from ore.backends.http import Deadline
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

@@ -10,9 +10,9 @@ import pytest
 from ore.backends import engine_prompt
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.engine import Engine
-from ore.backends.engine_failures import TurnFailedError
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError
 from ore.backends.weights import DEFAULT_MODEL
 from ore.errors import BackendError, ContextTruncatedError
 from ore.types import Message

@@ -10,9 +10,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ore.backends.engine_failures import TurnRefusedError, refusal_error, timeout_error
+from ore.backends.engine_failures import refusal_error, timeout_error
 from ore.backends.engine_wire import parsed
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.turn_errors import TurnRefusedError
 from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
 
 ONE = b'data: {"n":1}\n\n'

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine, engine_load, engine_prompt
-from ore.backends.engine_failures import TurnFailedError, TurnTookLongError
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

@@ -22,6 +22,7 @@ import sys
 sys.base_prefix = "/nowhere"  # a virtual environment, whoever's Python runs the tests
 from pathlib import Path
 from ore.backends.engine import Engine
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import OreError
 try:
     Engine(Path({path!r}), window=512)

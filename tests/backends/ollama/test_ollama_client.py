@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from ore.backends.address import Host
-from ore.backends.engine_failures import TurnFailedError
 from ore.backends.ollama_client import OllamaClient
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -133,12 +133,12 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("forbidden", BackendError, f"The server at {AT} refuses to be asked by this host name"),
         (
             "unauthorized",
-            BackendError,
+            NothingAnswersError,
             f"The server at {AT} wants you to sign in (unauthorized): o",
         ),
         ("busy", BackendError, f"The server at {AT} is busy (server busy, please try again."),
         ("load-missing", ModelNotFoundError, f"There is no model 'llama3.2' at {AT}: fetch it"),
-        ("load-memory", BackendError, f"The server at {AT} has too little memory (model requires"),
+        ("load-memory", NothingAnswersError, f"The server at {AT} has too little memory (model"),
         ("runner-dead", BackendError, f"The server at {AT} failed: model runner has unexpectedly"),
         (
             "context-exceeded",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, refusals
 from ore.backends.address import Host
-from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
 from ore.errors import (
     BackendError,
     CapabilityError,

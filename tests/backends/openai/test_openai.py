@@ -12,9 +12,9 @@ import pytest
 
 from ore.backends import refusals
 from ore.backends.address import Host
-from ore.backends.engine_failures import NothingAnswersError, TurnFailedError
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
