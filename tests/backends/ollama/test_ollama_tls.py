@@ -154,7 +154,7 @@ def test_an_interrupt_while_certificates_are_read_ends_the_process_and_nothing_c
     program = (
         "import os, threading; from ore.backends.http import tls_context\n"
         "threading.Timer(0.1, lambda: os.kill(os.getpid(), 2)).start()\n"
-        "try:\n    tls_context()\nexcept KeyboardInterrupt:\n    raise SystemExit(130)"
+        "try:\n    while True:\n        tls_context()\nexcept KeyboardInterrupt:\n    raise SystemExit(130)"
     )
     file = tmp_path / "many.pem"
     file.write_text(certificate[0].read_text() * 500)
@@ -162,20 +162,6 @@ def test_an_interrupt_while_certificates_are_read_ends_the_process_and_nothing_c
     for _ in range(20):
         ended = subprocess.run([sys.executable, "-c", program], env=environ, timeout=PATIENCE)
         assert ended.returncode == 130
-
-
-@pytest.mark.slow
-def test_the_process_may_end_while_a_thread_takes_certificates_in():
-    program = (
-        "import certifi, ssl, threading, time; from ore.backends.http import tls_context\n"
-        "threading.Thread(target=lambda: [tls_context() for _ in range(9)], daemon=True).start()\n"
-        "time.sleep(0.1)"
-    )
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environ = {k: v for k, v in environ.items() if k not in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
-    for _ in range(20):
-        ended = subprocess.run([sys.executable, "-c", program], env=environ, timeout=PATIENCE)
-        assert ended.returncode == 0
 
 
 def test_a_file_of_certificates_that_nobody_writes_is_not_waited_for(tmp_path, monkeypatch):
