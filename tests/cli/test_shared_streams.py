@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 import time
+from subprocess import DEVNULL, PIPE
 
 import pytest
 
@@ -61,6 +62,20 @@ def test_what_a_program_has_not_read_of_stdin_is_asked(first):
             "second 語",
             "third",
         ]
+
+
+@pytest.mark.slow
+def test_a_line_that_a_program_has_not_read_is_asked_before_the_next_one_comes():
+    with FakeOllama(reply="Paris.") as server:
+        command = [sys.executable, "-c", READ_BEFORE.format(first="sys.stdin.buffer.readline()")]
+        env = environment(OLLAMA_HOST=server.url, PYTHONPATH=str(ROOT), PYTHONUTF8="1")
+        with subprocess.Popen(
+            command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=env
+        ) as process:
+            assert process.stdin is not None
+            process.stdin.write(b"first\nsecond\n")
+            process.stdin.flush()
+            until(lambda: len(server.chats) == 1)
 
 
 def _is_empty(pipe: int) -> bool:

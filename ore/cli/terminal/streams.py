@@ -23,6 +23,8 @@ from ore.files.signals import is_ready
 
 GRACE = 0.5
 """Seconds that a stream is waited for after the process was told to end."""
+_AT_ONCE = 512
+"""Bytes: with more than its buffer takes, a reader waits for more though it has some already."""
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
 ANSWER = "1;36"
@@ -230,7 +232,8 @@ class PatientInput(io.RawIOBase):
         return self._source.isatty()
 
     def readinto(self, buffer: Any) -> int | None:
-        while (count := self._source.readinto1(buffer)) is None:
+        some = memoryview(buffer)[:_AT_ONCE]
+        while (count := self._source.readinto1(some)) is None:
             is_ready(self.fileno(), None)
         return int(count)
 
