@@ -39,8 +39,11 @@ _OPENING = re.compile(rb"(?:\xef\xbb\xbf)?---\r?\n")
 # What would be read as a prompt, with its keys: a blank line or a comment above, a space behind the line.
 _ABOVE, _LINE = rb"(?:\s|#[^\r\n]*[\r\n])*", rb"---(?:[ \t]+#[^\r\n]*|[ \t]*)[\r\n]"
 _A_KEY = rb"[\"']?(?:" + "|".join(KEYS).encode() + rb")[\"']?[ \t]*:"
+# A heading and a rule of Markdown look alike, but nothing ends there what would be keys.
+_KEYS_END = rb"[\s\S]*[\r\n]---"
 _NEARLY_OPENING = re.compile(
-    rb"(?:\xef\xbb\xbf)?(?:\s*" + _LINE + rb"\s*[a-z]+:|" + _ABOVE + _LINE + _ABOVE + _A_KEY + rb")"
+    rb"(?:\xef\xbb\xbf)?"
+    rb"(?:\s*" + _LINE + rb"\s*[a-z]+:|" + _ABOVE + _LINE + _ABOVE + _A_KEY + _KEYS_END + rb")"
 )
 _THINK = ("on", "off", "low", "medium", "high")
 _QUOTES = "put it in quotes"

@@ -152,7 +152,11 @@ def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_ri
 
 
 @pytest.mark.parametrize(
-    "text", ["---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b", "# Notes\n---\nsummary: b"]
+    "text",
+    [
+        *("---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b", "# Notes\n---\nsummary: b"),
+        *("# Which?\n\n---\n\noptions: a or b", "# Who?\n---\n# Where?\nsystem: an engine"),
+    ],
 )
 def test_a_line_of_dashes_may_stand_in_a_prompt(text):
     assert read(text).template.parts == (text.strip(),)
