@@ -24,19 +24,19 @@ def given_back(stdout: Any, stderr: Any) -> Iterator[None]:
     """
     handlers = {number: signal.getsignal(number) for number in _GIVEN_BACK}
     undo: list[Callable[[], object]] = [lambda: _give_back(handlers)]
-    limit = sys.getrecursionlimit()
-    undo.append(lambda: sys.setrecursionlimit(limit))
-    for module in (sys, threading):  # without one of these hooks, no thread starts
-        undo.append(partial(setattr, module, "excepthook", module.excepthook))
-    with suppress(OSError):  # it can't be read
-        folder = os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY)
-        undo += [lambda: _quietly(os.close, folder), lambda: _quietly(os.fchdir, folder)]
-    with suppress(AttributeError, OSError, ValueError):  # closed, or what a program has put there
-        if stdout.fileno() == 1:
-            kept = os.dup(1)
-            undo += [lambda: _quietly(os.close, kept), lambda: _quietly(os.dup2, kept, 1)]
-            os.dup2(2, 1)
     try:
+        limit = sys.getrecursionlimit()
+        undo.append(lambda: sys.setrecursionlimit(limit))
+        for module in (sys, threading):  # without one of these hooks, no thread starts
+            undo.append(partial(setattr, module, "excepthook", module.excepthook))
+        with suppress(OSError):  # it can't be read
+            folder = os.open(os.curdir, os.O_RDONLY | os.O_DIRECTORY)
+            undo += [lambda: _quietly(os.close, folder), lambda: _quietly(os.fchdir, folder)]
+        with suppress(AttributeError, OSError, ValueError):  # closed, or put there by a program
+            if stdout.fileno() == 1:
+                kept = os.dup(1)
+                undo += [lambda: _quietly(os.close, kept), lambda: _quietly(os.dup2, kept, 1)]
+                os.dup2(2, 1)
         with redirect_stdout(stderr):
             yield
     finally:

@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.console import apart
 from tests.support.process import environment, run
 
@@ -60,3 +62,35 @@ def test_a_folder_that_is_gone_is_no_error(folder):
         os.chdir("/")
     with pytest.raises(FileNotFoundError):
         os.getcwd()
+
+
+def test_ctrl_c_as_the_block_begins_leaves_stdout_where_it_was():
+    before = os.fstat(1)
+    with ThreadPoolExecutor(1) as thread:  # of its own: no other's lines are traced
+        for number in range(1, 100):
+            is_entered = thread.submit(_entered, number).result()
+            assert os.path.samestat(os.fstat(1), before), number
+            if is_entered:
+                break
+    assert is_entered and number > 10
+
+
+def _entered(number: int) -> bool:
+    """Return whether the block is entered where Ctrl-C comes at a line of it, the first of which is 1."""
+    lines = iter(range(1, number))
+
+    def at_line(frame, event, _):
+        if event == "line" and next(lines, None) is None:
+            raise KeyboardInterrupt
+        return at_line
+
+    with open(1, "w", closefd=False) as stdout:
+        sys.settrace(lambda frame, *_: at_line if frame.f_code.co_name == "given_back" else None)
+        try:
+            with given_back(stdout, sys.stderr):
+                sys.settrace(None)
+                return True
+        except KeyboardInterrupt:
+            return False
+        finally:
+            sys.settrace(None)
