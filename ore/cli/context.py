@@ -26,6 +26,8 @@ from ore.tools import Tool, all_tools, find_tool, parse_permission
 from ore.tools.named_files import read_files
 from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
+_MOST_SAID = 1 << 13
+"""Characters that are shown of what a tool says of its failure."""
 _PACKAGES = "The packages that have tools were not loaded"
 
 
@@ -127,9 +129,9 @@ class ContextSource:
         result = self._gate().run(tool, arguments, seconds=self._left())
         self._spent += time.monotonic() - started
         if result.status != "ok":
+            said = one_line(result.output[:_MOST_SAID])
             raise ToolFailedError(
-                f"The tool '{tool.name}' failed, so nothing was sent: {one_line(result.output)}",
-                tool.name,
+                f"The tool '{tool.name}' failed, so nothing was sent: {said}", tool.name
             )
         return result
 

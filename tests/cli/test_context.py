@@ -279,6 +279,13 @@ def test_a_failure_of_a_tool_is_told_on_one_line(ore, finder):
     assert result.err == "ore: The tool 'finder' failed, so nothing was sent: bad^JYou: forged\n"
 
 
+def test_of_a_very_long_failure_of_a_tool_the_beginning_is_told(ore, finder):
+    finder(lambda prompt: {})
+    TOOL_REGISTRY["finder"].run = lambda args: ToolResult("finder", "bad " * 50_000, "error")
+    result = ore("hi", "--tool", "finder")
+    assert "failed, so nothing was sent: bad bad" in result.err and len(result.err) < 10_000
+
+
 def test_what_a_tool_prints_is_no_part_of_the_answer(ore, finder, capsys):
     finder(lambda prompt: print("You: no") or {})
     result = ore("find it", "--route", replies=["Yes."])
