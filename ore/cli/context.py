@@ -142,7 +142,7 @@ class ContextSource:
             return in_time(self._left(), load)
         except OutOfTime as exc:
             raise ToolFailedError(
-                f"{what} in time, so nothing was sent: give it longer with --deadline.",
+                f"{what} in time, so nothing was sent: give the turn longer with --deadline.",
                 self._options.tool or "",
             ) from exc
         finally:

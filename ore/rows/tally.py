@@ -19,7 +19,7 @@ from ore.rows.row_checks import not_expected
 from ore.rows.row_turns import Outcome
 
 UNREACHABLE_IN_A_ROW = 10
-"""After so many turns for which nobody was there, or no model, or that can't be kept, no other is tried."""
+"""After so many rows in a row for which nobody answers, or whose answers can't be kept, none is asked."""
 FIRST_GUESS = 10
 """Rows that were asked before it is said how long the others will take."""
 
