@@ -278,17 +278,17 @@ def tls_context() -> ssl.SSLContext:
     if file or folder:
         # In the place of the one that is not set, OpenSSL would take the system's own.
         context = ssl.create_default_context(capath=folder or os.devnull)
-        if file:
-            with suppress(OSError, ValueError):  # what can't be read vouches for nobody
-                data, _ = in_time(CONNECT_SECONDS, lambda: read_file(file, 4 << 20, pipe=True))
-                # Not from the file: OpenSSL crashes where the process ends while a thread reads it.
-                context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
-        return context
-    context = ssl.create_default_context()
-    with suppress(ImportError):
-        import certifi
+    else:
+        context = ssl.create_default_context()
+        with suppress(ImportError):
+            import certifi
 
-        context.load_verify_locations(cadata=certifi.contents())
+            file = certifi.where()
+    if file:
+        with suppress(OSError, ValueError):  # what can't be read vouches for nobody
+            data, _ = in_time(CONNECT_SECONDS, lambda: read_file(file, 4 << 20, pipe=True))
+            # Not from the file: OpenSSL crashes where the process ends while a thread reads it.
+            context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
     return context
 
 

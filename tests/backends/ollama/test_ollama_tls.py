@@ -130,6 +130,18 @@ def test_a_folder_that_the_environment_names_is_trusted(server, certificate, tmp
     assert fetch_models(server.url) == ["m"]
 
 
+def test_an_authority_that_was_added_to_certifi_s_file_is_trusted_whatever_stands_beside_it(
+    certificate, tmp_path, monkeypatch
+):
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "cacert.pem"
+    monkeypatch.setattr("certifi.where", lambda: str(file))
+    before = len(tls_context().get_ca_certs())  # there is no such file
+    file.write_text(f"# Főtanúsítvány\n{certificate[0].read_text()}", encoding="utf-8")
+    assert len(tls_context().get_ca_certs()) == before + 1
+
+
 @pytest.mark.parametrize("named", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
 def test_where_the_environment_names_an_authority_none_of_the_system_s_is_trusted(
     named, certificate, monkeypatch
