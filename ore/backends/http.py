@@ -274,19 +274,19 @@ def tls_context() -> ssl.SSLContext:
     """
     import ssl
 
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if file or folder:
-        # In the place of the one that is not set, OpenSSL would take the system's own.
-        context = ssl.create_default_context(capath=folder or os.devnull)
-    else:
-        context = ssl.create_default_context()
+    files, folder = [os.environ.get("SSL_CERT_FILE")], os.environ.get("SSL_CERT_DIR")
+    if not any((*files, folder)):
+        system = ssl.get_default_verify_paths()
+        files, folder = [system.cafile], system.capath
         with suppress(ImportError):
             import certifi
 
-            file = certifi.where()
-    if file:
+            files.append(certifi.where())
+    # In the place of a folder that is not set, OpenSSL would take the system's own.
+    context = ssl.create_default_context(capath=folder or os.devnull)
+    for each in filter(None, files):
         with suppress(OSError, ValueError):  # what can't be read vouches for nobody
-            data, _ = in_time(CONNECT_SECONDS, lambda: read_file(file, 4 << 20, pipe=True))
+            data, _ = in_time(CONNECT_SECONDS, lambda: read_file(each, 4 << 20, pipe=True))
             # Not from the file: OpenSSL crashes where the process ends while a thread reads it.
             context.load_verify_locations(cadata=data.decode("ascii", "ignore"))
     return context
