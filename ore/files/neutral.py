@@ -33,7 +33,7 @@ def _visible(code: int) -> str:
 
 _LONGEST_WORD = 40
 _LONGEST_NAME = 300
-_PIECE = re.compile(r"\S{1,256}")
+_PIECE = re.compile(r"\S{1,256}[\u0300-\u036f\u0653-\u0655\u1160-\u11ff\u3099\u309a]{0,32}")
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
@@ -56,7 +56,7 @@ def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:
     """Return ``text`` in a normal form of Unicode, in time in proportion to its length.
 
     Of a pile of marks the time is the square of its height, and no signal is heard meanwhile: so a word
-    that is longer than any other is taken in pieces.
+    that is longer than any other is taken in pieces, each with the marks of its last letter.
     """
     return text if text.isascii() else _PIECE.sub(lambda found: normalize(form, found[0]), text)
 

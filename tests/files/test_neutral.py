@@ -87,3 +87,11 @@ def test_a_pile_of_marks_takes_no_time_of_its_square(look):
 def test_a_text_without_a_very_long_word_has_unicode_s_own_form(text):
     words = " ".join(text.split())
     assert in_form("NFC", words) == unicodedata.normalize("NFC", words)
+
+
+@pytest.mark.parametrize("letter", ["か\u3099", "각", "e\u0323\u0301"])
+def test_no_letter_of_a_long_text_without_blanks_is_parted_from_its_marks(letter):
+    composed = unicodedata.normalize("NFC", letter) * 600
+    for begin in ("", "x", "xx"):
+        text = begin + unicodedata.normalize("NFD", composed)
+        assert in_form("NFC", text) == begin + composed
