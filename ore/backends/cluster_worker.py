@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from ore import __version__
+from ore import __version__, errors
 from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.settings import Settings
@@ -55,7 +55,8 @@ def take(
         sent = [Message(each["role"], each["content"], images=each["images"]) for each in messages]
         response = reasoner.reason(sent)
     except OreError as exc:
-        return {"error": type(exc).__name__, "said": str(exc), "warned": warned}
+        known = (kind.__name__ for kind in type(exc).__mro__ if hasattr(errors, kind.__name__))
+        return {"error": next(known), "said": str(exc), "warned": warned}
     return {
         "content": response.content,
         "model_id": response.model_id,

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from ore.backends import cluster_link
+from ore.backends import cluster_link, cluster_worker
 from ore.backends.cluster import ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnTookLongError
 from ore.errors import BackendError, BackendTimeoutError
 from ore.files.in_time import OutOfTime
 from ore.types import Message
@@ -61,6 +62,23 @@ def test_two_answers_of_a_worker_have_two_ids_whatever_it_says():
     reasoner = ClusterReasoner(Told(), "m", Settings())
     ids = {reasoner.reason([Message("user", "hi")]).id for _ in range(2)}
     assert len(ids) == 2 and "1" not in ids
+
+
+def test_an_error_that_only_the_engine_has_keeps_its_public_class_on_the_way_from_a_worker(
+    monkeypatch,
+):
+    def fail(*_):
+        raise TurnTookLongError("It took long.")
+
+    class Local:
+        host = "tcp://there:8786"
+
+        def take(self, *_):
+            return cluster_worker.take((None, None), "m", {}, [])
+
+    monkeypatch.setattr(cluster_worker, "_reasoner", fail)
+    with pytest.raises(BackendTimeoutError, match="It took long"):
+        ClusterReasoner(Local(), "m", Settings()).reason([Message("user", "hi")])
 
 
 def test_silence_is_said_after_a_minute_and_from_then_on_after_twice_as_long(clock):
