@@ -16,7 +16,7 @@ class Parts:
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
-        self._asks_for_tools = False
+        self._asks_for_tools = self._has_delta = False
         self.logprobs: Logprobs = Logprobs()
 
     def note(self, part: Any) -> tuple[str, str]:
@@ -31,8 +31,9 @@ class Parts:
             if reason and reason != "null":  # as some servers write that there is none yet
                 self.reason = reason
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
+            self._has_delta |= choice.get("delta") is not None
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
-            delta = (choice["delta"] if "delta" in choice else whole) or {}
+            delta = (choice.get("delta") if self._has_delta else whole) or {}  # MiniMax's, both
             asks = delta.get("tool_calls") or delta.get("function_call")
             self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
             thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""

@@ -241,8 +241,9 @@ def test_a_choice_that_comes_whole_is_the_answer(whole):
         assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
-def test_a_choice_that_comes_in_parts_and_whole_is_taken_once():
-    both = {"index": 0, "delta": {"content": ""}, "message": {"content": "Paris."}}
+@pytest.mark.parametrize("delta", [{"delta": {"content": ""}}, {"delta": None}, {}])
+def test_a_choice_that_comes_in_parts_and_whole_is_taken_once(delta):
+    both = {"index": 0, **delta, "message": {"content": "Paris."}}
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(), data(json.dumps({"choices": [both]})), DONE]
         assert reasoner(fake).reason(ASKED).content == "Paris."
