@@ -37,7 +37,7 @@ def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mod
     """
     check_owned(path, begin, what)
     with suppress(OSError):  # a new one, as a rule
-        mode = stat.S_IMODE(os.lstat(path).st_mode) & 0o777
+        mode = os.lstat(path).st_mode & 0o777
     try:
         replace_file(path, chunks, mode=mode)
     except OSError as exc:
