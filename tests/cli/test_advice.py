@@ -108,8 +108,9 @@ def test_a_denied_tool_says_which_permissions_would_allow_it():
 
 def test_a_library_user_reads_no_flag_and_the_command_line_does():
     with FakeOllama() as server:
-        with pytest.raises(ore.ModelNotFoundError) as caught:
-            ore.ORE(ore.AyaReasoner("missing", server.url)).execute("Why?")
+        with ore.AyaReasoner("missing", server.url) as reasoner:
+            with pytest.raises(ore.ModelNotFoundError) as caught:
+                ore.ORE(reasoner).execute("Why?")
         done = run_ore(
             *("Why?", "--model", "missing", "--host", server.url), open_backend=open_backend
         )
