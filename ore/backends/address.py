@@ -138,7 +138,7 @@ def without_key(said: bytes, header: str | None) -> bytes:
     key = (header or "").rpartition(" ")[2]
     if len(key) < _LEAST_KEY:
         return said
-    if len(said) > _MOST_ESCAPED:
+    if len(said) > _MOST_ESCAPED or "\\" in key:
         return said.replace(key.encode(), b"[the key]")
     escaped = (
         rf"\\{{0,3}}(?:{re.escape(each)}|u00(?i:{ord(each):02x}))" for each in key
