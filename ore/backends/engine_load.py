@@ -23,6 +23,7 @@ from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals, is_ready
@@ -191,13 +192,15 @@ class EngineProcess:
             pass  # it has ended already: how is found out next
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
-                raise BackendError(f"The embedded engine can't be started: {NO_THREADS}.") from exc
+                raise NothingAnswersError(
+                    f"The embedded engine can't be started: {NO_THREADS}."
+                ) from exc
             if exc.errno in (errno.EMFILE, errno.ENFILE):
-                raise BackendError(
+                raise NothingAnswersError(
                     "The embedded engine can't be started: this process may open no more files; raise "
                     "the limit (ulimit -n), or close some."
                 ) from exc
-            raise BackendError(
+            raise NothingAnswersError(
                 f"The embedded engine can't be started ({exc.strerror or exc}): check that "
                 f"{sys.executable} runs, or use Ollama."
             ) from exc
