@@ -23,8 +23,6 @@ from ore.files.signals import is_ready
 
 GRACE = 0.5
 """Seconds that a stream is waited for after the process was told to end."""
-_AT_ONCE = 512
-"""Bytes: with more than its buffer takes, a reader waits for more though it has some already."""
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
 ANSWER = "1;36"
@@ -221,6 +219,10 @@ class PatientInput(io.RawIOBase):
 
     def __init__(self, source: io.BufferedReader) -> None:
         self._source = source
+        # Asked for more than its buffer takes, a reader waits for more though it has some already.
+        self._most = io.DEFAULT_BUFFER_SIZE
+        with suppress(OSError):  # it is no file
+            self._most = min(self._most, os.fstat(source.fileno()).st_blksize)
 
     def readable(self) -> bool:
         return True
@@ -232,7 +234,7 @@ class PatientInput(io.RawIOBase):
         return self._source.isatty()
 
     def readinto(self, buffer: Any) -> int | None:
-        some = memoryview(buffer)[:_AT_ONCE]
+        some = memoryview(buffer)[: self._most]
         while (count := self._source.readinto1(some)) is None:
             is_ready(self.fileno(), None)
         return int(count)
