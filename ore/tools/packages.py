@@ -66,7 +66,6 @@ def _of_package(made: Any) -> Tool:
         raise TypeError("its name has characters that can't be shown")
     if not all(isinstance(each, Permission) for each in tool.required_permissions):
         raise TypeError("its required_permissions must be a set of ore.Permission")
-    with suppress(AttributeError):  # it has slots
-        # Who asks again may get another answer, or none; and the tool may be a frozen dataclass.
-        object.__setattr__(tool, "routing_hints", lambda: hints)
+    # Who asks again may get another answer, or none; and the tool may be a frozen dataclass.
+    object.__setattr__(tool, "routing_hints", lambda: hints)
     return tool

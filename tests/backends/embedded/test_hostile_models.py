@@ -85,8 +85,9 @@ def test_a_model_that_is_written_for_a_test_answers(tmp_path):
 )
 @pytest.mark.slow
 def test_a_template_without_an_end_meets_the_deadline(tmp_path, text, deadline, kind):
-    with pytest.raises(kind, match="deadline"):
+    with pytest.raises(kind, match="deadline") as caught:
         ask(template(tmp_path, text), TRAP, deadline=deadline)
+    assert isinstance(caught.value, BackendTimeoutError)
 
 
 @pytest.mark.slow

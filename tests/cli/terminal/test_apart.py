@@ -64,6 +64,14 @@ def test_a_folder_that_is_gone_is_no_error(folder):
         os.getcwd()
 
 
+def test_no_descriptor_stays_open(folder):
+    with open(1, "w", closefd=False) as stdout:
+        before = os.listdir("/dev/fd")
+        with given_back(stdout, sys.stderr):
+            assert len(os.listdir("/dev/fd")) == len(before) + 2
+        assert os.listdir("/dev/fd") == before
+
+
 def test_ctrl_c_as_the_block_begins_leaves_stdout_where_it_was():
     before = os.fstat(1)
     with ThreadPoolExecutor(1) as thread:  # of its own: no other's lines are traced
