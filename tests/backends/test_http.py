@@ -67,7 +67,7 @@ class Stream:
         self.connection = connection
 
     def start_tls(self, ssl_context, server_hostname=None, timeout=None):
-        raise NotImplementedError
+        raise NotImplementedError  # no test here speaks TLS: those of TLS have a real socket
 
     def get_extra_info(self, info):
         return self.connection
