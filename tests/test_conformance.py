@@ -168,6 +168,7 @@ CAUGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, rule", CAUGHT, ids=[kind.__name__ for kind, _ in CAUGHT])
 def test_a_reasoner_that_breaks_a_rule_is_caught_by_it(kind, rule, monkeypatch):
     monkeypatch.setattr("ore.conformance.of_reasoners.STOP_SECONDS", 0.2)
@@ -191,6 +192,7 @@ def test_two_new_ones_that_differ_are_not_judged():
     assert [each.state for each in check(Dice)].count(UNKNOWN) == 1
 
 
+@pytest.mark.slow
 def test_our_servers_reasoners_pass():
     with FakeOllama(reply="one two three") as server:
         assert {each.state for each in check(lambda: AyaReasoner("llama3.2", server.url))} == {
@@ -328,6 +330,7 @@ def test_what_their_code_raises_is_no_verdict_of_ours(argv, code, capsys):
     assert len(out.splitlines()) == (8 if code == 3 else 0)
 
 
+@pytest.mark.slow
 def test_the_rules_have_names_without_docstrings_too():
     command = [sys.executable, "-OO", "-m", "ore.conformance", "ore.tools:EchoTool"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)

@@ -125,6 +125,7 @@ TEXTS = st.text(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), streams=st.booleans())
 def test_any_text_goes_there_and_comes_back_verbatim(shared_server, texts, streams):

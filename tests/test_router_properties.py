@@ -55,6 +55,7 @@ def test_a_longer_hint_is_never_less_sure(words, before):
     assert sure == sorted(sure) and sure[0] > 0
 
 
+@pytest.mark.slow
 @given(TEXTS, TARGETS, st.floats(0, 1))
 def test_a_threshold_only_turns_hits_into_fallbacks(prompt, targets, threshold):
     open_to_all = route(prompt, *targets)

@@ -358,6 +358,7 @@ def test_an_interrupt_as_a_stream_begins_to_read_stops_no_later_turn(monkeypatch
     assert engine.execute("Hello", session).content == "one" and len(session.messages) == 2
 
 
+@pytest.mark.slow
 def test_turns_of_one_loop_wait_side_by_side():
     async def ask(server):
         engine = ORE(AyaReasoner("llama3.2", server.url), "")

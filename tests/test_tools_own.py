@@ -179,6 +179,7 @@ def pipe(tmp_path):
     os.close(reader)
 
 
+@pytest.mark.slow
 def test_a_command_that_is_ended_leaves_no_child(home, pipe):
     script = f"(echo begun; sleep 60) > {pipe} & sleep 60"
     result = ran(home, "/bin/sh", "-c", script, more="seconds = 0.3")
@@ -213,6 +214,7 @@ def test_the_deadline_ends_a_tool_and_what_it_has_started(home, pipe):
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.slow
 def test_a_tool_has_the_smaller_of_its_own_time_and_the_deadline(home):
     put(home, command("sleep", "60", more="seconds = 0.2"), "own")
     result = run_ore("--tool", "own", "--grant", "shell", "--deadline", "600", "Hi")
@@ -237,6 +239,7 @@ def test_a_tool_that_ends_while_this_process_is_stopped_has_not_taken_too_long()
         assert asker.communicate(timeout=60) == (b"b'rain\\n'\n", b"")
 
 
+@pytest.mark.slow
 def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(home):
     put(home, command("sleep", "0.3"), "own")
     left = []
@@ -509,6 +512,7 @@ def test_what_a_command_starts_takes_the_signals_that_end_it(home, tmp_path):
     assert seen.read_text() == "set()"
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_heard_of_where_ore_inherits_that_ends_of_children_are_ignored(
     home,
 ):

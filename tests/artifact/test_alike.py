@@ -233,6 +233,7 @@ def test_a_system_message_without_a_hash_is_one_that_fits_no_prompt(more):
     assert taught(json.loads(data)).seal_of(data)
 
 
+@pytest.mark.slow
 def test_words_like_those_that_mark_a_place_take_no_time():
     data = laid_out(artifact("place" + "-" * 60_000))
     begun = time.process_time()
@@ -240,6 +241,7 @@ def test_words_like_those_that_mark_a_place_take_no_time():
     assert time.process_time() - begun < 1
 
 
+@pytest.mark.slow
 def test_what_varies_more_is_learnt_and_what_is_never_alike_is_soon_not():
     alike = taught()
     once, again = (laid_out(artifact("Nice.", eval_count=number)) for number in (5, 6))

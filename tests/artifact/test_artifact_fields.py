@@ -261,11 +261,13 @@ def read_or_refuse(data: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(st.binary() | st.text().map(str.encode) | JSON.map(encoded) | OBJECT.map(encoded))
 def test_any_bytes_are_an_artifact_or_a_clean_error(data):
     read_or_refuse(data)
 
 
+@pytest.mark.slow
 def test_a_spoiled_artifact_is_an_artifact_or_a_clean_error():
     rng = random.Random(9)
     outcomes = [read_or_refuse(spoiled(rng)) for _ in range(MUTATIONS)]

@@ -104,6 +104,7 @@ def test_a_value_of_a_derived_type_is_written_as_what_it_derives_from():
     assert canonical(value).decode() == '{"b":0.5,"c":"red","red":2}'
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_the_order_of_keys_and_the_layout_do_not_matter(value):
     again = json.loads(json.dumps(value, indent=3, sort_keys=True))
@@ -112,6 +113,7 @@ def test_the_order_of_keys_and_the_layout_do_not_matter(value):
     assert digest(value) == hashlib.sha256(canonical(value)).hexdigest()
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_another_implementation_writes_the_same_bytes(value):
     oracle = pytest.importorskip("rfc8785", reason="rfc8785 is not installed")

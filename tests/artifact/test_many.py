@@ -222,6 +222,7 @@ def test_a_reading_process_that_is_killed_ends_the_check(folder, monkeypatch):
     assert found and not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_reading_processes_end_with_a_check_that_is_killed(folder):
     code = """
 import os, time
@@ -243,6 +244,7 @@ many.verify_many([str(number) for number in range(100_000)], lambda done: None)
     assert lines < 50_000
 
 
+@pytest.mark.slow
 def test_folders_within_folders_beyond_the_depth_of_recursion_are_read(folder):
     down = os.open(".", os.O_RDONLY)
     for _ in range(1500):

@@ -155,6 +155,7 @@ def test_another_model_than_the_one_that_was_asked_is_the_one_that_answered(ore,
     assert "\n+other.gguf\n" in result.out
 
 
+@pytest.mark.slow
 def test_a_spoiled_artifact_is_never_a_crash(ore, folder, run):
     import random
 
@@ -176,6 +177,7 @@ def test_odd_provenance_is_shown_as_it_is(ore, folder, run, key, value):
         assert ore("--show", "run.json", *more).code == 0
 
 
+@pytest.mark.slow
 def test_a_long_list_is_cut(ore, folder, run):
     entry = {"source": "file:x", "sha256": "0" * 64}
     options = {f"o{number}": 1 for number in range(150)}

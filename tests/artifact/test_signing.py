@@ -71,6 +71,7 @@ def test_a_file_is_signed_by_whom_the_allowed_signers_say(file, keys, signers):
     assert stat.S_IMODE(os.stat(f"{file}.sig").st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_certificate_is_not_said_to_be_a_key_that_is_missing(file, folder, keys):
     made = make_key(folder / "lee"), make_key(folder / "authority")
     for name, begins, by in (("lee", "-1h", "lee"), ("mia", "-1h", None), ("lee", "+1h", None)):

@@ -117,6 +117,7 @@ def test_of_what_dask_says_of_a_failure_its_traceback_is_left_out(monkeypatch):
         link.ask("hello", look=until(PATIENCE))
 
 
+@pytest.mark.slow
 def test_after_half_a_question_the_process_is_asked_nothing_more():
     with closing(ClusterLink()) as link:
         os.kill(link._child.pid, signal.SIGSTOP)

@@ -109,6 +109,7 @@ def test_a_request_that_is_read_slowly_is_sent_no_longer_than_its_deadline():
         assert time.monotonic() - began < 3.0
 
 
+@pytest.mark.slow
 def test_a_request_that_nobody_reads_is_given_up_when_the_turn_is_stopped():
     with socket.create_server(("127.0.0.1", 0)) as server:
         ours, theirs = socket.create_connection(server.getsockname()), server.accept()[0]
@@ -158,6 +159,7 @@ def test_what_the_library_of_socks_does_not_expect_is_a_proxy_that_fails(odd):
     trace("socks.setup_socks5_connection.failed", {"exception": KeyboardInterrupt()})
 
 
+@pytest.mark.slow
 def test_all_reads_and_writes_of_a_connection_end_at_the_deadline_of_its_request():
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -123,6 +123,7 @@ def test_an_answer_that_was_cut_has_as_many_tokens_as_the_limit(text, count):
     assert len(places(engine, text, was_cut=True)) == count
 
 
+@pytest.mark.slow
 def test_an_answer_of_nothing_and_one_of_8000_tokens():
     assert places(Engine([]), "") == []
     [found] = places(Engine([1]), "")

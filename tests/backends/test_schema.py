@@ -213,6 +213,7 @@ UNUSABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema, why", UNUSABLE, ids=[json.dumps(each[0]) for each in UNUSABLE])
 def test_a_schema_that_can_not_be_applied_is_refused_before_anything_is_sent(ore, schema, why):
     result = ore("hi", "--schema", json.dumps(schema))
@@ -380,6 +381,7 @@ def test_telling_whether_a_schema_is_one_ends_in_time(monkeypatch):
         read_schema(json.dumps({"$schema": draft_4, "enum": values}))
 
 
+@pytest.mark.slow
 def test_a_long_schema_that_is_none_is_told_where():
     names = {f"name{number}": {"type": "string"} for number in range(300)}
     with pytest.raises(

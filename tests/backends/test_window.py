@@ -142,6 +142,7 @@ def test_an_image_may_take_many_tokens():
     assert looking.likely - bare.likely > 1_000 and looking.most - bare.most > 10_000
 
 
+@pytest.mark.slow
 def test_no_more_of_a_prompt_is_judged_than_any_window_holds():
     text = b"word " * (1 << 20)
     assert estimate([text, text]).least == estimate([text]).least < 300_000

@@ -57,6 +57,7 @@ def test_no_sentence_of_the_library_names_a_flag():
     ] == []
 
 
+@pytest.mark.slow
 def test_the_table_has_all_that_the_library_says_to_do_and_nothing_else():
     used = set()
     for module, text in sentences():

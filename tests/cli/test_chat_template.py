@@ -47,6 +47,7 @@ def recorded(ask, tmp_path):
     return record
 
 
+@pytest.mark.slow
 def test_the_model_reads_what_the_other_template_makes(ask):
     own = ask("hi", "--dry-run").json
     plan = ask("hi", "--dry-run", "--chat-template", "angles.jinja").json

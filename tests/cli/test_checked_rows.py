@@ -60,6 +60,7 @@ def test_all_that_holds_is_0(rows, folder):
     assert rows("--expect", "e.jsonl").code == 0
 
 
+@pytest.mark.slow
 def test_a_run_file_says_what_is_expected_of_every_row(rows, folder):
     (folder / "f.ore").write_text("---\nexpect: {matches: ^P}\n---\nCapital of {{country}}?")
     result = rows("--run", "f.ore", prompt=None)
@@ -84,6 +85,7 @@ def test_the_verdict_is_in_the_artifact_and_judged_anew_where_that_is_there(rows
     assert [each["holds"] for each in lines(result)] == [True, True, True]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_judged_by_what_the_run_file_expects_now(rows, folder, server):
     codes = []
     for expect in ("", "{contains: o}", "{matches: 'K.oto'}", "{contains: [o, t]}", ""):

@@ -127,6 +127,7 @@ def test_retry_in_a_resumed_session_asks_its_last_prompt(ore):
     ]
 
 
+@pytest.mark.slow
 def test_of_a_very_long_prompt_that_is_asked_again_the_beginning_is_shown(ore):
     long = "It is said of Rome. " * 10_000
     ore(long, "--session", "s")

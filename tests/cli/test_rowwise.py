@@ -61,6 +61,7 @@ def test_every_row_is_one_turn_and_one_line_in_the_order_of_the_table(rows, serv
     assert result.out.isascii() and len(server.chats) == 3
 
 
+@pytest.mark.slow
 def test_order_holds_where_a_later_row_is_answered_first(rows, server):
     def slow(request: dict) -> str:
         time.sleep(0.2 if "Paris" in prompt_of(request) else 0)
@@ -84,6 +85,7 @@ def test_each_row_has_an_artifact_that_holds(rows, folder):
     assert Path(paths[0]).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_version_digest_and_list_of_models_are_not_asked_for_each_row(rows, server, folder):
     (folder / "many.csv").write_text("city\n" + "x\n" * 30)
     rows("--artifact-out", "out", "--jobs", "1", table="many.csv")
@@ -292,6 +294,7 @@ def test_what_an_answer_does_not_show_is_said_with_its_row(rows, server):
     assert "row 1 (line 2): The prompt" in result.err and "did not fit" in result.err
 
 
+@pytest.mark.slow
 def test_what_is_there_was_perhaps_cut_too_and_is_no_answer_under_strict_context(rows, server):
     server.ollama.num_ctx = 8
     flags = ("-q", "--artifact-out", "out")
@@ -307,6 +310,7 @@ def test_what_is_there_was_perhaps_cut_too_and_is_no_answer_under_strict_context
     assert rows(*flags, "--strict-context").code == 0 and len(server.chats) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--artifact-full", "--artifact-hashes-only"])
 def test_it_is_said_where_an_artifact_that_is_there_has_kept_other_texts(rows, server, flag):
     for first, then in [((), (flag,)), ((flag,), ())]:

@@ -48,6 +48,7 @@ sys.exit(main(["-c", "--backend", "ollama", *sys.argv[1:]]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["sys.stdin.readline()", "sys.stdin.buffer.readline()", "input()"]
 )

@@ -36,6 +36,7 @@ SIGNED = ("--artifact-out", "run.json", "--sign", "ada")
 LAB = ("--allowed-signers", "lab")
 
 
+@pytest.mark.slow
 def test_a_run_is_signed_as_it_is_written_and_who_did_is_said(ore):
     assert (ore("hi", *SIGNED).out, sorted(os.listdir())[-2:]) == (
         "Paris.\n",

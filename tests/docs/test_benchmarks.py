@@ -142,6 +142,7 @@ def test_the_same_figures_are_drawn_as_the_same_bytes(tmp_path):
     assert "1.50 · 30 ms, that: 20 ms" in text and "&lt;it&gt;" in text and len(text) < 20_000
 
 
+@pytest.mark.slow
 def test_a_process_is_measured_from_its_start_to_its_bytes_and_its_end():
     code = "import time; print('a', flush=True); time.sleep(0.2); print('b', flush=True)"
     done = finish([sys.executable, "-c", code], dict(os.environ))
@@ -150,6 +151,7 @@ def test_a_process_is_measured_from_its_start_to_its_bytes_and_its_end():
         finish([sys.executable, "-c", "import sys; sys.stderr.write('no'); sys.exit(3)"], {})
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_process_and_not_of_its_parent():
     held = bytearray(64 * MIB)
     small, large = (

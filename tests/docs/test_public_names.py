@@ -60,6 +60,7 @@ EXTRAS = (
 )
 
 
+@pytest.mark.slow
 def test_no_public_name_needs_an_extra_before_it_is_used():
     command = [sys.executable, "-c", WITHOUT_EXTRAS, *EXTRAS]
     env = environment(PYTHONPATH=str(ROOT))

@@ -72,6 +72,7 @@ def test_a_copy_of_the_project_names_its_files_wherever_one_stands(prefix):
     ]
 
 
+@pytest.mark.slow
 def test_who_installed_ore_is_told_the_packages_wherever_it_came_from(installed, prefix):
     assert said(installed, prefix) == [
         f"{PYTHON} -m pip install {ALWAYS}",
@@ -102,6 +103,7 @@ def test_an_environment_without_pip_is_filled_by_uv_or_gets_one(installed, prefi
     assert first == f"{PYTHON} -m ensurepip && {PYTHON} -m pip install {RICH}"
 
 
+@pytest.mark.slow
 def test_a_python_of_the_system_is_not_told_to_take_what_it_refuses(installed, prefix):
     (prefix / "EXTERNALLY-MANAGED").touch()
     named = said(installed, prefix, prefix)[1]

@@ -48,6 +48,7 @@ def test_no_control_character_is_obeyed(left):
     assert {c for c in left if unicodedata.category(c) == "Cc"} == {"\n", "\t"}
 
 
+@pytest.mark.slow
 def test_of_the_format_characters_only_harmless_marks_stay(left):
     bidi = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     assert not {c for c in left if unicodedata.bidirectional(c) in bidi}

@@ -249,6 +249,7 @@ def test_every_row_is_given_the_same_skills_and_results_of_tools(table, tmp_path
     assert len(other.asked) == 3  # which is another question
 
 
+@pytest.mark.slow
 @needs_ssh_keygen
 def test_each_artifact_is_signed_as_it_is_written_and_none_that_was_there(table, tmp_path):
     keys, folder = make_keys(tmp_path), tmp_path / "answers"

@@ -99,6 +99,7 @@ def test_the_lock_is_free_after_an_error(store):
     assert in_other_process(store, USES["lock"]) is None
 
 
+@pytest.mark.slow
 def test_waiting_gets_the_lock_as_soon_as_it_is_free(store, tmp_path):
     locked, end = tmp_path / "locked", tmp_path / "end"
     pid = os.fork()

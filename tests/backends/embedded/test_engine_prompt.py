@@ -128,6 +128,7 @@ REFUSES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["system", "skill", "file"])
 def test_a_template_that_refuses_a_system_message_is_blamed_for_it_in_its_own_words(tmp_path, case):
     """The engine tries a template out when it loads it, and knows nothing of this one's dislike."""
@@ -138,6 +139,7 @@ def test_a_template_that_refuses_a_system_message_is_blamed_for_it_in_its_own_wo
         assert reasoner.reason([PROMPT]).metadata["eval_count"] == 1
 
 
+@pytest.mark.slow
 def test_the_turn_sends_what_was_joined_and_says_so(tmp_path):
     settings = Settings(options={"num_predict": 2})
     name = model(tmp_path, TEMPLATES["one that alternates, with one system message"])
@@ -149,6 +151,7 @@ def test_the_turn_sends_what_was_joined_and_says_so(tmp_path):
         assert len(metadata["rendered_sha256"]) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, case, said",
     [
@@ -235,6 +238,7 @@ def fill(reasoner: EmbeddedReasoner, tokens: int) -> list[Message]:
     return [Message("user", "1" * (tokens - own))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prompt, limit, strict, error, warned",
     [
@@ -280,6 +284,7 @@ def test_what_does_not_fit_is_said_before_anything_is_computed(
         assert sent == [1 if warned else 0] and warned in "".join(said)
 
 
+@pytest.mark.slow
 def test_a_prompt_that_surely_fits_is_not_counted_unless_that_is_asked_for(tmp_path, monkeypatch):
     asked: list[str] = []
     posted = Engine.posted
@@ -295,6 +300,7 @@ def test_a_prompt_that_surely_fits_is_not_counted_unless_that_is_asked_for(tmp_p
             assert (context["planned_tokens"] is None) is not strict
 
 
+@pytest.mark.slow
 def test_a_backend_reads_without_keeping_the_model(tmp_path):
     name = model(tmp_path, CHATML)
     reading = EmbeddedBackend().reading(name, CASES["system"], FEW)
@@ -308,6 +314,7 @@ def test_a_backend_reads_without_keeping_the_model(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_far_too_long_is_refused_before_its_tokens_are_counted(
     tmp_path, monkeypatch
 ):
@@ -318,6 +325,7 @@ def test_a_prompt_that_is_far_too_long_is_refused_before_its_tokens_are_counted(
             reasoner.reason([Message("user", "one two " * 500)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked, advice",
     [

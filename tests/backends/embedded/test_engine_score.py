@@ -272,6 +272,7 @@ def test_a_place_where_a_text_is_rare_is_asked_for_once_more(monkeypatch):
     assert [score.tokens[0].rank for score in found] == [0, END]
 
 
+@pytest.mark.slow
 def test_texts_that_part_in_too_many_places_are_refused():
     texts = [f"{number:04} is the" for number in range(1000)]
     engine = MadeUpEngine()

@@ -128,6 +128,7 @@ def test_where_both_bounds_are_set_the_one_that_was_met_is_named():
     assert "silent for 30 seconds" in str(timeout_error(30.0, Deadline(60)))
 
 
+@pytest.mark.slow
 def test_a_drip_that_is_never_silent_still_meets_the_deadline():
     with answering(*[b": drip\n"] * 200) as (response, sock):
         with pytest.raises(TimeoutError):

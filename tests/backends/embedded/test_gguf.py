@@ -77,6 +77,7 @@ def test_no_more_is_read_of_a_file_than_a_model_can_have(tmp_path, tensors):
     assert not found.is_whole and len(found.keys) + len(found.tensors) < 300_000
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.data())
 def test_damage_is_never_more_than_an_unknown_length(tmp_path_factory, data):

@@ -73,6 +73,7 @@ def template(tmp_path: Path, text: str) -> Path:
     return write_model(tmp_path / "m.gguf", tokenizer__chat_template=text)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_written_for_a_test_answers(tmp_path):
     assert ask(write_model(tmp_path / "m.gguf")).metadata["eval_count"] == 4
 
@@ -203,6 +204,7 @@ def sweep(_: int, scratch: Path) -> None:
     shutil.rmtree(next(scratch.iterdir()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [kill, sweep])
 def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose):
     path, others = write_model(tmp_path / "m.gguf"), children()
@@ -213,6 +215,7 @@ def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose
         assert reasoner.reason(ASK).content == before
 
 
+@pytest.mark.slow
 def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     with pytest.raises(BackendError) as raised:
         ask(template(tmp_path, trap("{{ raise_exception('Only one system message') }}")), TRAP)
@@ -222,6 +225,7 @@ def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_file_s_own_words_drive_no_terminal_from_a_log(tmp_path):
     bad = "\x1b[2J\x07\u202e"
     for messages, path in (
@@ -291,6 +295,7 @@ def test_a_model_for_embeddings_is_refused(tmp_path, name, value):
         ask(path)
 
 
+@pytest.mark.slow
 def test_a_split_model_answers_as_the_whole_one_does(tmp_path):
     first = write_split_model(tmp_path, "m", 3)[0]
     assert ask(first).content == ask(write_model(tmp_path / "whole.gguf")).content
@@ -326,6 +331,7 @@ def test_parts_that_do_not_fit_together_are_said(tmp_path, change, said):
     assert str(raised.value).endswith("): fetch them again.")
 
 
+@pytest.mark.slow
 def test_a_part_of_another_model_is_said_to_be_one_that_does_not_fit(tmp_path):
     parts = write_split_model(tmp_path, "m", 2)
     data = parts[1].read_bytes()
@@ -415,6 +421,7 @@ def test_over_a_given_template_one_turn_fails_and_a_replay_of_others_goes_on(
         ask(path, TRAP, chat_template=text)
 
 
+@pytest.mark.slow
 def test_a_given_template_that_refuses_system_messages_is_to_be_corrected(tmp_path):
     refusing = (
         "{% for m in messages if m.role == 'system' %}{{ raise_exception('No.') }}{% endfor %}"

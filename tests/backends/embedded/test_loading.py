@@ -57,6 +57,7 @@ def started(folder: Path, package: str | None, **variables) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_engine_names_the_requirements_file(tmp_path):
     assert started(tmp_path, None) == (
         "ExtraNotInstalledError: The embedded engine is not installed: "
@@ -64,6 +65,7 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "package, said",
     [
@@ -116,6 +118,7 @@ WAITING = "import os; raise ImportError('/'.join(map(str, map(os.environ.get, %r
 THREADS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "named, used",
     [

@@ -196,6 +196,7 @@ def test_a_file_that_only_ollama_mends_is_refused_with_where_the_same_is(
         assert known[str(path)]["mended.1"]  # so that the next turn need not look
 
 
+@pytest.mark.slow
 def test_what_is_remembered_of_many_models_is_read_and_written_once(folder, ollama, monkeypatch):
     for number in range(50):
         mended = tiny_model(general__architecture="gptoss", general__name=str(number))

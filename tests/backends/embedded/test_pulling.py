@@ -721,6 +721,7 @@ def test_where_a_manifest_can_t_be_read_no_room_is_made(root, registry):
     assert BLOB in in_blobs(root)
 
 
+@pytest.mark.slow
 def test_of_two_pulls_at_once_one_waits_and_finds_it_there(root, registry):
     name = registry.add("team/tiny:q4", WEIGHTS, license=None)
     goes_on, waits = threading.Event(), threading.Event()

@@ -50,6 +50,7 @@ def test_a_shelf_lists_names_in_order_and_passes_over_what_is_none(root):
     assert names == ["hf.co/U/R:Q4_K_M", "llama3.2", "llama3.2:1b", "me/mine", "zoo"]
 
 
+@pytest.mark.slow
 def test_a_shelf_lists_all_of_its_models_however_many_there_are(root):
     first = put_manifest(root, "m:t0", b"{}")
     for number in range(1, 10_001):

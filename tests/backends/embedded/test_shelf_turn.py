@@ -73,6 +73,7 @@ def test_nothing_that_the_user_did_not_ask_for_is_sent_and_ollama_s_files_stay(o
     assert {path: path.stat().st_mtime_ns for path in ollama.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_the_blob_answers_as_the_same_file_does_by_its_path(ollama, tmp_path):
     put_model(ollama, "tiny", tiny_model())
     path = write_model(tmp_path / "same.gguf")
@@ -92,6 +93,7 @@ def test_a_changed_blob_is_never_loaded(ollama):
             reasoner.reason(HI)
 
 
+@pytest.mark.slow
 def test_layers_for_a_graphics_card_need_one(ollama):
     put_model(ollama, "tiny", tiny_model())
     for layers in (0, -1):

@@ -82,6 +82,7 @@ def test_load_that_is_left_loads_nothing():
         assert json.loads(fetch(fake, "/api/ps", "GET")[2]) == {"models": []}
 
 
+@pytest.mark.slow
 def test_ps_waits_for_a_load():
     with FakeOllama(scenario="loading", seconds=0.3) as fake:
         loader = threading.Thread(target=chat, args=(fake,))
@@ -192,6 +193,7 @@ def test_every_row_says_what_happens_in_one_line():
         assert name == row.name and row.text and "\n" not in row.text
 
 
+@pytest.mark.slow
 def test_by_hand_it_prints_its_address_first():
     command = [
         sys.executable,

@@ -107,6 +107,7 @@ def test_an_answer_that_came_with_the_last_one_answers_no_question():
             client.version()
 
 
+@pytest.mark.slow
 def test_what_comes_before_an_answer_is_bounded_without_a_deadline_too():
     flood = b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000
     with one_answer(flood) as (host, _), closing(OllamaClient(host)) as client:

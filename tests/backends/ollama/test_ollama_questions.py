@@ -196,6 +196,7 @@ def test_a_question_has_an_end_even_if_the_server_stops_within_its_answer(data):
             OllamaClient(host).ps(seconds=0.2)
 
 
+@pytest.mark.slow
 def test_a_byte_now_and_then_does_not_stretch_the_time():
     with FakeOllama(scenario="drip", on="/api/ps") as server:
         with pytest.raises(BackendTimeoutError, match=r"within 0\.3 s"):

@@ -111,6 +111,7 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(server, streams, m
     assert server.keys == []
 
 
+@pytest.mark.slow
 @both_ways
 def test_an_authority_that_the_environment_names_is_trusted(
     server, certificate, streams, monkeypatch
@@ -122,6 +123,7 @@ def test_an_authority_that_the_environment_names_is_trusted(
     assert server.keys == ["Bearer abc"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_the_environment_names_is_trusted(server, certificate, tmp_path, monkeypatch):
     asked = ["openssl", "x509", "-noout", "-hash", "-in", str(certificate[0])]
     name = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()

@@ -249,6 +249,7 @@ def test_a_choice_that_comes_in_parts_and_whole_is_taken_once(delta):
         assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [Cut(), Pause(FOREVER)], ids=repr)
 def test_an_end_that_each_part_denies_is_none(then, monkeypatch):
     monkeypatch.setattr(openai_stream, "LAST_SECONDS", 0.2)
@@ -285,6 +286,7 @@ def test_an_error_after_the_end_of_an_answer_is_an_error():
             reasoner(fake).reason(ASKED)
 
 
+@pytest.mark.slow
 def test_an_answer_has_an_end():
     with FakeOpenAI(("x" * (1 << 19),) * 40) as fake, pytest.raises(BackendError) as caught:
         reasoner(fake).reason(ASKED)
@@ -354,6 +356,7 @@ def test_one_part_with_many_values_takes_no_long_time(value):
     assert monotonic() - began < SOON
 
 
+@pytest.mark.slow
 def test_a_list_of_many_models_takes_no_long_time():
     rows = '{"id": "x"}, ' * 400_000
     with FakeOpenAI() as fake:
@@ -363,6 +366,7 @@ def test_a_list_of_many_models_takes_no_long_time():
     assert monotonic() - began < SOON
 
 
+@pytest.mark.slow
 def test_what_is_imported_for_a_list_is_no_silence_of_the_server(monkeypatch):
     monkeypatch.setattr(openai_models, "load_packages", lambda: sleep(0.4))
     with FakeOpenAI() as fake:

@@ -226,6 +226,7 @@ def test_what_a_server_may_say_of_tokens(tokens):
             reasoner.score(QUESTION, "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/apply-template", "/tokenize"])
 def test_a_server_that_says_nothing_is_waited_for_no_longer_than_for_a_turn(path):
     with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url, timeout=0.3, deadline=8) as reasoner:

@@ -97,6 +97,7 @@ def test_an_end_that_the_server_does_not_end_at_is_not_scored(how):
 TEXTS = ["No", "Not sure", "Paris", "🦊", "No is"]
 
 
+@pytest.mark.slow
 def test_several_texts_are_one_request_in_any_order():
     with FakeVllm() as fake, scorer(fake) as reasoner:
         scores = reasoner.score_each(QUESTION, TEXTS)

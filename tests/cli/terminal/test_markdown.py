@@ -108,6 +108,7 @@ def test_a_forged_label_is_indented(source):
     assert " You: yes" in out
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["\n", "\r\n"]), st.integers(0, len(SOURCE)), st.integers(0, len(SOURCE)))
 def test_it_does_not_matter_where_pieces_end_or_how_lines_do(line_end, first, second):
@@ -121,6 +122,7 @@ def test_any_text_is_shown(text):
     assert obeyed(shown(text)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["-s"]])
 def test_render_is_for_terminals_and_changes_nothing_in_a_pipe(ore, flags):
     terminal = ore("Hi", "--render", *flags, replies=[[SOURCE]], terminal="out err")
@@ -193,6 +195,7 @@ def test_the_longest_blocks_are_not_laid_out(monkeypatch):
     assert (tried, text.count("<")) == (4, 4) and "\nthree\n" in text  # with its blank line
 
 
+@pytest.mark.slow
 def test_one_blank_line_is_between_a_rendered_answer_and_the_next_prompt(ore):
     result = ore("-i", "--render", stdin="one\n", replies=["# A\n\nb"], terminal="in out err")
     assert result.out.rstrip(" ").endswith("b\n\nYou:")

@@ -75,6 +75,7 @@ print("as before", signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)
 """
 
 
+@pytest.mark.slow
 def test_ctrl_z_in_the_moment_after_ctrl_c_ends_nothing():
     with OnTerminal(command=[sys.executable, "-c", LEAVING]) as terminal:
         terminal.wait_for("You: ")
@@ -158,6 +159,7 @@ def test_what_is_typed_during_an_answer_is_not_shown_and_a_paste_is_the_next_pro
         assert "Asking again: one\ntwo\n" in plain(terminal.wait_for("Once more."))
 
 
+@pytest.mark.slow
 def test_what_is_typed_ahead_is_still_there_after_ctrl_c():
     with OnTerminal("-i", replies=[{"slow": "Once upon "}, "Fine."]) as terminal:
         terminal.wait_for(ASK)
@@ -195,6 +197,7 @@ def test_ctrl_c_gets_through_where_very_much_was_typed_ahead(term, typed):
         terminal.wait_for("Fine.")
 
 
+@pytest.mark.slow
 def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
     with OnTerminal("-i", replies=["Read.", "Again."]) as terminal:
         terminal.wait_for(ASK)
@@ -208,6 +211,7 @@ def test_a_text_in_quotes_has_several_lines_and_ctrl_c_drops_it():
         assert "Asking again: one\n  two\n" in plain(terminal.wait_for("Again."))
 
 
+@pytest.mark.slow
 def test_ctrl_d_inside_a_text_drops_it_and_leaves():
     with OnTerminal("-i", replies=["Read."]) as terminal:
         terminal.wait_for(ASK)
@@ -249,6 +253,7 @@ def test_ctrl_c_in_a_single_turn_says_what_became_of_it():
         assert (code, plain(rest)) == (130, "\n")
 
 
+@pytest.mark.slow
 def test_commands_and_models_are_completed_and_the_model_is_changed():
     with OnTerminal("-i", replies=["From the second."]) as terminal:
         terminal.wait_for(ASK)
@@ -260,6 +265,7 @@ def test_commands_and_models_are_completed_and_the_model_is_changed():
         terminal.wait_for("There is no command /unknown")
 
 
+@pytest.mark.slow
 def test_words_stay_whole_in_a_terminal_that_was_resized():
     with OnTerminal("-i", replies=["word " * 30], size=(24, 40)) as terminal:
         terminal.wait_for(ASK)
@@ -296,6 +302,7 @@ def test_a_terminal_shows_what_is_typed_while_an_answer_is_stopped():
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell that controls jobs")
 def test_a_repl_is_stopped_and_continued_with_its_line(tmp_path):
     env = {"PS1": "$ ", "INPUTRC": os.devnull, "HISTFILE": str(tmp_path / "history")}
@@ -388,6 +395,7 @@ def test_what_was_typed_is_kept_only_where_that_was_asked_for(home, flags, wish,
             terminal.wait_for("Asking again: two\r\nlines\r\n")
 
 
+@pytest.mark.slow
 def test_a_session_in_which_nothing_was_said_leaves_no_file(home):
     with OnTerminal("--session", "trip") as terminal:
         terminal.wait_for(ASK)
@@ -400,6 +408,7 @@ def test_a_session_in_which_nothing_was_said_leaves_no_file(home):
     ]
 
 
+@pytest.mark.slow
 def test_the_older_variable_keeps_nothing_too(home):
     env = {"ORE_NO_HISTORY": "1", "ORE_HISTORY": "on"}
     with OnTerminal("--session", "trip", replies=["Yes."], env=env) as terminal:
@@ -411,6 +420,7 @@ def test_the_older_variable_keeps_nothing_too(home):
     assert not list((home / ".ore").rglob("*.typed")) and not (home / ".ore/history").exists()
 
 
+@pytest.mark.slow
 def test_an_editor_writes_the_prompt(tmp_path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "and more\\n" >> "$1"\n')
@@ -437,6 +447,7 @@ def test_what_an_editor_wrote_is_not_lost_where_ctrl_c_comes_while_it_is_shown(t
         terminal.wait_for("Read.")
 
 
+@pytest.mark.slow
 def test_after_an_editor_the_terminal_is_as_it_was(tmp_path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nstty raw -echo\necho "${COLUMNS:-no size}" > "$1"\n')
@@ -452,6 +463,7 @@ def test_after_an_editor_the_terminal_is_as_it_was(tmp_path):
         terminal.wait_for("the turn was dropped", 20)
 
 
+@pytest.mark.slow
 def test_without_readline_everything_but_editing_works(tmp_path):
     (tmp_path / "readline.py").write_text("raise ImportError('there is none')\n")
     path = os.pathsep.join([str(tmp_path), os.getcwd()])
@@ -468,6 +480,7 @@ def test_without_readline_everything_but_editing_works(tmp_path):
         assert terminal.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_a_question_does_not_answer_it():
     FileSessionStore().save(Session(), "precious")
     with OnTerminal("--delete-session", "precious") as terminal:
@@ -479,6 +492,7 @@ def test_what_was_typed_before_a_question_does_not_answer_it():
     assert FileSessionStore().exists("precious")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colour_where_it_is_not_wanted(more):
     with OnTerminal("-i", "-v", replies=["Paris."], env=more) as terminal:
@@ -500,6 +514,7 @@ def test_hostile_bytes_never_reach_the_terminal():
             assert left <= {"\r", "\n", "\t", "\xa0", "\xad"}, left
 
 
+@pytest.mark.slow
 def test_a_stream_in_a_pipe_has_no_colour_and_no_indicator():
     script = [
         "sh",
@@ -514,6 +529,7 @@ def test_a_stream_in_a_pipe_has_no_colour_and_no_indicator():
     assert (answer, rest) == (b"Paris.", b"")
 
 
+@pytest.mark.slow
 def test_ctrl_z_stops_nothing_where_the_parent_ignores_it():
     ignoring = ["sh", "-c", 'trap "" TSTP; exec "$@"', "sh"]
     with OnTerminal(

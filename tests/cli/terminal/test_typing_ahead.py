@@ -76,6 +76,7 @@ def test_of_a_paste_that_is_too_long_nothing_is_read_not_even_what_comes_after_t
     assert lost and not select.select([stdin], [], [], 0)[0]
 
 
+@pytest.mark.slow
 def test_a_key_that_is_held_down_is_not_waited_for(terminal, monkeypatch):
     ours, stdin = terminal
     monkeypatch.setattr(editing, "_LONGEST_SECONDS", 0.2)
