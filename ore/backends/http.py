@@ -309,7 +309,7 @@ def in_words(error: BaseException) -> str:
         return "it is not JSON"
     if isinstance(error, RecursionError):
         return "its JSON is nested too deep"
-    if isinstance(error, (AttributeError, TypeError)):
+    if isinstance(error, (AttributeError, KeyError, TypeError)):
         return "its JSON is not of the right shape"
     text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 2 * MOST_SHOWN])
     if "_SWITCH_UPGRADE" in text:  # h11's words for status 101

@@ -89,7 +89,7 @@ class Call:
         """Return what ``/models`` says of each model, in a list or not: objects with an ``id``."""
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
-            data = answered if isinstance(answered, list) else answered.get("data")
+            data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
             named = [entry for entry in data if isinstance(entry.get("id"), str)]
             if data and not named:
                 raise ValueError("its models have no names")

@@ -72,6 +72,22 @@ def test_what_a_list_of_models_names_is_there(listing):
         assert reasoner(fake).reason(ASKED).metadata["context"]["window"] == 4096
 
 
+@pytest.mark.parametrize(
+    "listing, no_list",
+    [({"data": None}, ""), ({"object": "list"}, "JSON is not of the right shape")],
+    ids=["null", "nothing"],
+)
+def test_null_is_a_list_of_no_models_as_ollamas_server_writes_it(listing, no_list):
+    with FakeOpenAI() as fake:
+        fake.listing = [whole(listing)]
+        backend = OpenAIBackend(Host(fake.url))
+        if no_list:
+            with pytest.raises(BackendError, match=no_list):
+                backend.models()
+        else:
+            assert (backend.models(), backend.default_model()) == ([], None)
+
+
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2", b"HTTP/1.1 999999 x"])
 def test_a_server_of_another_kind_has_answered_and_not_broken_off(said):
     with FakeOpenAI() as fake:
