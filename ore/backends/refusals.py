@@ -233,6 +233,8 @@ def openai_words(body: bytes | Any) -> str:
     if not isinstance(error, dict):
         return ""
     words = [error.get(name) for name in ("message", "code", "type", "detail")]
+    if isinstance(about := error.get("metadata"), dict):  # OpenRouter's, of the one that it asked
+        words.append(about.get("raw"))
     return " ".join(part for part in words if isinstance(part, str) and part)
 
 

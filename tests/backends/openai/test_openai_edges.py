@@ -191,8 +191,10 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         b'data: {"object": "error", "message": "too much of context_length_exceeded", "code": 400}',
         b'event: error\ndata: {"message": "too much of context_length_exceeded"}',
         b'error: {"code": 400, "message": "too much of context_length_exceeded"}',
+        b'data: {"error": {"message": "Provider returned error", "metadata": '
+        b'{"raw": "too much of context_length_exceeded"}}}',
     ],
-    ids=["an object that is one", "an event of that name", "a field of that name"],
+    ids=["an object that is one", "an event of that name", "a field of that name", "OpenRouter's"],
 )
 @pytest.mark.parametrize("begun", [0, 2])
 def test_an_error_within_a_stream_is_what_the_server_says_however_it_is_marked(sent, begun):
@@ -356,6 +358,9 @@ def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
         (b'{"error":[1]}', ""),
         (b"[]", ""),
         (b'{"message":"no","code":7,"type":"t"}', "no t"),
+        (b'{"error":{"message":"no","metadata":{"raw":"why not"}}}', "no why not"),
+        (b'{"error":{"message":"no","metadata":{"raw":{"x":1}}}}', "no"),
+        (b'{"error":{"message":"no","metadata":["raw"]}}', "no"),
     ],
 )
 def test_the_words_of_an_error_are_found_where_they_are(body, words):
