@@ -66,7 +66,9 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
-_NOTHING_THERE = re.compile(r"(file )?not found\b(?! in)|method not allowed", re.IGNORECASE)
+_NOTHING_THERE = re.compile(
+    r"((file|resource) )?not found\b(?! in)|method not allowed", re.IGNORECASE
+)
 """What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -187,9 +189,10 @@ def openai_status_error(
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):
-        key = "it may want a key" if text and status == 403 else "it wants a key"
-        key = "the key in OPENAI_API_KEY is not accepted" if has_key else key
-        said = f" ({plain})" if text else ""
+        key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
+        if status == 403:  # a firewall says so, too
+            key = "it may not accept the key that it was sent" if has_key else "it may want a key"
+        said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
     elif (status in (400, 404) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text

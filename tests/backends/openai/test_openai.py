@@ -349,13 +349,14 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
     [
         (404, {"detail": "Not Found"}),
         (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}),
+        (404, {"error": {"code": "404", "message": "Resource not found"}}),
         (405, {"detail": "Method Not Allowed"}),
     ],
 )
 def test_where_no_such_server_is_the_address_is_to_be_checked_though_json_says_so(status, body):
     with FakeOpenAI() as fake:
         fake.play = [whole(body, status)]
-        with pytest.raises(BackendError, match="(Found|Allowed).*: check the address; it often"):
+        with pytest.raises(BackendError, match="([Ff]ound|Allowed).*: check the address; it often"):
             reasoner(fake).reason(ASKED)
 
 
@@ -460,6 +461,15 @@ def test_why_a_server_lets_nobody_in_is_told(key, way):
         fake.play = [refusal(403, "Your country is not supported")]
         with pytest.raises(BackendError, match=f"Your country is not supported.*{way}"):
             reasoner(fake, key).reason(ASKED)
+
+
+@pytest.mark.parametrize("body, said", [(b"<html>Forbidden", " (a web page)"), (b"", "")])
+@pytest.mark.parametrize(
+    "has_key, way", [(False, "want a key"), (True, "not accept the key that it was sent")]
+)
+def test_whether_it_is_the_key_is_not_known_where_a_server_only_refuses(body, said, has_key, way):
+    error = refusals.openai_status_error(Host("https://h"), "m", 403, body, has_key=has_key)
+    assert f"refuses{said}: it may {way}. Set OPENAI_API_KEY" in str(error)
 
 
 def test_the_key_is_sent_and_never_shown():
