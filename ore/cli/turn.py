@@ -241,7 +241,7 @@ def _tell_fewer_tokens(run: Run, context: Context, response: Response) -> None:
         run.console.warning(
             f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
             f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
-            f"(-o num_ctx=N), or in another conversation."
+            f"(-o num_ctx=N, or the server's settings), or in another conversation."
         )
 
 

@@ -77,7 +77,8 @@ def notices_of(response: Response, *, in_session: bool = False) -> Iterator[str]
     window, used, advice = fit.get("window"), fit.get("prompt_tokens", 0), ""
     if in_session:
         used += above_zero(response.metadata.get("eval_count")) or 0
-        advice = "; go on with a larger one (`options['num_ctx']`), or in another conversation"
+        larger = "`options['num_ctx']`, or the server's settings"
+        advice = f"; go on with a larger one ({larger}), or in another conversation"
     if not response.content.strip():
         asks = response.metadata.get("asked_for_tools") is True
         yield f"The answer is empty{_ASKED_FOR_TOOLS if asks else ''}."
@@ -133,7 +134,8 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     if is_asked and written == (asked or 1):  # one comes where none may
         return f"`options[num_predict={asked}]`"
     if window and fit.get("prompt_tokens", 0) + written >= window:
-        return f"the context window of {window} tokens, which `options['num_ctx']` makes larger"
+        what = f"the context window of {window} tokens"
+        return f"{what}, which `options['num_ctx']` or the server's settings may make larger"
     if is_asked:
         return f"`options[num_predict={asked}]`, or the context window"
     after = f" after {written} tokens" if written else ""

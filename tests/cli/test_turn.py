@@ -226,7 +226,14 @@ def test_a_full_context_window_is_reported_in_one_line(ore, context, said):
 
 
 @pytest.mark.parametrize(
-    "flags, said", [((), ""), (("-c",), "60 of 64 tokens; go on with a larger one (-o num_ctx=N)")]
+    "flags, said",
+    [
+        ((), ""),
+        (
+            ("-c",),
+            "60 of 64 tokens; go on with a larger one (-o num_ctx=N, or the server's settings)",
+        ),
+    ],
 )
 def test_in_a_conversation_the_answer_counts_for_the_window_of_the_next_turn(ore, flags, said):
     counts = {"context": {"status": "complete", "window": 64, "prompt_tokens": 50}}
@@ -328,12 +335,14 @@ def test_that_a_session_keeps_no_image_is_said(ore, folder, flags, said):
         (
             [],
             {"window": 28, "prompt_tokens": 21},
-            "the context window of 28 tokens, which -o num_ctx=N makes larger.",
+            "the context window of 28 tokens, which -o num_ctx=N or the server's "
+            "settings may make larger.",
         ),
         (
             ["-o", "num_predict=99"],
             {"window": 28, "prompt_tokens": 21},
-            "the context window of 28 tokens, which -o num_ctx=N makes larger.",
+            "the context window of 28 tokens, which -o num_ctx=N or the server's "
+            "settings may make larger.",
         ),
         (["-o", "num_predict=99"], {}, "-o num_predict=99, or the context window."),
         (

@@ -30,7 +30,8 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
             {},
-            "the context window of 16 tokens, which `options['num_ctx']` makes larger.",
+            "the context window of 16 tokens, which `options['num_ctx']` or the server's "
+            "settings may make larger.",
         ),
         (
             {"context": {"status": "truncated", "window": 16, "prompt_tokens": 16}},
