@@ -27,7 +27,8 @@ MOST_JUDGED = 4000
 """How many characters of an error are looked at: patterns take the square of the time."""
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
-    r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b",
+    r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
+    r"|not a valid model\b|DeploymentNotFound",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
@@ -186,6 +187,8 @@ def openai_status_error(
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
         why = "redirects elsewhere, and ORE follows no redirects"
+    elif status == 402:
+        why = f"wants to be paid first ({plain}): look at your account there"
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):
@@ -212,7 +215,7 @@ def openai_status_error(
     else:
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     through = "" if text else answered_by_proxy(host)
-    kind = NothingAnswersError if status == 401 else BackendError
+    kind = NothingAnswersError if status in (401, 402) else BackendError
     return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 

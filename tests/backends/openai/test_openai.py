@@ -201,6 +201,13 @@ def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status, body):
     assert type(error) is NothingAnswersError and "the key in OPENAI_API_KEY is not" in str(error)
 
 
+def test_a_server_that_wants_to_be_paid_is_no_fault_of_the_turn():
+    body = b'{"error": {"message": "Insufficient credits"}}'
+    error = refusals.openai_status_error(Host("https://h"), "m", 402, body, has_key=True)
+    assert type(error) is NothingAnswersError
+    assert "wants to be paid first (Insufficient credits): look at your account" in str(error)
+
+
 @pytest.mark.parametrize("name", ["no-usage", "no-mark"])
 def test_a_count_that_the_server_left_out_is_null_and_its_context_unknown(name):
     with FakeOpenAI(scenario=name) as fake:
@@ -284,6 +291,8 @@ SAID = [
     (500, "the rendered prompt is 4117 tokens; the model context is 4096", "does not fit"),
     (400, "Requested tokens (5000) exceed context window of 2048", "does not fit"),
     (400, "Invalid model name passed in model=x", "There is no model 'small'"),
+    (400, "small is not a valid model ID", "There is no model 'small'"),
+    (400, "The API deployment does not exist DeploymentNotFound", "There is no model 'small'"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
     (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
 ]
@@ -297,7 +306,7 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         with pytest.raises(BackendError) as caught:
             reasoner(fake).reason(ASKED)
         assert "check the address" not in str(caught.value)
-        assert words in str(caught.value) or (plain and "Invalid" in text)
+        assert words in str(caught.value) or (plain and "There is no" in words)
 
 
 @pytest.mark.parametrize(
