@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ore.errors import GateError, OreError, Terminated, ToolFailedError
 from ore.files.in_time import OutOfTime
@@ -74,8 +73,10 @@ class Gate:
         elapsed = (time.perf_counter() - started) * 1000
         checked = sorted(permission.value for permission in permitted)
         added = {"execution_time_ms": round(elapsed, 3), "checked_permissions": checked}
-        text = str.__str__(result.output)  # of a class of its own, it may be shown as anything
-        return replace(result, output=text, metadata={**result.metadata, **added})
+        # What is of a class of its own may be shown as anything, or made of something else.
+        text, metadata = str.__str__(result.output), {**result.metadata, **added}
+        kept = (result.id, result.timestamp, metadata)
+        return ToolResult(result.tool_name, text, result.status, *kept)
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
         required = frozenset(tool.required_permissions)

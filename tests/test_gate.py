@@ -202,6 +202,20 @@ def test_a_text_of_a_class_of_its_own_is_what_it_holds():
     assert (type(result.output), f"{result.output}") == (str, "rain")
 
 
+class Counted(ToolResult):
+    """A result that is made of something else than the fields of one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("counting", str(number), "ok", metadata={"number": number})
+
+
+def test_a_result_of_a_class_of_its_own_is_what_it_holds():
+    made = Counted(3)
+    result = Gate().run(Recorder(behave=lambda args: made), {})
+    assert (result.tool_name, result.output, result.status) == ("counting", "3", "ok")
+    assert (result.id, result.timestamp, result.metadata["number"]) == (made.id, made.timestamp, 3)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
 def test_an_interrupt_goes_through(error):
     with pytest.raises(error):
