@@ -309,6 +309,21 @@ def test_a_program_that_others_can_write_to_by_now_is_not_run(home):
     assert result.status == "error" and "is not run: others can write to it; " in result.output
 
 
+def test_the_digest_is_of_the_program_that_ran_though_the_tool_was_loaded_before(home):
+    folder = put(home)
+    tool, gate = find_tool("weather"), Gate({Permission.SHELL, Permission.NETWORK})
+    said = []
+    for script in (SCRIPT, SCRIPT.replace("rain", "snow")):
+        (folder / "weather.sh").write_text(script)
+        result = gate.run(tool, {"place": "Rome"})
+        whole = (folder / "tool.toml").read_bytes() + script.encode()
+        assert result.metadata["definition_sha256"] == hashlib.sha256(whole).hexdigest()
+        said.append(result.output)
+    assert said == ["Rome: rain\n", "Rome: snow\n"]
+    (folder / "weather.sh").unlink()
+    assert "its program ./weather.sh is not there" in gate.run(tool, {"place": "Rome"}).output
+
+
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_looks_like_a_path_is_no_tool_and_opens_none(home, name):
     put(home)

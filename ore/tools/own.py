@@ -65,14 +65,14 @@ class Definition:
         seconds: How long it may run.
         environment: The variables that it gets, besides the usual few.
         folder: Where its file is; a program that begins with ``./`` is in it.
-        sha256: Of its file, and of its program where that is in the folder.
+        data: What its file holds.
     """
 
     name: str
     description: str
     command: tuple[str, ...]
     folder: Path
-    sha256: str
+    data: bytes
     permissions: frozenset[Permission] = frozenset()
     arguments: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -120,14 +120,14 @@ class CommandTool(Tool):
                 argv[0] = str(made.folder / argv[0])
                 if why := distrust_path(argv[0]):
                     raise ToolError(f"{one_line(argv[0])} is not run: {why}.", self.name)
+            digest = _digest(made)  # its program may be another than when it was loaded
             data = run_bounded(argv, _environment(made.environment), seconds, MAX_FILE_BYTES)
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             return ToolResult(self.name, f"{self.name} wrote what is not UTF-8 text.", "error")
         except OreError as exc:
             return ToolResult(self.name, str(exc), "error")
-        metadata = {"definition_sha256": made.sha256}
-        return ToolResult(self.name, text, "ok", metadata=metadata)
+        return ToolResult(self.name, text, "ok", metadata={"definition_sha256": digest})
 
     def routing_hints(self) -> tuple[str, ...]:
         """Return the phrases that its file lists."""
@@ -181,6 +181,7 @@ def folder_tool(root: Path, name: str) -> CommandTool:
         made = _definition(values, root / name, data)
     except (ValueError, UsageError) as exc:
         raise UsageError(f"{path} can't be used: {str(exc).rstrip('.')}.") from exc
+    _digest(made)
     if made.name != name:
         raise UsageError(f"{path} is in the folder of another name: call one as the other.")
     return CommandTool(made)
@@ -244,7 +245,7 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
         values["description"],
         texts["command"],
         folder,
-        _digest(folder, texts["command"][0], data),
+        data,
         frozenset(map(parse_permission, texts["permissions"])),
         texts["arguments"],
         texts["optional"],
@@ -265,10 +266,16 @@ def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
         raise ValueError(f"its command has no {{{{{'}}, {{'.join(sorted(unused))}}}}}")
 
 
-def _digest(folder: Path, program: str, data: bytes) -> str:
-    digest = hashlib.sha256(data)
-    if program.startswith("./"):
-        digest.update(read_confined(folder, program[2:], 1 << 30, judge=distrust))
+def _digest(made: Definition) -> str:
+    """Return the SHA-256 of a tool's file, and of its program as it is now where that is in its folder."""
+    digest, program = hashlib.sha256(made.data), made.command[0]
+    try:
+        if program.startswith("./"):
+            digest.update(read_confined(made.folder, program[2:], 1 << 30, judge=distrust))
+    except FileNotFoundError as exc:
+        raise ToolError(
+            f"its program {one_line(program)} is not there: put it into its folder.", made.name
+        ) from exc
     return digest.hexdigest()
 
 
