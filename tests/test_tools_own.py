@@ -99,6 +99,11 @@ def test_it_is_listed_and_routed_to(home):
     assert routed.calls[0][1].content == "[Tool:weather]\nweather in Rome: rain\n"
 
 
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(home):
+    put(home, "\ufeff" + WEATHER.replace("\n", "\r\n"))
+    assert find_tool("weather").routing_hints() == ("weather in",)
+
+
 @pytest.mark.parametrize(
     "needed, found", [((), {}), (("a",), {"a": "Why?"}), (("a", "b"), {})], ids=len
 )

@@ -213,7 +213,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     """Return a TOML document; ``ValueError`` where it is none."""
     parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
         if _DEEP_KEY.search(text):
             raise ValueError("it is nested too deep")
         values: dict[str, Any] = parser.loads(text)
