@@ -23,7 +23,7 @@ from ore.files.spelling import nearest
 from ore.files.strictjson import is_list
 from ore.glass.choosing import problem_of
 from ore.rows.placeholders import Template, parse_template, quoted
-from ore.skills.frontmatter import parse, split
+from ore.skills.frontmatter import HEAD_BYTES, parse, split
 
 STDIN = "stdin"
 """The name of what is piped in."""
@@ -132,7 +132,7 @@ def parse_run_file(data: bytes, path: str) -> RunFile:
             head, body = split(body)
             above = "\n" if begun else ""  # so that an error names the line of the file
             keys, _ = parse(above + head.decode("utf-8").replace("\r\n", "\n"))
-        elif _NEARLY_OPENING.match(body):
+        elif _NEARLY_OPENING.match(body, 0, HEAD_BYTES):
             raise ValueError(
                 "the line '---' above its keys is to be its first, or the one right below '#!', and "
                 "nothing else, not even a space"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 
 import pytest
 
@@ -160,6 +161,16 @@ def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_ri
 )
 def test_a_line_of_dashes_may_stand_in_a_prompt(text):
     assert read(text).template.parts == (text.strip(),)
+
+
+def test_a_prompt_takes_no_more_memory_than_some_times_its_size():
+    text = b"\n" * (1 << 20) + b"Hi"
+    tracemalloc.start()
+    try:
+        assert read(text).template.parts == ("Hi",)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_unknown_key_is_answered_with_all_that_are_known():
