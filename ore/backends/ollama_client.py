@@ -20,6 +20,7 @@ from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError
 from ore.files import strictjson
+from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # imported by the first question: a program that asks nothing has no use for it
     import httpx
@@ -249,7 +250,10 @@ class OllamaClient:
         Whoever reads on after the last part has the connection kept open.
         """
         with self._asking(request) as client:
-            parts = cast("Generator[Any, None, None]", begin(client))
+            # A signal waits, for pydantic makes an error of its own of what a handler raises while it
+            # writes the request out; nothing is sent before the first ``next``.
+            with deferred_signals():
+                parts = cast("Generator[Any, None, None]", begin(client))
             part = next(parts, None)
         with closing(parts):
             try:

@@ -175,3 +175,22 @@ def test_that_the_model_asked_for_tools_is_told():
         assert response.content == "" and response.metadata.get("asked_for_tools") is asks
         [said] = notices_of(response)
         assert ("asked for tools" in said) == bool(asks)
+
+
+@both_ways
+def test_ctrl_c_while_the_request_is_written_out_is_ctrl_c_and_nothing_is_sent(streams):
+    def press(frame, event, arg):
+        if event == "call" and frame.f_code.co_name == "serialize_sequence_via_list":  # pydantic's
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    with FakeOllama() as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        answer(reasoner, HELLO, streams)
+        sys.setprofile(press)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                answer(reasoner, HELLO, streams)
+        finally:
+            sys.setprofile(None)
+        assert len(server.chats) == 1
