@@ -76,6 +76,7 @@ class Answer:
         self._thinking = io.StringIO()
         self._on_thinking = on_thinking
         self._splitter: ThinkSplitter | None = ThinkSplitter()
+        self._said, self._thought = _Characters(), _Characters()
         self.asks_for_tools = False
         self._is_begun = False
         self._size = 0
@@ -85,14 +86,15 @@ class Answer:
         if not self._is_begun:
             self._splitter = None
         self._grow(len(text))
-        self._note(_writable(text))
+        self._note(self._thought.take(text))
 
     def say(self, text: str) -> str:
         """Take in a part of the text and return what of the answer is certain now."""
         self._is_begun = True
         self._grow(len(text))
-        if not text.isascii():
-            text = _writable(text)
+        return self._told(self._said.take(text))
+
+    def _told(self, text: str) -> str:
         if self._splitter is not None:
             thinking, text = self._splitter.feed(text)
             self._note(thinking)
@@ -103,12 +105,14 @@ class Answer:
 
     def end(self) -> str:
         """Return what was held back of the answer: no part follows."""
+        self._note(self._thought.end())
+        said = self._told(self._said.end())
         if self._splitter is None:
-            return ""
+            return said
         thinking, text = self._splitter.end()
         self._note(thinking)
         self._text.write(text)
-        return text
+        return said + text
 
     @property
     def is_begun(self) -> bool:
@@ -135,13 +139,30 @@ class Answer:
             raise TooLarge("an answer", REPLY_LIMIT)
 
 
-def _writable(text: str) -> str:
-    """Return ``text`` with U+FFFD for half characters, which JSON can carry and no file can."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+class _Characters:
+    """Makes whole characters of the parts of a text, which JSON can cut into surrogates.
+
+    The second half may come with the next part. A half that stays alone, which no file can hold, is
+    U+FFFD.
+    """
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def take(self, text: str) -> str:
+        """Return what of the text is certain now."""
+        text, self._half = self._half + text, ""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            if "\ud800" <= text[-1] <= "\udbff":
+                text, self._half = text[:-1], text[-1]
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return text
+
+    def end(self) -> str:
+        """Return what was held back: no part follows."""
+        return "\ufffd" if self._half else ""
 
 
 class ThinkSplitter:

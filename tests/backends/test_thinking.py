@@ -44,6 +44,25 @@ def test_a_text_is_split_the_same_whole_and_letter_by_letter(text, thinking, ans
     assert split(list(text)) == (thinking, answer)
 
 
+HALVES = [
+    (["a\ud83d", "\ude00b"], "a\U0001f600b"),
+    (["\ud83d", "", "\ude00"], "\U0001f600"),
+    (["x\ude00y", "\ud83d", "\ud83d", "\ude00"], "x\ufffdy\ufffd\U0001f600"),
+    (["é\ud83d", "z", "\ud83d"], "é\ufffdz\ufffd"),
+]
+
+
+@pytest.mark.parametrize("parts, text", HALVES)
+def test_a_character_that_two_parts_share_is_whole(parts, text):
+    thought: list[str] = []
+    answer = Answer(thought.append)
+    for part in parts:
+        answer.think(part)
+    said = [answer.say(part) for part in parts] + [answer.end()]
+    assert "".join(said) == answer.text == text
+    assert "".join(thought) == answer.thinking == text
+
+
 MARKS = st.sampled_from(["<think>", "</think>", "<", "</", "think>", " ", "\n", "a", "b"])
 
 
