@@ -292,7 +292,7 @@ class AyaReasoner(StreamingReasoner):
         groups: list[list[int]] | None,
     ) -> Response:
         """Build the response from its last part; the answer is out already, so this may ask."""
-        metadata = ollama_models.told_at_the_end(last, self.model_id)
+        metadata = ollama_models.told_at_the_end(last, self.model_id, self.host.url)
         also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking or None}
         tools = answer.asks_for_tools or None
         also |= {"images": hashes(messages) or None, "asked_for_tools": tools}

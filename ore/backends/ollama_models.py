@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ore.backends import Model, choose_default
+from ore.backends.address import ollama_authorization, without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
@@ -126,12 +127,14 @@ def _notes(shown: Entry, messages: list[Message]) -> Iterator[str]:
         )
 
 
-def told_at_the_end(last: Any, asked: str) -> dict[str, Any]:
+def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
     """Return what the last part of an answer says: counts, durations, and why it is the last.
 
     Args:
         asked: The model that was asked; with another one's name ``response_model`` is returned.
+        url: The server's; the key that goes there is kept in no name that it gives.
     """
+    key = ollama_authorization(url)
     is_other = last.model and find_model([{"name": last.model}], asked) is None
     also = {
         "total_duration": known_count(last.total_duration),
@@ -140,6 +143,9 @@ def told_at_the_end(last: Any, asked: str) -> dict[str, Any]:
         "response_model": shorten(last.model) if is_other else None,
     }
     counts = {name: count(getattr(last, name)) for name in COUNTS}
+    for name in ("done_reason", "response_model"):
+        if also[name]:
+            also[name] = without_key(also[name].encode(), key).decode()
     return counts | {name: value for name, value in also.items() if value is not None}
 
 

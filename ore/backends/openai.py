@@ -204,7 +204,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         request = request_of(self.model_id, messages, settings)
         if any(message.images for message in messages):  # of an image a server may say nothing
             self._check_vision(deadline)
-        answer, last = Answer(settings.on_thinking), Parts()
+        answer, last = Answer(settings.on_thinking), Parts(self._key)
         call = Call(
             self.host,
             self._key,

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ore.backends.address import without_key
 from ore.backends.answer import known_count
 from ore.backends.logprobs import Logprobs
 
 
 class Parts:
-    """What the parts of an answer say besides its text; ``reason`` is None until it has ended."""
+    """What the parts of an answer say besides its text; ``reason`` is None until it has ended.
 
-    def __init__(self) -> None:
+    Args:
+        key: The key that was sent, which is kept in no name that the server gives.
+    """
+
+    def __init__(self, key: str | None = None) -> None:
         self.reason: str | None = None
+        self._key = key
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
@@ -56,22 +62,23 @@ class Parts:
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
-            "done_reason": _word(self.reason) or "unknown",
+            "done_reason": self._word(self.reason) or "unknown",
             **({"cached_tokens": cached} if cached else {}),
             **({"asked_for_tools": True} if self._asks_for_tools else {}),
-            **({"system_fingerprint": name} if (name := _word(self._fingerprint)) else {}),
-            **({"response_model": name} if (name := _word(self._model)) else {}),
+            **({"system_fingerprint": name} if (name := self._word(self._fingerprint)) else {}),
+            **({"response_model": name} if (name := self._word(self._model)) else {}),
         }
+
+    def _word(self, value: Any) -> str:
+        """Return a name that the server gave, or nothing where it can't be kept."""
+        if isinstance(value, str) and value.isprintable() and len(value) <= 300:
+            return without_key(value.encode(), self._key).decode()
+        return ""
 
 
 def _of(value: Any, name: str) -> Any:
     """Return a field of an object, None of anything else."""
     return value.get(name) if isinstance(value, dict) else None
-
-
-def _word(value: Any) -> str:
-    """Return a name that the server gave, or nothing where it can't be kept."""
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= 300 else ""
 
 
 def _nanoseconds(milliseconds: Any) -> int | None:

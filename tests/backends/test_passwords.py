@@ -258,6 +258,25 @@ def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch
         assert ECHO not in str(caught.value)
 
 
+def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
+    told = {"model": ECHO, "message": {"role": "assistant", "content": "Yes."}}
+    line = json.dumps(told | {"done": True, "done_reason": f"no {ECHO}"}).encode() + b"\n"
+    with one_answer(http(line)) as (host, _):
+        kept = AyaReasoner("m", host).reason([Message("user", "Hello")]).metadata
+    assert (kept["response_model"], kept["done_reason"]) == ("[the key]", "no [the key]")
+    choice = {"delta": {"content": "Yes."}, "finish_reason": ECHO}
+    with FakeOpenAI(key=ECHO) as fake:
+        fake.play = [
+            data(json.dumps({"model": ECHO, "system_fingerprint": ECHO, "choices": [choice]})),
+            data("[DONE]"),
+        ]
+        made = OpenAIReasoner("small", Host(fake.url), ECHO)
+        kept = made.reason([Message("user", "Hello")]).metadata
+    for name in ("response_model", "system_fingerprint", "done_reason"):
+        assert kept[name] == "[the key]"
+
+
 @pytest.mark.parametrize(
     "written", [r"ab\/c+d/ef==", r"ab\u002fc\u002Bd\/ef\u003D\u003d", r"ab\\\/c\\u002bd/ef=="]
 )
