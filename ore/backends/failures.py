@@ -64,6 +64,12 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
         why = "what answers there does not speak https, so try http"
     if "UNEXPECTED_EOF" in why:
         why = "it closed the connection before it had said who it is, as one does that speaks no https"
+    if re.search(r"\[SSL: (TLSV1|SSLV3_ALERT)", why):  # names of alerts that came from there
+        return ServerUnreachableError(
+            f"The {protocol.server} at {host} refuses ORE's TLS ({shorten(why)}): ask whoever runs it "
+            f"which version, name or certificate it wants, or name another with `host=`.",
+            host=host.url,
+        )
     way, start = "", protocol.start
     if proxy:
         way, start = _THROUGH.format(proxy=proxy), f"Else {start[0].lower()}{start[1:]}"

@@ -17,11 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from ore.backends.address import Host
 from ore.backends.http import tls_context
+from ore.backends.openai import OpenAIReasoner
 from ore.errors import BackendError, BackendTimeoutError, ServerUnreachableError
 from ore.models import fetch_models
 from ore.reasoner import AyaReasoner
 from ore.types import Message
+from tests.backends.ollama.test_ollama_questions import one_answer
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import PATIENCE, ROOT
 from tests.test_reasoner import HELLO, answer, both_ways
@@ -91,6 +94,16 @@ def server(certificate):
         running.leave.set()
         running.shutdown()
         thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alert", [40, 70, 112, 116])  # RFC 8446, 6.2
+def test_a_server_that_refuses_the_handshake_is_there_and_need_not_be_started(alert):
+    says = "server at https://127.0.0.1:.* refuses ORE's TLS .*: ask whoever runs it which version"
+    for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, "key")):
+        with one_answer(bytes((21, 3, 3, 0, 2, 2, alert))) as (host, _):
+            with pytest.raises(ServerUnreachableError, match=says):
+                make("m", Host(host.url.replace("http", "https"))).reason(HELLO)
 
 
 @pytest.mark.slow
