@@ -6,9 +6,9 @@ Nothing is allowed that was not granted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from ore.errors import GateError, OreError, Terminated, ToolFailedError
+from ore.errors import GateError, OreError, Terminated, ToolError, ToolFailedError
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import said_by
 from ore.tools import Permission, Tool
@@ -35,6 +35,7 @@ class Gate:
 
         Raises:
             GateError: Permissions are missing; ``missing`` holds them.
+            ToolError: What it needs can be read only once.
         """
         self._permitted(tool)
 
@@ -53,6 +54,7 @@ class Gate:
 
         Raises:
             GateError: Permissions are missing; the tool did not run.
+            ToolError: What it needs can be read only once; it did not run.
             ToolFailedError: It was not done in so many seconds.
         """
         permitted = self._permitted(tool)
@@ -79,6 +81,13 @@ class Gate:
         return ToolResult(result.tool_name, text, result.status, *kept)
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
+        needed: object = tool.required_permissions
+        if isinstance(needed, Iterator):  # who looks at it again finds nothing that it needs
+            raise ToolError(
+                f"The tool '{tool.name}' was not run: its required_permissions must be a set of "
+                f"ore.Permission.",
+                tool.name,
+            )
         required = frozenset(tool.required_permissions)
         if not required <= self.allowed:
             raise GateError(tool.name, required - self.allowed)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.errors import FileAccessError, GateError, Terminated, ToolFailedError
+from ore.errors import FileAccessError, GateError, Terminated, ToolError, ToolFailedError
 from ore.gate import Gate, Permission
 from ore.tools import TOOL_REGISTRY, Tool
 from ore.types import ToolResult
@@ -79,6 +79,14 @@ def test_a_tool_that_declares_no_permission_values_never_runs(needs):
     tool = Recorder(needs)
     with pytest.raises(GateError):
         Gate(ALL).run(tool, {})
+    assert tool.runs == 0
+
+
+def test_permissions_that_can_be_read_only_once_are_never_all_granted():
+    tool, gate = Recorder(iter([Permission.SHELL])), Gate()
+    for attempt in (lambda: gate.check(tool), lambda: gate.run(tool, {})):
+        with pytest.raises(ToolError, match="must be a set of ore.Permission"):
+            attempt()
     assert tool.runs == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -58,13 +58,18 @@ def _of_package(made: Any) -> Tool:
     tool = made() if isinstance(made, type) else made
     if not isinstance(tool, Tool):
         raise TypeError("it is no tool: it must be an ore.Tool")
-    hints = tuple(tool.routing_hints())
-    said = (tool.name, tool.description, *tool.required_args, *hints)
-    if not all(isinstance(each, str) for each in said):
+    args, given = tool.required_args, tool.routing_hints()
+    if isinstance(args, (str, Iterator)) or isinstance(given, str):  # a text is many of one letter
+        raise TypeError("its required_args and its hints must be lists of texts")
+    hints = tuple(given)
+    if not all(isinstance(each, str) for each in (tool.name, tool.description, *args, *hints)):
         raise TypeError("its name, description, arguments and hints must be texts")
     if not tool.name.isprintable():
         raise TypeError("its name has characters that can't be shown")
-    if not all(isinstance(each, Permission) for each in tool.required_permissions):
+    needed: object = tool.required_permissions  # looked at again by the gate
+    if isinstance(needed, Iterator) or not all(
+        isinstance(each, Permission) for each in tool.required_permissions
+    ):
         raise TypeError("its required_permissions must be a set of ore.Permission")
     # Who asks again may get another answer, or none; and the tool may be a frozen dataclass.
     object.__setattr__(tool, "routing_hints", lambda: hints)
