@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 
 from ore.backends.weights import PINNED
 from ore.cli.flags import FLAGS, TOPICS
@@ -17,6 +18,9 @@ from ore.tools import Permission, all_tools
 
 _FILES = ("PATH", "FILE", "SCHEMA")
 """The names of values that are completed as files."""
+
+_PLAIN = re.compile(r"(?![-.])[^\0-,:-?\[-^`{-\x7f]+")
+"""A name of which no shell reads more than the name, where it loads the script or completes."""
 
 _NAMES = """\
 # The names of one kind that the disk has, a line each; those that a shell would read are left out.
@@ -114,7 +118,7 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
     known = {flag.long: (topic, flag) for topic, flags in FLAGS.items() for flag in flags}
     with apart():
-        tools = sorted(all_tools())
+        tools = [name for name in sorted(all_tools()) if _PLAIN.fullmatch(name)]
     words = {
         "--help": (*TOPICS, "all"),
         "--tool": tools,

@@ -12,6 +12,7 @@ import pytest
 
 from ore.cli.flags import SHELLS
 from ore.cli.parser import build_parser
+from ore.tools import TOOL_REGISTRY, EchoTool
 from tests.support.process import ROOT, environment
 from tests.support.terminal import OnTerminal
 
@@ -39,6 +40,22 @@ def test_the_script_that_is_installed_is_the_one_that_is_printed(ore, shell, nam
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(printed, encoding="utf-8")
     assert kept.read_text(encoding="utf-8") == printed
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_tool_s_name_that_a_shell_would_read_is_in_no_script(ore, shell):
+    pytest.importorskip("shtab")
+    odd = ("$(touch x)", "`touch x`", "a;b", "a:b", "a b", "a'b", "a|b", "-a", ".a", "~a", "a\\b")
+    for name in (*odd, "süß"):
+        TOOL_REGISTRY[name] = EchoTool()
+    try:
+        lines = ore("--print-completion", shell).out.splitlines()
+    finally:
+        for name in (*odd, "süß"):
+            del TOOL_REGISTRY[name]
+    named = [line.replace("'", "") for line in lines if "read-file" in line]
+    assert len(named) == 1
+    assert re.search(r'[(" ](echo read-file süß)[)"]', named[0]), "and none of the others"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
