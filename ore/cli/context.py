@@ -29,6 +29,7 @@ from ore.types import RoutingDecision, SkillMetadata, ToolResult
 _MOST_SAID = 1 << 13
 """Characters that are shown of what a tool says of its failure."""
 _PACKAGES = "The packages that have tools were not loaded"
+_SKILLS, _FILES = "The skills were not read", "The files were not read"
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class ContextSource:
         if name := options.tool:
             with apart():
                 self._tool = self._loaded(lambda: find_tool(name, notice))
-        self._before = self._spent  # what the first turn has no more
         self._tools: dict[str, Tool] = {}  # that a route of this turn chooses from
         self._skills: dict[str, SkillMetadata] = {}
         if options.skill or options.route:
-            self._skills = build_skill_registry(report=notice)
+            self._skills = self._read(lambda told: build_skill_registry(report=told), _SKILLS)
+        self._before = self._spent  # what the first turn has no more
         if options.skill:
             find_skill(self._skills, options.skill)
 
@@ -100,9 +101,11 @@ class ContextSource:
                 results.append(self._run(self._tool, self._arguments))
             if decision is not None:
                 self._follow(decision, skills, results)
+        chosen = [self._skills[each] for each in skills]
+        texts = self._read(lambda told: [skill_text(each, told) for each in chosen], _SKILLS)
         return Context(
             prompt,
-            skill_context=[skill_text(self._skills[each], self._notice) for each in skills] or None,
+            skill_context=texts or None,
             tool_results=results or None,
             decision=decision,
             skills=skills or None,
@@ -112,7 +115,7 @@ class ContextSource:
     def _read_files(self) -> list[ToolResult]:
         if not self._options.file:
             return []
-        return read_files(self._options.file, self._tell)
+        return self._read(lambda told: read_files(self._options.file, told), _FILES, self._tell)
 
     def _tell(self, text: str) -> None:
         """Say once what a folder had, however often a REPL reads it."""
@@ -147,6 +150,20 @@ class ContextSource:
             ) from exc
         finally:
             self._spent += time.monotonic() - started
+
+    def _read(
+        self,
+        read: Callable[[Callable[[str], None]], Found],
+        what: str,
+        notice: Callable[[str], None] | None = None,
+    ) -> Found:
+        """Return what ``read`` reads in time; what is left behind after that tells nothing more."""
+        told: list[str] = []
+        try:
+            return self._loaded(lambda: read(told.append), what)
+        finally:
+            for line in told.copy():
+                (notice or self._notice)(line)
 
     def _left(self) -> float | None:
         """Return how many seconds of the turn's deadline are left, if it has one."""

@@ -337,6 +337,27 @@ def test_the_hints_of_a_skill_do_not_outlive_the_deadline(ore, skill):
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [("--skill", "rhyme0"), ("--route",)])
+def test_reading_skills_does_not_outlive_the_deadline(ore, skill, how):
+    for number in range(12):
+        skill(f"rhyme{number}", extra=f"\nhints: [{'1,' * 32_000}]")
+    late = ore("hi", *how, "--deadline", "0.5")
+    assert (late.code, late.out, late.calls) == (1, "", [])
+    told = late.err.splitlines()
+    assert told[-1].startswith("ore: The skills were not read in time, so nothing was sent: ")
+
+
+@pytest.mark.slow
+def test_reading_files_does_not_outlive_the_deadline(ore, folder):
+    (folder / "many").mkdir()
+    for number in range(600):
+        (folder / f"many/{number}.txt").write_text("Buy milk.")
+    late = ore("hi", "--file", "many", "--deadline", "0.001")
+    assert (late.code, late.out, late.calls) == (1, "", [])
+    assert late.err.startswith("ore: The files were not read in time, so nothing was sent: ")
+
+
 def test_a_denied_tool_is_reported_before_a_server_is_asked(ore, notes):
     def no_backend(*_):
         raise AssertionError("a backend was opened")
