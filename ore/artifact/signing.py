@@ -38,12 +38,15 @@ class Signer:
     Args:
         key: The path of a private key, or of a public one whose private key an agent has.
         once: Whether one file at most is signed, so that a passphrase may be asked for.
+
+    Attributes:
+        asks: Whether a passphrase is asked for; ``check`` finds it out.
     """
 
     def __init__(self, key: str, *, once: bool = False) -> None:
         self.key = key
         self._once = once
-        self._asks = False
+        self.asks = False
         self._public: bytes | None = None
 
     def check(self) -> None:
@@ -73,7 +76,7 @@ class Signer:
         if not can_ask():
             why = "it asks for its passphrase, and there is no terminal; run ssh-add on it first"
             raise self._unable(why)
-        self._asks = True
+        self.asks = True
 
     def check_place(self, path: Path | str) -> None:
         """Raise ``ArtifactError`` where the signature of ``path`` could not be written."""
@@ -97,7 +100,7 @@ class Signer:
         Raises:
             ArtifactError: It is not signed, and nothing was written; the file is as it was.
         """
-        beside, signed = signature_of(path), self._run(data, asks=self._asks)
+        beside, signed = signature_of(path), self._run(data, asks=self.asks)
         if signed.code:
             raise self._unable(_why(signed))
         made = self._read(signed)

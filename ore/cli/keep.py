@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 
 from ore.artifact import encode_artifact, is_artifact_of, write_encoded
@@ -13,22 +14,42 @@ from ore.glass.provenance import joined_sentence, joined_sources
 from ore.types import Response
 
 
-def record(
-    run: Run, context: Context, response: Response, told: Told
-) -> tuple[str | None, list[OreError]]:
+@dataclass(frozen=True)
+class Recorded:
+    """What became of the artifact of a turn.
+
+    Attributes:
+        document: The artifact, None where there can be none.
+        errors: What went wrong.
+        unsigned: The file that is to be signed once the answer is shown: a passphrase is asked for.
+    """
+
+    document: str | None
+    errors: list[OreError]
+    unsigned: str | None = None
+
+    def sign(self, run: Run) -> OreError | None:
+        """Sign what is unsigned, and return what went wrong."""
+        if self.unsigned is None or self.document is None or run.signer is None:
+            return None
+        try:
+            run.signer.sign_written(self.unsigned, self.document.encode("ascii"))
+        except OreError as exc:
+            return exc
+        return None
+
+
+def record(run: Run, context: Context, response: Response, told: Told) -> Recorded:
     """Write the artifact of a turn wherever it is to be, and note it with its session.
 
     Args:
         told: Returns what was in force in it: see ``ore.cli.record.in_force``.
-
-    Returns:
-        The artifact as a document, None where there can be none, and what went wrong.
     """
     try:
         artifact = artifact_of(run, context, response, told())
         document = encode_artifact(artifact)
     except OreError as exc:
-        return None, [exc]
+        return Recorded(None, [exc])
     digest = (artifact.provenance or {}).get("model_digest") or run.pin or ""
     if run.pin is not None and not digest.lower().removeprefix("sha256:").startswith(run.pin):
         run.console.warning(
@@ -37,21 +58,23 @@ def record(
         )
     data, paths = document.encode("ascii"), _paths(run, response)
     errors: list[OreError] = []
-    written = run.options.artifact_out == "-"
+    written, unsigned = run.options.artifact_out == "-", None
     for path in paths:
         try:
             if run.log is not None:
                 run.log.make_folder_of(path)
             write_encoded(data, path)
             written = True
-            if run.signer is not None:
+            if run.signer is not None and run.signer.asks:
+                unsigned = path
+            elif run.signer is not None:
                 run.signer.sign_written(path, data)
         except OreError as exc:
             errors.append(exc)
     if written:
         error = run.conversation.note(response.id, sha256(data).hexdigest())
         errors += [error] if error is not None else []
-    return document, errors
+    return Recorded(document, errors, unsigned)
 
 
 def tell_what_stays_here(run: Run) -> None:

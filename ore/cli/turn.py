@@ -13,7 +13,7 @@ from ore.backends.effective import in_words
 from ore.backends.http import SPENT
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.keep import record, tell_of_prompt, tell_what_stays_here
+from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
@@ -97,8 +97,13 @@ def take_turn(run: Run, context: Context) -> Turn:
     not_kept: OreError | None = None
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
-        document, not_kept = _keep(run, context, response, told)
-        _show(run, context, response, document)
+        recorded, not_kept = _keep(run, context, response, told)
+        try:
+            _show(run, context, response, recorded.document)
+        except (OutputError, ReaderGoneError):
+            not_kept = _signed(run, recorded, not_kept)
+            raise
+        not_kept = _signed(run, recorded, not_kept)
         _tell_fewer_tokens(run, context, response)
         _tell(run, response, told)
         if response.metadata.keys() & {"joined", "notes"}:
@@ -152,19 +157,27 @@ def _ask(run: Run, context: Context) -> Response:
 
 def _keep(
     run: Run, context: Context, response: Response, told: Told
-) -> tuple[str | None, OreError | None]:
-    """Save the session and write the artifact; return the artifact, and not raise what went wrong.
+) -> tuple[Recorded, OreError | None]:
+    """Save the session and write the artifact; return what became of it, and not raise what went wrong.
 
     An answer that can't be kept still has to be shown, and one that can't be shown to be kept.
     """
     unsaved = run.conversation.keep()
     if run.options.artifact_out is None and run.log is None:
-        return None, unsaved
-    document, errors = record(run, context, response, told)
-    errors = [*([unsaved] if unsaved is not None else []), *errors]
+        return Recorded(None, []), unsaved
+    recorded = record(run, context, response, told)
+    errors = [*([unsaved] if unsaved is not None else []), *recorded.errors]
     for error in errors[:-1]:
         run.console.error(error)
-    return document, errors[-1] if errors else None
+    return recorded, errors[-1] if errors else None
+
+
+def _signed(run: Run, recorded: Recorded, not_kept: OreError | None) -> OreError | None:
+    """Sign what waits for the answer to be shown; return what went wrong last, ``not_kept`` before it."""
+    error = recorded.sign(run)
+    if error is not None and not_kept is not None:
+        run.console.error(not_kept)
+    return error or not_kept
 
 
 def _show(run: Run, context: Context, response: Response, document: str | None) -> None:

@@ -216,13 +216,24 @@ def test_every_run_of_a_log_is_signed(ore, keys):
 def test_a_passphrase_is_asked_for_on_a_terminal_after_the_answer(keys, typed, code):
     args = ("hi", "--artifact-out", "run.json", "--sign", "locked")
     with OnTerminal(*args, replies=["Paris."]) as terminal:
-        terminal.wait_for("Enter passphrase")
+        assert b"Paris." in terminal.wait_for("Enter passphrase")
         assert os.path.exists("run.json")
         terminal.type(f"{typed}\n")
         ended, shown = terminal.end()
     assert ended == code and os.path.exists("run.json.sig") == (code == 0)
-    assert b"Paris." in shown and typed.encode() not in shown
+    assert typed.encode() not in shown
     assert (b"is not signed. The key locked can't sign:" in shown) == (code == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [[], ["--no-stream"], ["--json"]], ids=" ".join)
+def test_the_whole_answer_is_shown_before_a_passphrase_is_asked_for(keys, flags):
+    args = ("hi", "--artifact-out", "run.json", "--sign", "locked", *flags)
+    with OnTerminal(*args, replies=["It is\nParis."]) as terminal:
+        shown = terminal.wait_for("Enter passphrase")
+        assert b"Paris." in shown and shown.endswith(b"\nEnter passphrase")
+        terminal.type(f"{PASSPHRASE}\n")
+        assert terminal.end()[0] == 0 and os.path.exists("run.json.sig")
 
 
 @pytest.mark.slow
