@@ -17,7 +17,7 @@ def reopening(
     options: Options,
     console: Console,
     connect: Callable[..., Backend],
-    others: Sequence[str] = (),
+    others: Sequence[str] | None = (),
     *,
     shows_waiting: bool = True,
 ) -> Reopening:
@@ -25,7 +25,7 @@ def reopening(
 
     Args:
         connect: What makes a backend of options.
-        others: Paths of runs that they may have gone on from.
+        others: Paths of runs that they may have gone on from; None where the user can't name any.
         shows_waiting: Whether it is shown that a model is waited for.
     """
 

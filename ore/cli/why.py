@@ -36,7 +36,7 @@ def why(options: Options, console: Console, connect: Callable[..., Backend]) -> 
                 f"Scoring the answer {of} times, once for each source and once with all."
             )
 
-    with reopening(options, console, connect) as opening:
+    with reopening(options, console, connect, others=None) as opening:
         try:
             whole, parts = explain(artifact, opening, tell=tell, name=path)
         finally:

@@ -48,12 +48,12 @@ _THINK = (True, False, "low", "medium", "high")
 def recorded_messages(
     artifact: ExecutionArtifact,
     notice: Callable[[str], None],
-    others: Callable[[], Iterable[ExecutionArtifact]] = tuple,
+    others: Callable[[], Iterable[ExecutionArtifact]] | None = tuple,
 ) -> tuple[str, list[Sourced]]:
     """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
 
     They are rebuilt from the prompt, and from the persona, the skills and the session as they are
-    now; what it went on from is looked for among ``others``.
+    now; what it went on from is looked for among ``others``, None where none can be named.
     """
     if artifact.output.metadata.get("images"):
         raise ArtifactError("it was asked with images, which an artifact does not hold")
@@ -84,16 +84,17 @@ def recorded_messages(
 
 
 def _gone_on_from(
-    artifact: ExecutionArtifact, others: Callable[[], Iterable[ExecutionArtifact]]
+    artifact: ExecutionArtifact, others: Callable[[], Iterable[ExecutionArtifact]] | None
 ) -> ExecutionArtifact:
     """Return the one of ``others`` whose answer was sent, as its hash says."""
     sent = hashed_sources(artifact)
-    for other in others():
+    for other in others() if others is not None else ():
         if (ANSWER_OF + other.execution_id, text_digest(other.as_text())) in sent:
             return other
     raise ArtifactError(
-        "the answer it went on from is not in it: name that artifact as well, or record such runs "
-        "with `ORE.record(full=True)`"
+        "the answer it went on from is not in it: "
+        + ("name that artifact as well, or " if others is not None else "")
+        + "record such runs with `ORE.record(full=True)`"
     )
 
 

@@ -93,7 +93,7 @@ class Reopening(Closing):
         strict_context: A prompt that does not fit the context window is an error.
         chat_template: The text of the chat template in the place of the recorded one.
         others: Where the answer is looked for that a run went on from: artifacts, or paths of their
-            files, which are read when one is needed.
+            files, which are read when one is needed; None where the user can't name any.
         notice: Told what is to be known of how messages were rebuilt, and of an answer that is not what
             was asked for, a sentence each.
         waiting: Entered while a model is asked; it is given what says what the model is doing.
@@ -114,7 +114,7 @@ class Reopening(Closing):
         deadline: float | None = None,
         strict_context: bool = False,
         chat_template: str | None = None,
-        others: Iterable[ExecutionArtifact | Path | str] = (),
+        others: Iterable[ExecutionArtifact | Path | str] | None = (),
         notice: Callable[[str], None] = _nobody,
         waiting: Callable[[Callable[[], str]], AbstractContextManager[None]] = _unseen,
         connect: Callable[[Choice], Backend] | None = None,
@@ -129,7 +129,8 @@ class Reopening(Closing):
         self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}
         self._bounds["strict_context"] = strict_context
         self.notice = notice
-        self._others, self._connect = list(others), connect or _connect
+        self._others = None if others is None else list(others)
+        self._connect = connect or _connect
         self._backends: dict[str | None, Backend] = {}
         self._stack = ExitStack()
         self._last: tuple[tuple[Backend, str, Settings], Reasoner] | None = None
@@ -147,7 +148,8 @@ class Reopening(Closing):
         rerun = find_model(artifact, "It", self.wanted, follows=True)
         template = recorded_template(artifact, self.chat_template)
         settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
-        how, messages = recorded_messages(artifact, self.notice, self._artifacts)
+        others = None if self._others is None else self._artifacts
+        how, messages = recorded_messages(artifact, self.notice, others)
         return Recalled(rerun, settings, how, messages)
 
     def backend(self, recalled: Recalled) -> Backend:
@@ -227,7 +229,7 @@ class Reopening(Closing):
 
     def _artifacts(self) -> Iterator[ExecutionArtifact]:
         """Yield the other runs; a pipe can be read once, and is not for this."""
-        for each in self._others:
+        for each in self._others or ():
             if isinstance(each, ExecutionArtifact):
                 yield each
             elif os.path.isfile(each):

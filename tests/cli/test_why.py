@@ -148,6 +148,19 @@ def test_a_run_without_its_messages(folder):
     )
 
 
+def test_of_a_run_that_went_on_from_another_no_second_file_is_asked_for(folder):
+    known = {"open_backend": lambda *_: Known()}
+    record(folder / "first.json", "Where?", **known)
+    record(folder / "a.json", "And now?", "--after", "first.json", **known)
+    result, _ = looked_into()
+    assert (result.code, result.err) == (
+        1,
+        "ore: a.json can't be looked into: the answer it went on from is not in it: record such runs "
+        "with --artifact-full.\n",
+    )
+    assert "name that artifact as well" in run_ore("--replay", "a.json", **known).out
+
+
 def test_a_persona_that_an_artifact_names_and_can_t_be_one_is_its_own_fault(folder):
     record(folder / "a.json", "Where?", open_backend=lambda *_: Known())
     rewrite(folder / "a.json", lambda document: document["provenance"].update(persona="../aya"))
