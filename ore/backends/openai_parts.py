@@ -35,7 +35,7 @@ class Parts:
         for choice in (part.get("choices") or ())[:1]:
             reason = choice.get("finish_reason")
             if reason and reason != "null":  # as some servers write that there is none yet
-                self.reason = reason
+                self.reason = reason.lower() if isinstance(reason, str) else reason  # Gemini's
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
             self._has_delta |= choice.get("delta") is not None
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta

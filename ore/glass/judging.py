@@ -30,6 +30,7 @@ from ore.glass.following import Follower as Follower
 from ore.glass.provenance import Sourced, messages_digest
 from ore.glass.reopening import Reopening
 from ore.types import ExecutionArtifact, Message
+from ore.types.artifact_fields import cut_off_by
 
 ACCEPT, REJECT, CANNOT_SAY = "accept", "reject", "cannot say"
 MOST_NATS = 0.3
@@ -87,7 +88,7 @@ def why_not(artifact: ExecutionArtifact) -> str | None:
         return "it was chosen from words, and is not what the model would say by itself"
     if metadata.get("thinking"):
         return "the model thought first, and what it thought is no part of the answer"
-    if metadata.get("done_reason") not in ("stop", "length"):
+    if metadata.get("done_reason") != "stop" and cut_off_by(metadata) != "a limit":
         return "it does not say that the answer ended by itself, or at a limit"
     if "\ufffd" in artifact.output.content:
         return "a part of a character in it was lost when it was written down"
@@ -171,7 +172,7 @@ def followed(
     asked = [Message(each.role, each.content) for each in messages]
     if joins:
         asked, _ = joined(asked)
-    was_cut = artifact.output.metadata.get("done_reason") == "length"
+    was_cut = cut_off_by(artifact.output.metadata) == "a limit"
     farthest = 0.0
     for found in follower.departures(asked, text, was_cut=was_cut, most=MOST_NATS):
         if found.gap > MOST_NATS:

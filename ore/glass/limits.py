@@ -54,8 +54,8 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
     if response.metadata.get("images_read") is False:
         yield (
-            f"The server counted {tokens} tokens, too few for an image: the model may not have "
-            f"seen it."
+            f"The server counted {_tokens(tokens)}, too few for an image: the model may not have seen "
+            f"it."
         )
     if fit.get("status") == "truncated":
         size = f" of {window} tokens" if window else ""
@@ -128,6 +128,10 @@ class Circles:
         return self._are_found
 
 
+def _tokens(number: int) -> str:
+    return "1 token" if number == 1 else f"{number} tokens"
+
+
 def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
     """Return which limit cut an answer off, as far as the counts tell; ``asked`` is num_predict."""
     window, is_asked = fit.get("window"), isinstance(asked, int) and asked >= 0
@@ -138,5 +142,5 @@ def _limit_of(asked: object, fit: Mapping[str, Any], written: int) -> str:
         return f"{what}, which `options['num_ctx']` or the server's settings may make larger"
     if is_asked:
         return f"`options[num_predict={asked}]`, or the context window"
-    after = f" after {written} tokens" if written else ""
+    after = f" after {_tokens(written)}" if written else ""
     return f"the model's or the server's own{after}; `options['num_predict']` sets another"

@@ -19,11 +19,17 @@ MAX_VALUES = 1_000_000
 """The most values of an artifact, objects and lists and what is in them, each counted."""
 
 _CUTS = {
-    "content_filter": "the server's filter",
-    **dict.fromkeys(("length", "max_tokens", "model_length"), "a limit"),
-    **dict.fromkeys(("abort", "cancelled", "error", "insufficient_system_resource"), "the server"),
+    word: what
+    for what, words in {
+        "a limit": "length max_tokens model_length model_context_window_exceeded",
+        "the server's filter": "content_filter content_filtered guardrail_intervened refusal sensitive "
+        "blocklist prohibited_content recitation safety spii",
+        "the server": "abort cancelled error insufficient_system_resource malformed_response "
+        "network_error other repeat repetition",
+    }.items()
+    for word in words.split()
 }
-"""What cut an answer off, by its ``done_reason``; the server's own are of vLLM, SGLang and others."""
+"""What cut an answer off, by its ``done_reason``, as OpenAI, Anthropic, Gemini, vLLM and others name it."""
 
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -31,7 +37,7 @@ _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     """Return what cut off an answer with these metadata, in words; None where it ended by itself."""
     reason = metadata.get("done_reason")
-    return _CUTS.get(reason) if isinstance(reason, str) else None
+    return _CUTS.get(reason.lower()) if isinstance(reason, str) else None
 
 
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:

@@ -27,6 +27,7 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "The answer was cut off by a limit: `options[num_predict=0]`.",
         ),
         (LIMITED, {}, "the server's own after 5 tokens; `options['num_predict']` sets another."),
+        ({**LIMITED, "eval_count": 1}, {}, "the server's own after 1 token; `options['num_pred"),
         (
             {**LIMITED, "context": {"window": 16, "prompt_tokens": 11}},
             {},
@@ -40,9 +41,15 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),
+        ({"images_read": False, "context": {"prompt_tokens": 1}}, {}, "counted 1 token, too few"),
         ({"done_reason": "content_filter"}, {}, "by the server's filter: ask in other words"),
         ({"done_reason": "abort"}, {}, "by the server itself (abort): ask again"),
         ({"done_reason": "error"}, {}, "by the server itself (error): ask again"),
+        ({"done_reason": "repetition"}, {}, "by the server itself (repetition): ask again"),
+        ({"done_reason": "MAX_TOKENS"}, {}, "cut off by a limit"),
+        ({"done_reason": "model_context_window_exceeded"}, {}, "cut off by a limit"),
+        ({"done_reason": "SAFETY"}, {}, "by the server's filter"),
+        ({"done_reason": "sensitive"}, {}, "by the server's filter"),
     ],
 )
 def test_what_is_not_as_it_was_asked_for_is_a_sentence(metadata, options, sentence):

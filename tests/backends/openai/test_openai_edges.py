@@ -134,12 +134,18 @@ def test_a_list_with_parts_of_another_kind_is_refused_not_left_out():
             reasoner(fake).reason(ASKED)
 
 
-@pytest.mark.parametrize("reason", ["max_tokens", "model_length"])
+@pytest.mark.parametrize("reason", ["max_tokens", "model_length", "MAX_TOKENS"])
 def test_other_servers_words_for_a_limit_are_known(reason):
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(reason), DONE]
         [said] = warnings_of(reasoner(fake).reason(ASKED), Settings())
     assert said.startswith("The answer was cut off by a limit")
+
+
+def test_gemini_s_word_for_an_answer_that_ended_by_itself_is_that_of_others():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events("STOP"), DONE]
+        assert reasoner(fake).reason(ASKED).metadata["done_reason"] == "stop"
 
 
 def test_no_prompt_has_no_tokens_so_a_server_that_says_0_has_not_counted():
@@ -155,7 +161,7 @@ def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
             reasoner(fake).reason(ASKED)
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "function_call"])
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS"])
 def test_a_reason_alone_says_that_the_model_asked_for_tools(reason):
     last = Parts()
     last.note({"choices": [{"delta": {}, "finish_reason": reason}]})
