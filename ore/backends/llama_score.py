@@ -18,6 +18,7 @@ from typing import Any
 from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.llama_tokens import Llama, tokens_of
 from ore.backends.reading import as_bytes
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
 from ore.types.score import Score, ScoredToken
 
@@ -220,11 +221,14 @@ def checked_logprob(found: Any) -> float:
 
 @contextmanager
 def well_formed(name: str) -> Iterator[None]:
-    """Raise ``BackendError`` where what ``name`` answers in the block is of another shape."""
+    """Raise ``TurnFailedError`` where what ``name`` answers in the block is of another shape.
+
+    One whose numbers are damaged finds no token likely; the model of another turn may.
+    """
     try:
         yield
     except (ArithmeticError, AttributeError, TooLarge, LookupError, TypeError, ValueError) as exc:
-        raise BackendError(
+        raise TurnFailedError(
             f"{name} gave an answer that is not of the right shape ({shorten(repr(exc))}): "
             f"nothing was scored; try again, or use another model."
         ) from exc

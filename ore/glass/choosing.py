@@ -9,7 +9,8 @@ from typing import Any
 
 from ore.backends import Backend
 from ore.backends.settings import Settings
-from ore.errors import BackendError, CheckFailedError, UsageError
+from ore.backends.turn_errors import TurnFailedError
+from ore.errors import CheckFailedError, UsageError
 from ore.files import read_regular
 from ore.files.neutral import one_line
 from ore.glass.scoring import scorer_of
@@ -170,11 +171,13 @@ def shares(scores: Sequence[Score]) -> tuple[dict[str, float], float]:
     The likeliest is first; of equal ones, the first by its characters.
 
     Raises:
-        BackendError: None of them has a probability.
+        TurnFailedError: None of them has a probability.
     """
     most = max(score.logprob for score in scores)
     if not isfinite(most):
-        raise BackendError("The model gives none of the words a probability: nothing was chosen.")
+        raise TurnFailedError(
+            "The model gives none of the words a probability: nothing was chosen."
+        )
     paths = {tuple((t.id, t.text) for t in score.tokens): score for score in scores}
     weights = {path: exp(score.logprob - most) for path, score in paths.items()}
     own = dict(weights)

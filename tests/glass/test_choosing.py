@@ -8,7 +8,8 @@ import math
 import pytest
 
 from ore.backends.settings import Settings
-from ore.errors import BackendError, FileAccessError, UsageError
+from ore.backends.turn_errors import TurnFailedError
+from ore.errors import FileAccessError, UsageError
 from ore.glass.choosing import ChoosingReasoner, read_choices, reasoner_of, shares
 from ore.reasoner import Scorer
 from ore.types import Message
@@ -68,7 +69,7 @@ def test_a_word_is_as_likely_as_an_answer_that_begins_with_it(scores, probabilit
 
 def test_words_without_a_probability_can_not_be_chosen_from():
     nothing = Score("a", (ScoredToken("a", -math.inf),), False, "made-up", 7)
-    with pytest.raises(BackendError, match="none of the words"):
+    with pytest.raises(TurnFailedError, match="none of the words"):
         shares([nothing, nothing])
 
 

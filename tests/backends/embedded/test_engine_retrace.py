@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import closing
 
 import pytest
 
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import TurnFailedError
 from ore.errors import BackendTimeoutError, ContextTruncatedError
 from ore.glass.judging import Follower
 from ore.types import Message
+from tests.support.gguf import tiny_model
 
 pytestmark = pytest.mark.embedded
 
@@ -110,3 +113,15 @@ def test_a_deadline_ends_it(model_dir):
     with closing(EmbeddedReasoner(MODEL, Settings(deadline=0.001))) as reasoner:
         with pytest.raises(BackendTimeoutError):
             places(reasoner, "Yes.")
+
+
+@pytest.mark.slow
+def test_a_model_that_finds_nothing_likely_fails_in_its_own_turn(tmp_path):
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(
+        tiny_model().replace(struct.pack("<f", 1) * 32, b"\xff" * 128)
+    )  # no numbers
+    settings = Settings(options={"num_predict": 8, "temperature": 0})
+    with closing(EmbeddedReasoner(str(damaged), settings)) as reasoner:
+        with pytest.raises(TurnFailedError, match="not of the right shape"):
+            places(reasoner, "abc", was_cut=True)
