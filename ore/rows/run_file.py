@@ -231,7 +231,7 @@ def _schema(value: Any, folder: str) -> str:
 
 def _choose(value: Any, folder: str) -> str:
     """Return words to choose from; it says what is wrong with them."""
-    words = [_text(each, folder) for each in _list(value)]
+    words = [_text(each, folder).rstrip("\n") for each in _list(value)]  # YAML's | and > end in one
     if len(words) == 1 and words[0].startswith("@"):
         return "@" + _beside(words[0][1:], folder)
     if isinstance(value, list) and (len(words) < 2 or any("\n" in word for word in words)):

@@ -82,6 +82,11 @@ def test_words_to_choose_from():
     assert read("---\nchoose:\n- a, b\n- c\n---\nx").choose == "a, b\nc"
     assert read("---\nchoose: good,bad\n---\nx").choose == "good,bad"
     assert read("---\nchoose: '@words.txt'\n---\nx", "p/f.ore").choose == "@p/words.txt"
+    assert read("---\nchoose: |\n  a, b\n  c\n\n---\nx").choose == "a, b\nc"
+    assert read("---\nchoose: |+\n  a\n  b\n\n\n---\nx").choose == "a\nb"
+    assert read("---\nchoose: >\n  good,\n  bad\n---\nx").choose == "good, bad"
+    assert read("---\nchoose: >\n  @words.txt\n---\nx", "p/f.ore").choose == "@p/words.txt"
+    assert read("---\nchoose:\n- |\n  a\n- b\n---\nx").choose == "a\nb"
 
 
 def test_no_system_prompt_is_an_empty_one_and_two_braces_are_written_as_in_the_prompt():
