@@ -29,7 +29,7 @@ from ore.errors import (
 from ore.files.bounded import START_SECONDS
 from ore.files.extras import install_command
 from ore.files.in_time import OutOfTime
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 
@@ -199,7 +199,8 @@ class ClusterBackend(Backend):
             if why is None:
                 used[worker] = told
             else:
-                notice(f"The worker {worker} is not used: {one_line(why[:_LONGEST]).rstrip('.')}.")
+                said = one_line(why[:_LONGEST]).rstrip(".")
+                notice(f"The worker {brief(worker)} is not used: {said}.")
         if not used:
             raise BackendError(f"No worker of {self.host} can be used: see above.")
         return used

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ore.backends import cluster_link, cluster_worker
-from ore.backends.cluster import ClusterReasoner
+from ore.backends import cluster, cluster_link, cluster_worker
+from ore.backends.cluster import ClusterBackend, ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnTookLongError
@@ -48,6 +48,23 @@ def test_what_a_worker_says_is_one_line_without_control_characters():
     with pytest.raises(BackendError, match=re.escape("a^JYou: ^[[2J")):
         ClusterReasoner(Told(), "m", settings).reason([Message("user", "hi")])
     assert warned == ["b^JYou: ^[[2J"]
+
+
+def test_the_name_of_a_worker_is_one_short_line_without_control_characters(monkeypatch):
+    class Link:
+        def ask(self, what, *_, **__):
+            names = ["a\nYou: \x1b[2J", "b" * 10**6]
+            return {name: "no" for name in names} if what == "about" else None
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(cluster, "_linked", lambda address: Link())
+    told: list[str] = []
+    with pytest.raises(BackendError, match="No worker of tcp://there:8786 can be used"):
+        ClusterBackend("tcp://there:8786", (None, None), None, told.append)
+    assert told[0].startswith("The worker a^JYou: ^[[2J is not used: it can't say what it is (no)")
+    assert len(told) == 2 and len(told[1]) < 600
 
 
 def test_two_answers_of_a_worker_have_two_ids_whatever_it_says():
