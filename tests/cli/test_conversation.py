@@ -218,7 +218,11 @@ GROWING = ["bcdfgh " * 100, "one two three " * 100, "go on"]
     [
         (["-c"], HARD, ["390 tokens. An earlier, 503, ", "401 tokens. An earlier, 503, "]),
         (["-c"], GROWING, ["417 tokens. An earlier, 211, 270", "429 tokens. An earlier, 211, 271"]),
-        (["-c", "--skill", "rhyme"], HARD, []),  # there is more than the conversation
+        (
+            ["-c", "--skill", "rhyme"],
+            HARD,
+            [f"{tokens} tokens. An earlier, 386, 54" for tokens in (392, 403, 414)],
+        ),
         (["-i"], HARD, []),
     ],
 )
@@ -270,6 +274,31 @@ def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
         assert talked(server, *more, flags=flags) == told
         if "--save-session" in flags:
             assert talked(server, HARD[5], flags=("--session", "b", "--system", "Be brief.")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (["--skill", "rhyme"], 1),
+        (["--file", "notes.txt"], 1),
+        (["--tool", "read-file", "--tool-arg", "path=notes.txt", "--grant", "filesystem-read"], 1),
+        (["--skill", "rhyme", "--no-system"], 0),  # it may stand in the place of the model's own
+    ],
+)
+def test_a_turn_with_more_than_the_conversation_is_compared_with_the_earlier_ones(
+    home, tmp_path, monkeypatch, flags, told
+):
+    write_skill(
+        home / ".ore/skills", "rhyme", "name: rhyme\ndescription: Rhymes.", "Write in rhyme."
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("bcdfgh " * 10)
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        start = ["--session", "a", "--no-system"] if "--no-system" in flags else SAVED
+        assert talked(server, *HARD[:4], flags=start) == 0
+        assert talked(server, HARD[4], flags=("--session", "a", *flags)) == told
+        assert talked(server, HARD[5], flags=("--session", "a", *flags)) == told
 
 
 def test_a_conversation_that_was_made_shorter_by_hand_was_not_cut(home):
