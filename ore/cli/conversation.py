@@ -39,6 +39,7 @@ class Conversation:
         sizes: The tokens of prompts that were the conversation alone, and a hash of what they were
             made of, their messages too, by the id of the answer; None as long as it was not needed.
         noted: The ids of those that are noted beside the session.
+        doubted: Hashes of what prompts were made of whose cut nothing would tell, as was said once.
         held: What is given back in the end: the lock of its session.
     """
 
@@ -53,6 +54,7 @@ class Conversation:
     beginning: Beginning | None = None
     sizes: dict[str, tuple[int, str]] | None = None
     noted: set[str] = field(default_factory=set[str])
+    doubted: set[str] = field(default_factory=set[str])
     held: ExitStack = field(default_factory=ExitStack)
 
     @property

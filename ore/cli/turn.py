@@ -38,6 +38,9 @@ SHOWN_APART = (
 )
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
 
+_ONE_TURN = 2
+"""The messages of a session of one turn."""
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -257,6 +260,20 @@ def _tell_fewer_tokens(run: Run, response: Response) -> None:
             f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
             f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
             f"(-o num_ctx=N, or the server's settings), or in another conversation."
+        )
+    elif is_unknown and not most and fit.get("window") and conversation.length > _ONE_TURN:
+        _tell_of_doubt(run, response)
+
+
+def _tell_of_doubt(run: Run, response: Response) -> None:
+    """Say once of a model, and what it is asked with, that no earlier prompt tells of a cut."""
+    made_of, doubted = _made_of(run, response, ()), run.conversation.doubted
+    if made_of not in doubted:
+        doubted.add(made_of)
+        run.console.notice(
+            f"Nobody knows whether the model has seen all of the conversation, which may have more "
+            f"tokens than the window of {fit_of(response)['window']}: no earlier prompt can be compared "
+            f"with this one. With --strict-context, the server is asked not to cut it."
         )
 
 

@@ -301,6 +301,43 @@ def test_a_turn_with_more_than_the_conversation_is_compared_with_the_earlier_one
         assert talked(server, HARD[5], flags=("--session", "a", *flags)) == told
 
 
+UNSURE = "whether the model has seen all of the conversation"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags, window, told",
+    [
+        (("--model", "other"), 512, 1),
+        (("--no-system",), 512, 1),
+        (("--model", "other"), 4096, 0),  # the text fits
+        ((), 512, 0),  # the earlier prompts can be compared with
+    ],
+)
+def test_nobody_knows_whether_a_conversation_was_read_that_no_earlier_prompt_tells_of(
+    home, flags, window, told
+):
+    with FakeOllama(models=["llama3.2", "other"], num_ctx=window, reply="Fine.") as server:
+        assert talked(server, *HARD[:4], flags=SAVED) == 0
+        args = (*SAVED[: 2 if "--no-system" in flags else 4], *flags, "--host", server.url)
+        result = run_ore(*args, stdin="\n".join(HARD[4:]), open_backend=open_backend)
+    assert (result.err.count(UNSURE), result.err.count("--strict-context")) == (told, told)
+
+
+def test_that_nobody_knows_is_said_once(home, tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("one")
+
+    def reply(request):
+        file.write_text(f"{len(request['messages'])} ")
+        return "Fine."
+
+    with FakeOllama(num_ctx=512, reply=reply) as server:
+        args = ("--session", "a", "--file", str(file), "--host", server.url)
+        result = run_ore(*args, stdin="\n".join(HARD), open_backend=open_backend)
+    assert (len(server.chats), result.err.count(UNSURE)) == (6, 1)
+
+
 def test_a_conversation_that_was_made_shorter_by_hand_was_not_cut(home):
     file = home / ".ore/sessions/a.json"
     with FakeOllama(num_ctx=512, reply="Fine.") as server:
