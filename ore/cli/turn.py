@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -13,8 +10,8 @@ from typing import Any
 from ore.backends.effective import in_words
 from ore.backends.http import SPENT
 from ore.backends.schema import as_document
-from ore.backends.window import estimate
 from ore.cli.context import Context
+from ore.cli.cut_conversations import tell_of_cut
 from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
@@ -28,18 +25,14 @@ from ore.errors import (
     ReaderGoneError,
     Terminated,
 )
-from ore.glass.limits import IN_CIRCLES, Circles, fit_of, notices_of, warnings_of
-from ore.types import Message, Response
-from ore.types.sent import sent_with
+from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
+from ore.types import Response
 
 SHOWN_APART = (
     *("choice", "expectation", "format", "joined", "logprobs", "notes", "rendered"),
     "thinking",
 )
 """Metadata that ``--verbose`` does not repeat: it is long, and the user has seen it."""
-
-_ONE_TURN = 2
-"""The messages of a session of one turn."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ def take_turn(run: Run, context: Context) -> Turn:
             not_kept = _signed(run, recorded, not_kept)
             raise
         not_kept = _signed(run, recorded, not_kept)
-        _tell_fewer_tokens(run, response)
+        tell_of_cut(run, response)
         _tell(run, response, told)
         if response.metadata.keys() & {"joined", "notes"}:
             tell_of_prompt(run, response)
@@ -240,75 +233,6 @@ def _tell_limits(run: Run, response: Response) -> None:
             run.console.notice(text)
     for text in warnings_of(response, run.asked.settings):
         run.console.warning(text)
-
-
-def _tell_fewer_tokens(run: Run, response: Response) -> None:
-    """Say of a conversation's prompt that it has fewer tokens than what it goes on from and adds."""
-    fit, conversation = fit_of(response), run.conversation
-    tokens, is_unknown = fit.get("prompt_tokens", 0), fit.get("status") == "unknown"
-    if conversation.session is None or not tokens:
-        return
-    beside = _beside_conversation(response)
-    made_of = _made_of(run, response, beside)
-    most, added = _longest_prompt(run, response, beside) if is_unknown else (0, 0)
-    if not run.asked.images:  # which later prompts do not have
-        if (error := conversation.note_size(tokens, made_of)) is not None:
-            run.console.warning(str(error))
-    if tokens < most + added:
-        more = f", and what this one adds to it has {added} at least" if added else ""
-        run.console.warning(
-            f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
-            f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
-            f"(-o num_ctx=N, or the server's settings), or in another conversation."
-        )
-    elif is_unknown and not most and fit.get("window") and conversation.length > _ONE_TURN:
-        _tell_of_doubt(run, response)
-
-
-def _tell_of_doubt(run: Run, response: Response) -> None:
-    """Say once of a model, and what it is asked with, that no earlier prompt tells of a cut."""
-    made_of, doubted = _made_of(run, response, ()), run.conversation.doubted
-    if made_of not in doubted:
-        doubted.add(made_of)
-        run.console.notice(
-            f"Nobody knows whether the model has seen all of the conversation, which may have more "
-            f"tokens than the window of {fit_of(response)['window']}: no earlier prompt can be compared "
-            f"with this one. With --strict-context, the server is asked not to cut it."
-        )
-
-
-def _longest_prompt(run: Run, response: Response, beside: Sequence[Message]) -> tuple[int, int]:
-    """Return the tokens of an earlier prompt that this one has all of, and how many it adds at least.
-
-    It had the same ``beside`` the conversation, or nothing. Without a system prompt a skill may be
-    read in the place of the model's own, so that a prompt with one has not all of one without.
-    """
-    longest = run.conversation.longest_prompt
-    most, added = longest(_made_of(run, response, beside))
-    if beside and (run.asked.system_prompt or all(each.role != "system" for each in beside)):
-        alone, since = longest(_made_of(run, response, ()))
-        since += estimate(each.content.encode("utf-8", "surrogatepass") for each in beside).least
-        if alone and alone + since > most + added:
-            return alone, since
-    return most, added
-
-
-def _beside_conversation(response: Response) -> Sequence[Message]:
-    """Return what a turn sent between its system prompt and its conversation: skills, tools, a run."""
-    sent = sent_with(response)
-    if sent is None:
-        return ()
-    return sent.messages[bool(sent.system_prompt) : -1 - (sent.earlier or 0)]
-
-
-def _made_of(run: Run, response: Response, beside: Sequence[Message]) -> str:
-    """Return a hash of what a prompt has beside its messages, and of what counts its tokens."""
-    asked, settings = run.asked, run.asked.settings
-    model = response.metadata.get("response_model") or response.model_id
-    more: list[object] = [settings.think, settings.format, settings.choices]
-    more += [settings.chat_template, *([each.role, each.content] for each in beside)]
-    text = json.dumps([run.backend.name, model, asked.system_prompt, *more], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(run: Run, response: Response, context: Context) -> dict[str, Any]:
