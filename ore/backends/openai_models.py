@@ -38,7 +38,14 @@ def listed(
 def entry_of(models: list[dict[str, Any]], names: tuple[str | None, ...]) -> dict[str, Any]:
     """Return what a list says of the model with one of the names; of its only one, else nothing."""
     only = models[0] if len(models) == 1 else {}
-    return next((entry for entry in models if entry["id"] in names), only)
+    return next((entry for entry in models if not names_of(entry).isdisjoint(names)), only)
+
+
+def names_of(entry: dict[str, Any]) -> set[str]:
+    """Return what a model is called; llama.cpp's server has several names for one."""
+    also = entry.get("aliases")
+    others = also if isinstance(also, list) else ()
+    return {entry["id"], *(name for name in others if isinstance(name, str))}
 
 
 def window_of(entry: dict[str, Any]) -> int | None:

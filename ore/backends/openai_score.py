@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ore.backends.address import Host
+from ore.backends.failures import OPENAI, no_model_error
 from ore.backends.http import Deadline, shorten
 from ore.backends.llama_score import Asking, well_formed
 from ore.backends.llama_tokens import tokens_of
+from ore.backends.openai_beside import known
 from ore.backends.openai_client import Call
-from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, window_of
+from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, names_of, window_of
 from ore.backends.openai_request import request_of
 from ore.backends.openai_template import arriving
 from ore.backends.settings import Settings
 from ore.backends.vllm_score import VLLM, VllmAsking
-from ore.errors import BackendError, CapabilityError
+from ore.errors import BackendError, CapabilityError, ModelNotFoundError
 from ore.types import Message
 
 LLAMA = "llamacpp"
@@ -44,7 +46,7 @@ class Server:
     ) -> dict[str, Any]:
         """Return what it answers, which is ``REPLY_LIMIT`` bytes long at most, whatever ``longest``."""
         call = Call(self.host, self.key, timeout=self.silence, deadline=deadline)
-        with closing(call):
+        with closing(call), known(call, self.host, path):
             return call.ask(path, {"model": self.model, **request})
 
     def events(
@@ -61,7 +63,8 @@ class Server:
         body = {"model": self.model, **request, "stream": True, "return_progress": True}
         with closing(Call(self.host, self.key, timeout=silence, deadline=deadline)) as call:
             try:
-                yield from call.events(path, body, longest)
+                with known(call, self.host, path):
+                    yield from call.events(path, body, longest)
             except BackendError as exc:
                 if "grammar" not in str(exc):
                     raise
@@ -88,10 +91,17 @@ def asking(
     Raises:
         CapabilityError: The server has no way to say it, or not after images.
     """
-    deadline = Deadline.of_turn(settings.deadline)
-    entry = entry_of(listed(host, key, deadline.within(LOOK_UP_SECONDS)), (model_id,))
+    deadline, silence = Deadline.of_turn(settings.deadline), settings.timeout
+    seconds = min(silence or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
+    found = listed(host, key, deadline, seconds)
+    entry = entry_of(found, (model_id,))
     owner, window = entry.get("owned_by"), window_of(entry)
-    if owner != VLLM and (owner != LLAMA or window is None):
+    owners = [each.get("owned_by") for each in found]
+    if not entry and (VLLM in owners or LLAMA in owners):
+        raise no_model_error(host, model_id, OPENAI, tuple(each["id"] for each in found))
+    if owner == LLAMA and window is None:
+        raise _no_window(host, model_id, found)
+    if owner not in (VLLM, LLAMA):
         raise CapabilityError(
             f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, "
             f"and so can `reasoner('embedded:NAME')`.",
@@ -101,19 +111,47 @@ def asking(
         raise CapabilityError("No text can be scored as an answer to images: leave `images=` out.")
     if settings.joins:
         messages, _ = arriving(messages, host, key, deadline)
-    request, silence = request_of(model_id, messages, settings), settings.timeout
-    if owner == VLLM or window is None:
-        if settings.think is not None:
-            raise CapabilityError("vLLM scores a text without thinking only: leave `think=` out.")
-        laid = VllmAsking(host, key, model_id, request["messages"], silence, deadline)
-        with well_formed(laid.name):
-            yield laid
-        return
-    server = Server(host, key, model_id, window, silence)
-    with well_formed(server.name):
-        with closing(Call(host, key, timeout=silence, deadline=deadline)) as call:
-            prompt = call.applied(request.pop("messages"), **request)
-        tokens = [number for number, _ in tokens_of(server, prompt, deadline)]
-        # It answers for any name with the model that it lists.
-        answers = model_id if entry["id"] == model_id else shorten(entry["id"])
-        yield Asking(server, answers, prompt, tokens, silence, deadline)
+    request = request_of(model_id, messages, settings)
+    with _named(host, model_id, found):
+        if owner == VLLM or window is None:
+            if settings.think is not None:
+                raise CapabilityError(
+                    "vLLM scores a text without thinking only: leave `think=` out."
+                )
+            laid = VllmAsking(host, key, model_id, request["messages"], silence, deadline)
+            with well_formed(laid.name):
+                yield laid
+            return
+        server = Server(host, key, model_id, window, silence)
+        with well_formed(server.name):
+            call = Call(host, key, timeout=silence, deadline=deadline)
+            with closing(call), known(call, host, "/apply-template"):
+                prompt = call.applied(request.pop("messages"), **request)
+            tokens = [number for number, _ in tokens_of(server, prompt, deadline)]
+            # It answers for any name with the model that it lists.
+            answers = model_id if model_id in names_of(entry) else shorten(entry["id"])
+            yield Asking(server, answers, prompt, tokens, silence, deadline)
+
+
+@contextmanager
+def _named(host: Host, model_id: str, found: list[dict[str, Any]]) -> Iterator[None]:
+    """Name the model, and those that the server lists, where it says in the block that it has none such."""
+    try:
+        yield
+    except ModelNotFoundError as exc:
+        names = tuple(each["id"] for each in found)
+        raise no_model_error(host, model_id, OPENAI, names) from exc
+
+
+def _no_window(host: Host, model_id: str, found: list[dict[str, Any]]) -> CapabilityError:
+    """The list of llama.cpp's server says no window, as its router's does of what is not loaded."""
+    can = [
+        shorten(each["id"]) for each in found if each.get("owned_by") == LLAMA and window_of(each)
+    ]
+    others = f", or use one that is: {', '.join(can[:20])}" if can else ""
+    return CapabilityError(
+        f"The server at {host} does not say how large the context window of '{shorten(model_id)}' is, as "
+        f"llama.cpp's router does not before a model is loaded, so no text can be scored: ask it for an "
+        f"answer first{others}. If that does not help, start llama.cpp's server with this model alone.",
+        host=host.url,
+    )

@@ -16,6 +16,7 @@ from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
 from ore.backends.llama_score import LEAST_LOGPROB, checked_logprob
+from ore.backends.openai_beside import known
 from ore.backends.openai_client import Call
 from ore.errors import CapabilityError, ContextTruncatedError, UsageError
 from ore.types.score import Score, ScoredToken
@@ -177,7 +178,7 @@ class VllmAsking:
 
     def _posted(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
         call = Call(self.host, self.key, timeout=self.silence, deadline=self.deadline)
-        with closing(call):
+        with closing(call), known(call, self.host, path):
             return call.ask(path, {"model": self.model_id, **request})
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import tracemalloc
 from contextlib import closing
+from time import monotonic
 
 import pytest
 
@@ -14,9 +15,15 @@ from ore.backends.choice import open_backend
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.openai import OpenAIReasoner
 from ore.backends.settings import Settings
-from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    UsageError,
+)
 from ore.types import Message
-from tests.support.fake_ollama.scenarios import FOREVER, Pause
+from tests.support.fake_ollama.scenarios import FOREVER, Pause, Whole
 from tests.support.fake_openai import FakeOpenAI, data, refusal, whole
 from tests.support.harness import run_ore
 from tests.support.llama_server import KEY, llama_server
@@ -128,6 +135,72 @@ def test_other_servers_can_not_and_it_is_said(about):
         with pytest.raises(CapabilityError, match="can't say how likely a given text is"):
             reasoner.score_each(QUESTION, ["Paris", "London"])
         assert [seen.path for seen in fake.requests] == ["/v1/models"] * 2
+
+
+NOTHING = [
+    whole({"detail": "Not Found"}, 404),
+    refusal(404, "File Not Found"),
+    Whole(404, "text/html", b"<html>nginx</html>"),
+    Whole(405, "text/plain", b""),
+]
+
+
+@pytest.mark.parametrize("path", ["/apply-template", "/tokenize", "/completion"])
+@pytest.mark.parametrize("answer", NOTHING, ids=["FastAPI", "llama.cpp", "nginx", "no text"])
+def test_a_proxy_that_passes_on_only_the_protocol_is_said_to_be_that(path, answer):
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        llama(fake, [])
+        fake.beside[path] = lambda sent: [answer]
+        with pytest.raises(CapabilityError, match=f"does not know {path}.* if a proxy before it"):
+            reasoner.score(QUESTION, "a")
+
+
+ROUTED = [
+    {"id": "a", "owned_by": "llamacpp", "aliases": ["b", 7], "status": {"value": "unloaded"}},
+    {"id": "c", "owned_by": "llamacpp", "aliases": ["d"], "meta": {"n_ctx": 64}},
+]
+
+
+def routed(listing=ROUTED):
+    fake = FakeOpenAI()
+    fake.listing = [whole({"data": listing})]
+    llama(fake, said(entry(), entry(2, bytes=[])))
+    return fake
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_router_of_llama_cpp_does_not_say_the_window_of_what_is_not_loaded(name):
+    with routed() as fake, closing(OpenAIReasoner(name, fake.url)) as reasoner:
+        words = f"window of '{name}' .* ask it for an answer first, or use one that is: c\\. If"
+        with pytest.raises(CapabilityError, match=words):
+            reasoner.score(QUESTION, "a")
+    with routed(ROUTED[:1]) as fake, closing(OpenAIReasoner(name, fake.url)) as reasoner:
+        with pytest.raises(CapabilityError, match="ask it for an answer first. If"):
+            reasoner.score(QUESTION, "a")
+
+
+@pytest.mark.parametrize("name", ["c", "d"])
+def test_a_router_of_llama_cpp_scores_with_what_is_loaded_by_any_of_its_names(name):
+    with routed() as fake, closing(OpenAIReasoner(name, fake.url)) as reasoner:
+        assert reasoner.score(QUESTION, "a").model_id == name
+
+
+def test_a_model_that_a_router_of_llama_cpp_does_not_list_is_none_of_its():
+    with routed() as fake, closing(OpenAIReasoner("e", fake.url)) as reasoner:
+        with pytest.raises(ModelNotFoundError, match="There is no model 'e'") as caught:
+            reasoner.score(QUESTION, "a")
+    assert caught.value.available == ("a", "c")
+
+
+@pytest.mark.slow
+def test_the_list_of_models_is_waited_for_no_longer_than_for_anything_else():
+    with FakeOpenAI(about=LLAMA) as fake:
+        fake.listing = [Pause(FOREVER)]
+        began = monotonic()
+        with scorer(fake.url, timeout=0.3) as reasoner:
+            with pytest.raises(BackendError, match="did not answer within 0.3 s"):
+                reasoner.score(QUESTION, "a")
+    assert monotonic() - began < 5
 
 
 def test_a_choice_that_a_server_can_not_make_is_refused():

@@ -11,7 +11,13 @@ from ore.backends import vllm_score
 from ore.backends.choice import open_backend
 from ore.backends.openai import OpenAIReasoner
 from ore.backends.settings import Settings
-from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
+from ore.errors import (
+    BackendError,
+    CapabilityError,
+    ContextTruncatedError,
+    ModelNotFoundError,
+    UsageError,
+)
 from ore.types import Message
 from tests.support.fake_openai import refusal, whole
 from tests.support.harness import run_ore
@@ -20,6 +26,7 @@ from tests.support.vllm_server import END, MARKS, NUMBER, OTHER, FakeVllm, likel
 pytest.importorskip("openai")
 
 QUESTION = [Message("user", "hi")]
+WRONG = "The model `other` does not exist."
 PROMPT = tokens_of("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
 
 
@@ -131,6 +138,19 @@ def test_more_tokens_than_an_answer_can_tell_of_are_not_sent(monkeypatch):
             reasoner.score_each(QUESTION, ["a", "b", "c"])
 
 
+@pytest.mark.parametrize("lists", [("small",), ("small", "lora")])
+@pytest.mark.parametrize(
+    "said", [{"error": {"message": WRONG, "code": 404}}, {"object": "error", "message": WRONG}]
+)
+def test_a_model_that_is_not_there_is_named_with_those_that_are(said, lists):
+    with FakeVllm() as fake, closing(OpenAIReasoner("other", fake.url)) as reasoner:
+        fake.models = lists
+        fake.beside["/tokenize"] = lambda sent: [whole(said, 404)]
+        with pytest.raises(ModelNotFoundError, match="There is no model 'other'") as caught:
+            reasoner.score(QUESTION, "Paris")
+    assert caught.value.available == lists
+
+
 def test_a_level_of_thinking_can_not_be_scored():
     with FakeVllm() as fake, scorer(fake, think="low") as reasoner:
         with pytest.raises(CapabilityError, match="leave `think=` out"):
@@ -167,7 +187,12 @@ def test_a_text_has_no_more_tokens_than_bytes():
         ("/tokenize", [whole({"tokens": "abc"})], "not of the right shape"),
         ("/tokenize", [whole({"tokens": [True]})], "not of the right shape"),
         ("/tokenize", [whole({})], "not of the right shape"),
-        ("/tokenize", [refusal(404, "Not Found")], "Not Found"),
+        (
+            "/tokenize",
+            [refusal(404, "Not Found")],
+            "does not know /tokenize.* if a proxy before it",
+        ),
+        ("/v1/completions", [whole({"detail": "Not Found"}, 404)], "does not know completions"),
         ("/detokenize", [whole({})], "not of the right shape"),
         ("/v1/completions", [whole({"choices": []})], "not of the right shape"),
         ("/v1/completions", [whole({"choices": [1]})], "not of the right shape"),

@@ -1,0 +1,30 @@
+"""What a server is asked beside the OpenAI protocol, where something between may pass on only that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ore.backends.address import Host
+from ore.backends.openai_client import Call
+from ore.errors import BackendError, CapabilityError, ModelNotFoundError
+
+_UNKNOWN = (404, 405)
+
+
+@contextmanager
+def known(call: Call, host: Host, path: str) -> Iterator[None]:
+    """Raise ``CapabilityError`` where what ``call`` asks in the block is a question that nobody knows."""
+    try:
+        yield
+    except ModelNotFoundError:
+        raise
+    except BackendError as exc:
+        if call.status not in _UNKNOWN:
+            raise
+        raise CapabilityError(
+            f"The server at {host} does not know {path}, which it is asked to score a text: name the "
+            f"server itself if a proxy before it passes on /v1 only, or use a later one, or "
+            f"`reasoner('embedded:NAME')`.",
+            host=host.url,
+        ) from exc
