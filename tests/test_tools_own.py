@@ -171,6 +171,23 @@ def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, co
     assert result.status == "error" and said in result.output and len(result.output) < 600
 
 
+@pytest.mark.parametrize(
+    "script, said",
+    [
+        ("#!/bin/sh\r\ntrue\r\n", "can't be started: its lines end in CR LF"),
+        ("#!/usr/bin/env sh\r\ntrue\r\n", "ended with exit code 127: its lines end in CR LF"),
+        ("#!/no/such/sh -e\ntrue\n", "can't be started: its first line names /no/such/sh, which"),
+        ("\ufeff#!/bin/sh\ntrue\n", "can't be started: it is no program of this system, and no"),
+        ("#!/bin/sh\t-e\nfalse\n", "weather.sh ended with exit code 1."),
+    ],
+)
+def test_a_script_whose_first_line_runs_nothing_is_told_what_is_wrong_with_it(home, script, said):
+    put(home, script=script)
+    gate = Gate({Permission.SHELL, Permission.NETWORK})
+    result = gate.run(find_tool("weather"), {"place": "Rome"})
+    assert result.status == "error" and said in result.output
+
+
 @pytest.fixture
 def pipe(tmp_path):
     """A pipe's name; what has it open for writing must be gone at the test's end, and have begun."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 
-from ore.errors import ToolError
-from ore.files import reason
+from ore.errors import FileAccessError, ToolError
+from ore.files import read_regular, reason
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
@@ -19,6 +22,7 @@ from ore.files.signals import deferred_signals
 _BLOCK = 1 << 16
 _MOST_SAID = 1 << 14  # bytes of stderr that are kept
 _MOST_SHOWN = 300  # characters of its last line
+_MOST_OF_LINE = 256  # bytes of a script's first line, of which Linux reads no more
 _END_SECONDS = 1.0  # that one is waited for which was killed, or which ended while ORE was stopped
 
 
@@ -52,17 +56,42 @@ def run_bounded(
                 )
                 held.callback(_end, child)
         except (OSError, ValueError) as exc:
-            raise ToolError(f"{name} can't be started: {reason(exc)}.", name) from exc
+            why = _of_first_line(argv[0], environ) or reason(exc)
+            if isinstance(exc, OSError) and exc.errno == errno.ENOEXEC:
+                why = "it is no program of this system, and no script that begins as #!/bin/sh does"
+            raise ToolError(f"{name} can't be started: {why}.", name) from exc
         out, said = _read(child, name, seconds, most)
     if child.returncode:
         lines = said.decode("utf-8", "replace").split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
         shown = one_line(last.strip()[:_MOST_SHOWN]).replace("`", "'")  # no advice of ours
-        why = f": {shown}" if last else ""
+        shown = _of_first_line(argv[0], environ) or shown
+        why = f": {shown}" if shown else ""
         code = child.returncode
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         raise ToolError(f"{name} {how}{why}.", name)
     return out
+
+
+def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
+    """Return why nothing runs a script as its first line says; "" where that is no reason."""
+    path = shutil.which(program, path=environ.get("PATH", os.defpath))
+    try:
+        head = read_regular(path, sys.maxsize, head=_MOST_OF_LINE) if path else b""
+    except FileAccessError:
+        return ""
+    line = head.partition(b"\n")[0]
+    if not line.startswith(b"#!"):
+        return ""
+    if line.endswith(b"\r"):
+        return (
+            "its lines end in CR LF, as on Windows, and nothing runs it: let them end in LF alone"
+        )
+    names = line[2:].split()
+    if names and not os.access(names[0], os.X_OK):
+        named = one_line(os.fsdecode(names[0]))
+        return f"its first line names {named}, which is not there, or can't be run"
+    return ""
 
 
 def _read(
