@@ -30,6 +30,9 @@ MOST_BYTES = 16 * 1024
 
 SECONDS, SECONDS_TO_TYPE = 30.0, 180.0
 """How long one call may take; the longer one where somebody is asked for a passphrase."""
+_ON_TERMINAL = "It waited for the key's passphrase, on the terminal"
+_UNSEEN = "A security key may wait to be touched, or an agent for its question to be answered"
+"""What a signing may wait for that does not say so: only a terminal is told of a touch."""
 _GRACE = 2.0  # seconds in which a process that was told to end puts the terminal right
 _MOST_SHOWN = 300
 _FIRST, _LAST = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
@@ -99,8 +102,12 @@ class Ended:
     @property
     def last(self) -> str:
         """The last line of stderr that says something, for use in a sentence."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
-        return one_line(lines[-1][:_MOST_SHOWN]).rstrip(".") if lines else f"code {self.code}"
+        return _last_line(self.said) or f"code {self.code}"
+
+
+def _last_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return one_line(lines[-1][:_MOST_SHOWN]).rstrip(".") if lines else ""
 
 
 def ssh_keygen(
@@ -143,7 +150,8 @@ def ssh_keygen(
     finally:
         if signature is not None:
             os.close(read)
-    return _ended(child, data, SECONDS_TO_TYPE if asks else SECONDS, asks)
+    silence = _ON_TERMINAL if asks else _UNSEEN if words[0] == "sign" else ""
+    return _ended(child, data, SECONDS_TO_TYPE if asks else SECONDS, asks, silence)
 
 
 SIGNATURE = "\0signature"
@@ -180,12 +188,17 @@ def _piped(data: bytes) -> int:
     return read
 
 
-def _ended(child: subprocess.Popen[bytes], data: bytes, seconds: float, asks: bool) -> Ended:
+def _ended(
+    child: subprocess.Popen[bytes], data: bytes, seconds: float, asks: bool, silence: str
+) -> Ended:
+    """Return what a call left; ``silence`` says what it may wait for where it says nothing."""
     try:
         out, said = child.communicate(data, timeout=seconds)
     except subprocess.TimeoutExpired as exc:
+        last = _last_line((exc.stderr or b"").decode("utf-8", "replace"))
+        why = f". The last that it said: '{last}'" if last else silence and f". {silence}"
         raise ArtifactError(
-            f"ssh-keygen took longer than {seconds:g} seconds and was ended."
+            f"ssh-keygen took longer than {seconds:g} seconds and was ended{why}."
         ) from exc
     finally:
         if child.poll() is None:

@@ -363,6 +363,23 @@ def test_one_that_never_ends_is_ended(file, keys, folder, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "said, why",
+    [
+        ("Confirm user presence for key ED25519-SK SHA256:x", "said: 'Confirm user presence for"),
+        ("", "A security key may wait to be touched, or an agent for its question"),
+    ],
+)
+def test_what_a_signing_waited_for_is_said(file, keys, folder, monkeypatch, said, why):
+    (folder / "ssh-keygen").write_text(f"#!/bin/sh\necho '{said}' >&2\nexec sleep 100\n")
+    (folder / "ssh-keygen").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr("ore.artifact.ssh_keygen.SECONDS", 0.3)
+    with pytest.raises(ArtifactError, match=f"longer than 0.3 seconds and was ended.*{why}"):
+        Signer(str(keys / "ada")).check()
+
+
+@pytest.mark.slow
 @pytest.mark.invariant
 def test_a_forged_run_whose_hashes_were_made_anew_is_not_signed(folder, keys):
     """What a seal can't show."""
