@@ -19,8 +19,9 @@ from socket import SHUT_WR, socket
 from typing import Any
 
 from ore.backends.engine_failures import OTHER_MODEL, closed_error, refusal_error, timeout_error
-from ore.backends.engine_load import EngineProcess
+from ore.backends.engine_load import LOOK_SECONDS, EngineProcess
 from ore.backends.engine_wire import Connection, parsed
+from ore.backends.hardware import Stops
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
 from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
@@ -90,8 +91,7 @@ class Engine:
         except TimeoutError as exc:
             raise timeout_error(None, deadline, late) from exc
         self.computes_with: dict[str, int] = self._process.computes_with
-        cards = () if layers == 0 else self._process.cards
-        self.device: str = ", ".join(cards) or "CPU"
+        self.device: str = ", ".join(self._process.cards * (layers != 0)) or "CPU"
         # For a program that does not close it: when it lets go of this object, or ends.
         self._unclosed = weakref.finalize(self, self._process.end)
         try:
@@ -194,10 +194,7 @@ class Engine:
                 opened.settimeout(deadline.wait(begin if self._asking == 1 else silence))
                 turn.is_sent = True
                 connection.request("POST", path, json.dumps(request).encode(), self._headers)
-                while silence is None and not is_ready(opened.fileno(), deadline.wait(begin)):
-                    patience = begin if self._asking == 1 else _BEGIN_SECONDS  # others go before
-                    if time.monotonic() - self._last_event >= patience:
-                        raise TimeoutError
+                self._wait(opened.fileno(), begin, silence, deadline)
                 turn.answer = response = connection.getresponse()  # comes with the first event
                 if response.status != 200:
                     raise self._refusal(response.read(REFUSAL_LIMIT))
@@ -224,6 +221,15 @@ class Engine:
             ) from exc
         except (OSError, HTTPException, ValueError) as exc:
             raise self._cut_off(turn) from exc
+
+    def _wait(self, socket: int, begin: float, silence: float | None, deadline: Deadline) -> None:
+        """Wait for an answer's beginning; ``TimeoutError`` where it takes longer than it may."""
+        silent, stops, started = Deadline(silence), Stops(self._process.pid), time.monotonic()
+        while not is_ready(socket, deadline.wait(silent.wait(LOOK_SECONDS))):
+            now = time.monotonic() - stops.seconds()
+            patience = begin if self._asking == 1 else _BEGIN_SECONDS  # others go before
+            if now - started >= begin and now - self._last_event >= patience:
+                raise TimeoutError
 
     def close(self) -> None:
         """Unload the model by ending its process; may be called twice, and while it computes."""

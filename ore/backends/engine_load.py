@@ -38,7 +38,7 @@ _BATCH_TOKENS = 64
 as many cost a tenth more processor time a prompt."""
 _LOAD_SECONDS, _LOAD_BYTES_A_SECOND = 60.0, 20 << 20
 """The longest that loading may take: so many seconds, and more for a large file on a slow disk."""
-_CIRCLES_SECONDS, _LOOK_SECONDS = 5.0, 0.25
+_CIRCLES_SECONDS, LOOK_SECONDS = 5.0, 0.25
 """How long it may compute without reading more of the file, in seconds of processor time, and how often one looks."""
 _SPARE_BYTES = 1 << 30
 """The memory that a model gets beyond what its file and its window need."""
@@ -64,6 +64,7 @@ class EngineProcess:
             ``batch``, the tokens that are computed at once.
         memory: How many bytes of its own it may have.
         cards: The graphics cards that it can compute with, by their names.
+        pid: Its number.
         socket: The path of the Unix socket that the engine listens on.
 
     Raises:
@@ -185,6 +186,7 @@ class EngineProcess:
                     stdout=subprocess.PIPE,
                     stderr=log,
                 )
+            self.pid: int = self._child.pid
             assert self._child.stdin is not None
             self._child.stdin.write(line + b"\n")
             self._child.stdin.flush()
@@ -208,20 +210,18 @@ class EngineProcess:
     def _wait(self, deadline: Deadline, longest: float) -> None:
         """Wait until the model is loaded; raise what became of it, where it is not."""
         assert self._child is not None and self._child.stdout is not None
-        pipe, said, limit = self._child.stdout.fileno(), b"", Deadline(longest)
-        circles = hardware.Circles(self._child.pid)
+        pipe, said, started = self._child.stdout.fileno(), b"", time.monotonic()
+        circles, stops = hardware.Circles(self.pid), hardware.Stops(self.pid)
         while not said.endswith(b"\n"):
-            if limit.passed or circles.seconds() > _CIRCLES_SECONDS:
+            late = time.monotonic() - started - stops.seconds() >= longest
+            if late or circles.seconds() > _CIRCLES_SECONDS:
                 given = self._has_given_template
-                late = limit.passed
                 raise endless_load_error(self._path, has_given_template=given, is_late=late)
-            if is_ready(pipe, deadline.wait(_LOOK_SECONDS)):
-                read = os.read(pipe, 1 << 16)
-                if not read:
+            if is_ready(pipe, deadline.wait(LOOK_SECONDS)):
+                if not (read := os.read(pipe, 1 << 16)):
                     raise self._load_error(self.log(), self.how_it_ended())
                 said += read
-        became = json.loads(said)
-        if not became.get("ready"):
+        if not (became := json.loads(said)).get("ready"):
             raise self._failure(str(became.get("failed")), str(became.get("said")))
         self.cards: tuple[str, ...] = tuple(map(str, became.get("cards") or ()))
 

@@ -15,6 +15,7 @@ _NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64
 SMALL_MODEL_BYTES = 128 << 20
 _FEW_PAGES = 256
 _SHARED, _TIMES = 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
+_STOPPED, _STOP_SECONDS = (["T"], ["t"]), 1.0
 _MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 _LOAD, _LOOKS, _LOOK_SECONDS = Path("/proc/loadavg"), 5, 0.001
 _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
@@ -36,13 +37,36 @@ class Circles:
     def seconds(self) -> float:
         """Return for how many seconds of processor time it has done so."""
         memory = _text_of(self._proc / "statm").split()
-        times = _text_of(self._proc / "stat").rpartition(")")[2].split()[_TIMES]
+        times = _status_of(self._proc)[_TIMES]
         if len(memory) < _SHARED + 1 or not times:
             return 0.0
         pages, computed = int(memory[_SHARED]), sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         if abs(pages - self._pages) > _FEW_PAGES:
             self._pages, self._since = pages, computed
         return computed - self._since
+
+
+class Stops:
+    """Counts how long a process, or this one that waits for it, is stopped (Ctrl-Z) and can do nothing.
+
+    It has to be looked at several times a second.
+
+    Args:
+        process: Its id.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._proc = Path(f"/proc/{process}")
+        self._looked, self._seconds = time.monotonic(), 0.0
+
+    def seconds(self) -> float:
+        """Return for how many seconds it was so since this was made."""
+        now = time.monotonic()
+        passed, self._looked = now - self._looked, now
+        state = _status_of(self._proc)[:1]
+        if state in _STOPPED or passed > _STOP_SECONDS:  # nobody looked for so long: this one was
+            self._seconds += passed
+        return self._seconds
 
 
 def lacking() -> set[str]:
@@ -140,6 +164,10 @@ def free_memory(mem_info: str, memory_max: str) -> int | None:
 def memory_bytes() -> int:
     """Return how much memory this machine has."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _status_of(proc: Path) -> list[str]:
+    return _text_of(proc / "stat").rpartition(")")[2].split()
 
 
 def _text_of(path: Path) -> str:

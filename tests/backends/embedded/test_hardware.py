@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.hardware import (
     SMALL_MODEL_BYTES,
+    Stops,
     computing_others,
     generating_threads,
     missing_features,
@@ -161,3 +163,22 @@ def test_a_second_thread_changes_no_answer(model_dir, monkeypatch):
             engine = ORE(reasoner, "")
             answers.append([engine.execute(each).content for each in QUESTIONS])
     assert answers[0] == answers[1]
+
+
+@pytest.mark.slow
+def test_the_time_in_which_this_process_or_the_other_is_stopped_is_counted():
+    with subprocess.Popen(["sleep", "60"]) as other:
+        stops = Stops(other.pid)
+        assert stops.seconds() == 0.0
+        time.sleep(1.2)  # nobody looks, as while this process is stopped
+        assert 1.2 <= (own := stops.seconds()) < 10.0
+        time.sleep(0.1)
+        assert stops.seconds() == own
+        other.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        assert own + 0.3 <= (both := stops.seconds()) < own + 10.0
+        other.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        assert stops.seconds() == both
+        other.kill()
+    assert stops.seconds() == both  # it is gone

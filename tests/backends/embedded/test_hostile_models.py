@@ -9,12 +9,12 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from ore.backends import engine, engine_load, engine_prompt
+from ore.backends import engine, engine_load, engine_prompt, engine_turn
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
@@ -98,6 +98,48 @@ def test_a_load_without_an_end_is_ended_without_a_deadline(tmp_path, monkeypatch
         BackendError, match="circles: give it another.* Or its disk is slow: try again"
     ):
         ask(template(tmp_path, LOOP))
+
+
+def stop_for_a_while(pid: int) -> None:
+    """Stop a process, as Ctrl-Z does, and let it go on after three seconds."""
+
+    def go_on() -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(3.0, go_on).start()
+
+
+@pytest.mark.slow
+def test_the_time_in_which_a_load_is_stopped_does_not_count(tmp_path, monkeypatch):
+    class Stopped(engine_load.EngineProcess):
+        def _wait(self, deadline, longest):
+            stop_for_a_while(self._child.pid)
+            super()._wait(deadline, 2.0)
+
+    monkeypatch.setattr(engine, "EngineProcess", Stopped)
+    assert ask(write_model(tmp_path / "m.gguf")).metadata["eval_count"] == 4
+
+
+@pytest.mark.slow
+def test_the_time_in_which_a_prompt_is_stopped_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_TEMPLATE_SECONDS", 2.0)
+    monkeypatch.setattr(engine, "_BEGIN_SECONDS", 2.0)
+    whole, events = engine_turn.prompt_of, engine.Engine.events
+
+    def prompt_of(asked, *args, **more):
+        stop_for_a_while(asked._process._child.pid)
+        return whole(asked, *args, **more)
+
+    def answered(asked, *args, **more):
+        stop_for_a_while(asked._process._child.pid)
+        return events(asked, *args, **more)
+
+    monkeypatch.setattr(engine_turn, "prompt_of", prompt_of)
+    monkeypatch.setattr(engine.Engine, "events", answered)
+    answer = ask(write_model(tmp_path / "m.gguf"), timeout=30.0)
+    assert answer.metadata["eval_count"] == 4
 
 
 @pytest.mark.slow
