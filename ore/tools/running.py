@@ -75,7 +75,7 @@ def run_bounded(
 
 def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
     """Return why nothing runs a script as its first line says; "" where that is no reason."""
-    path = shutil.which(program, path=environ.get("PATH", os.defpath))
+    path = shutil.which(program, path=os.pathsep.join(os.get_exec_path(dict(environ))))
     try:
         head = read_regular(path, sys.maxsize, head=_MOST_OF_LINE) if path else b""
     except FileAccessError:
