@@ -39,13 +39,16 @@ _CAN_NOT = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|exceed_context_size"
-    r"|exceed(s|ed)? (the )?(available |model'?s )?(max(imum)? )?context"
-    r"|exceeds (the )?maximum ((input|prompt|sequence) length|number of tokens)"
+    r"context[_ ](length|size)[_ ](has been )?exceeded|context ?window ?exceed|exceed_context_size"
+    r"|maximum context length|context length is only|model_max_prompt_tokens_exceeded"
+    r"|exceed(s|ed)? (the |this )?(available |model'?s )?(max(imum)? )?context"
+    r"|exceeds (the )?maximum (allowed )?((input|prompt|sequence) length|number of tokens)"
+    r"|prompt exceeds max length|more than max tokens allowed|tokens_limit_reached|too many tokens:"
+    r"|reduce the length of the messages|max_tokens must be at least 1, got -|n_keep .{1,20} >= n_ctx"
     r"|exceeded model token limit|maximum prompt length is|range of input length should"
     r"|prompt is \d+ tokens; the model context is \d+"
     r"|longer than the (model'?s )?(maximum )?(context|model length)"
-    r"|exceeds the maximum allowed length|(prompt|input) is too long|greater than max_seq_len"
+    r"|exceeds the maximum allowed length|(prompt|input) (is )?too long|greater than max_seq_len"
     r"|keep (the first \d+ tokens|from the initial prompt)"
     r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,

@@ -327,6 +327,22 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
         "prompt is too long: 210000 tokens > 200000 maximum",
         "the rendered prompt is 4117 tokens; the model context is 4096",
+        "Context size has been exceeded.",
+        "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)",
+        "You passed 9001 input tokens and requested 0 output tokens. However, the model's context "
+        "length is only 8192 tokens, resulting in a maximum input length of 8192 tokens.",
+        "Your input exceeds this model's context window",
+        "prompt token count of 131283 exceeds the limit of 128000 model_max_prompt_tokens_exceeded",
+        "tokens_limit_reached Request body too large for gpt-4o model. Max size: 8000 tokens.",
+        "Please reduce the length of the messages or completion.",
+        "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
+        "Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)",
+        "Prompt exceeds max length",
+        "tokens in request more than max tokens allowed",
+        "invalid params, context window exceeds limit (2013)",
+        "too many tokens: size limit exceeded by 19296 tokens. Try using shorter or fewer inputs.",
+        "litellm.ContextWindowExceededError: litellm.BadRequestError",
+        "Cannot truncate prompt with n_keep (5000) >= n_ctx (4096)",
     ],
     ids=[
         "LM Studio",
@@ -343,6 +359,21 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         "TGI's sum",
         "others",
         "Ollama",
+        "LM Studio's MLX",
+        "vLLM's before March 2026",
+        "vLLM's own",
+        "OpenAI",
+        "Copilot",
+        "GitHub Models",
+        "Groq",
+        "Poolside",
+        "Atlas",
+        "Zhipu",
+        "GLM",
+        "MiniMax",
+        "Cohere",
+        "LiteLLM",
+        "llama.cpp in LM Studio",
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
@@ -351,6 +382,22 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
         fake.play = [refusal(status, text)]
         with pytest.raises(ContextTruncatedError):
             reasoner(fake, strict_context=True).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Too many tokens, please wait before trying again.",
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
+        "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7000",
+    ],
+)
+def test_another_limit_than_the_window_s_is_no_check_that_failed(text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(413, text)]
+        with pytest.raises(BackendError) as caught:
+            reasoner(fake, strict_context=True).reason(ASKED)
+    assert not isinstance(caught.value, CheckFailedError)
 
 
 @pytest.mark.parametrize(
