@@ -13,7 +13,7 @@ from ore.glass.planned import Planned
 from ore.reasoner import Reasoner
 from ore.rows.expectations import Expectation, parse_expectation
 from ore.rows.judge import JudgingReasoner
-from ore.rows.placeholders import quoted
+from ore.rows.placeholders import named_in, quoted
 from ore.rows.run_file import STDIN, RunFile
 
 
@@ -68,10 +68,8 @@ class Given:
         Raises:
             UsageError: The names stand in it.
         """
-        if not text or "{{" not in text:
-            return
-        names = [name for name in self.values if "{{" + name + "}}" in text.replace(" ", "")]
-        if names:
+        places = named_in(text or "")
+        if names := [name for name in self.values if name in places]:
             raise UsageError(
                 f"The system prompt has the places {quoted(names)}: only the prompt has places, so "
                 f"that it stays the same for all values. Move them into the prompt."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ore.errors import UsageError
 from ore.files.cells import begins_like_formula
-from ore.rows.placeholders import Template, quoted
+from ore.rows.placeholders import Template, named_in, quoted
 from ore.rows.row_turns import Question
 from ore.rows.tables import LINE, Row, Table
 
@@ -79,9 +79,8 @@ def refuse_places(system_prompt: str, table: Table, question: Question) -> None:
     Raises:
         UsageError: It has one.
     """
-    plain = system_prompt.replace("{{ ", "{{").replace(" }}", "}}")
-    there = [*table.columns, *question.values]
-    if named := [name for name in there if "{{" + name + "}}" in plain]:
+    places = named_in(system_prompt)
+    if named := [name for name in [*table.columns, *question.values] if name in places]:
         raise UsageError(
             f"The system prompt has a place for {quoted(named)}: it is the same for all rows; put "
             f"the place into the prompt."

@@ -6,6 +6,7 @@ spaces around it do not count. ``\{{`` is two braces, and ``\\{{name}}`` a backs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ LONGEST_NAME = 200
 """Characters of a name."""
 
 _OPEN, _CLOSE = "{{", "}}"
+_PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 _MOST_NAMED, _LONGEST_SHOWN = 20, 60  # names in one error, and characters of each
 
 
@@ -102,6 +104,11 @@ def parse_template(text: str, source: str = "The prompt", line: int = 1) -> Temp
         literal, at = [], end + len(_CLOSE)
     parts.append("".join([*literal, text[at:]]))
     return Template(tuple(parts), tuple(dict.fromkeys(parts[1::2])))
+
+
+def named_in(text: str) -> set[str]:
+    """Return the names that stand in two braces in a text that is no template, all looked up at once."""
+    return {name.strip() for name in _PLACE.findall(text)} - {""}
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -421,6 +422,18 @@ def test_no_value_has_a_place_in_the_system_prompt(table):
     for system in ("Use {{tongue}}.", "Use {{ tongue }}.", "{{country}}"):
         with pytest.raises(UsageError, match="system prompt has a place for '(tongue|country)'"):
             ore.over_rows(ORE(Capitals(), system), prompt, table, values=values)
+
+
+@pytest.mark.slow
+def test_many_columns_are_looked_up_in_a_long_system_prompt_at_once(tmp_path):
+    path, names = tmp_path / "wide.csv", [f"c{n}" for n in range(50_000)]
+    path.write_text(f"{','.join(names)}\n{',' * (len(names) - 1)}\n")
+    system, began = " ".join(f"{{{{d{n}}}}}" for n in range(50_000)), time.monotonic()
+    with ore.open_table(str(path)) as wide:
+        ore.over_rows(ORE(Capitals(), system), "Hi {{c1}}", wide)
+        with pytest.raises(UsageError, match="system prompt has a place for 'c9'"):
+            ore.over_rows(ORE(Capitals(), f"{system} {{{{c9}}}}"), "Hi {{c1}}", wide)
+    assert time.monotonic() - began < 5
 
 
 def test_a_question_is_asked_of_a_model_s_bytes_and_else_of_its_name():
