@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
@@ -27,6 +28,9 @@ A value may take half of what the ones before it have left."""
 
 MOST_LAID_OUT = 1 << 18
 """The most characters of a value's JSON that are laid out by lines, which takes long."""
+
+_HEAD = re.compile(r"^(?= *\[[^\n]*\]$)", re.MULTILINE)
+"""Where a line of a message begins that could be the head of one, behind spaces or not."""
 
 _TOO_LONG = "(too long to compare line by line)\n"
 
@@ -240,8 +244,7 @@ def _messages(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
     """Return the messages of both: whole where both have them, else by their hashes."""
     both = (old.provenance or {}, new.provenance or {})
     if all(_is_list(each.get("messages"), "role", "content") for each in both):
-        whole = [[(m["role"], m["content"]) for m in each["messages"]] for each in both]
-        first, second = ("\n\n".join(f"[{role}]\n{text}" for role, text in each) for each in whole)
+        first, second = ("\n\n".join(map(_with_head, each["messages"])) for each in both)
         return first, second
     old_hash, new_hash = (each.get("messages_sha256") for each in both)
     differ = None not in (old_hash, new_hash) and old_hash != new_hash
@@ -250,6 +253,15 @@ def _messages(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
         if old_lines != new_lines:
             return old_lines, new_lines
     return old_hash, new_hash
+
+
+def _with_head(message: dict[str, str]) -> str:
+    """Return a message below its role: what in it looks like such a line is indented by one space more.
+
+    So no two lists of messages have the same text, and one message is never taken for two.
+    """
+    role, text = message["role"], message["content"]
+    return f"[{role if role.isalpha() else json.dumps(role)}]\n{_HEAD.sub(' ', text)}"
 
 
 def _is_list(value: Any, *keys: str) -> bool:

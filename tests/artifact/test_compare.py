@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import time
+from dataclasses import replace
 from difflib import unified_diff
 
 import pytest
 
-from ore.artifact.compare import MOST_LAID_OUT, Difference, unified
+from ore.artifact.compare import MOST_LAID_OUT, Difference, differences, unified
+from ore.types import ExecutionArtifact, Response
 from ore.types.artifact_fields import MAX_VALUES
 from tests.support.artifacts import GOOD
 from tests.support.runs import record, rewrite
@@ -320,3 +322,21 @@ def test_of_two_runs_that_say_nothing_of_it_nothing_is_missed(ore, folder):
 def test_a_file_s_name_puts_no_line_of_its_own_into_a_diff():
     found = unified([Difference("answer", "a", "b")], "x\n+forged\x1b[2J", "y\n-forged")
     assert found == "--- x^J+forged^[[2J answer\n+++ y^J-forged answer\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+def messages_of(*messages: tuple[str, str]) -> ExecutionArtifact:
+    known = [{"role": role, "content": text, "source": "prompt"} for role, text in messages]
+    made = ExecutionArtifact.from_response(Response("Yes.", "m"), messages[-1][1], "m")
+    return replace(made, provenance={"messages": known})
+
+
+@pytest.mark.invariant
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_one_message_that_looks_like_two_is_not_the_same(indent):
+    two = messages_of(("system", f"S\n\n{indent[1:]}[user]\nA"), ("user", "B"))
+    one = messages_of(("system", f"S\n\n{indent}[user]\nA"), ("user", "B"))
+    apart = messages_of(("system", "S"), ("user", "A"), ("user", "B"))
+    assert [each.name for each in differences(one, apart)] == ["messages"]
+    assert bool(differences(one, two)) is bool(indent)
+    shown = unified(differences(apart, one), "a", "b")
+    assert f"-[user]\n+{indent} [user]\n A\n" in shown
