@@ -49,13 +49,17 @@ def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
 
 
 def _is_same_model(asked: str, answered: str) -> bool:
-    """Whether two names are one model's: a file and its path, a name and its release or revision."""
+    """Whether two names are one model's: a file and its path, a name and its release or revision.
+
+    A server passes on what is asked of a model in Ollama's cloud under its name there.
+    """
     asked, answered = (
         os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
     )
     rest = answered.removeprefix(asked)
     is_release = re.fullmatch(r"-\d{4}-?\d\d-?\d\d|@main", rest) is not None
-    return answered == asked or answered.startswith(asked) and is_release
+    in_cloud = re.sub("[:-]cloud$", "", asked)
+    return answered in (asked, in_cloud) or answered.startswith(asked) and is_release
 
 
 def _is_number(value: Any) -> bool:

@@ -63,6 +63,23 @@ def test_a_whole_answer_has_none():
 
 
 @pytest.mark.parametrize(
+    "asked, answered, is_other",
+    [
+        ("gpt-oss:120b-cloud", "gpt-oss:120b", False),
+        ("kimi-k2.6:cloud", "kimi-k2.6", False),
+        ("kimi-k2.6:cloud", "kimi-k2.6:latest", False),
+        ("gpt-oss:120b-cloud", "gpt-oss:20b", True),
+        ("gpt-oss:120b", "gpt-oss:120b-cloud", True),
+    ],
+)
+def test_a_model_of_ollamas_cloud_has_its_name_there_too(asked, answered, is_other):
+    said = [
+        *ore.warnings_of(Response("A", asked, metadata={"response_model": answered}), Settings())
+    ]
+    assert len(said) == is_other
+
+
+@pytest.mark.parametrize(
     "text, context, in_session, sentences",
     [
         ("A", {}, False, []),
