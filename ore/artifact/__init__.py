@@ -24,6 +24,7 @@ from ore.errors import (
 )
 from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
+from ore.files.whole import make_blocking, write_whole
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked, fields_of
@@ -234,8 +235,9 @@ def _require_artifact(path: Path | str) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    with open(descriptor, "wb") as file:
-        file.write(data)
+    with open(descriptor, "wb", buffering=0) as file:
+        make_blocking(file)
+        write_whole(file, data)
 
 
 def _unwritable(path: Path | str, why: str) -> ArtifactError:

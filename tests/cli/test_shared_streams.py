@@ -13,6 +13,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from tests.cli.test_stalled_output import is_full
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import ROOT, environment, running, until
 
@@ -83,3 +84,35 @@ def _is_empty(pipe: int) -> bool:
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
     return count[0] == 0
+
+
+LONG = "word " * 20_000
+"""More than a pipe holds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "args, name, says",
+    [
+        (["-j"], "stdout", {"reply": LONG}),
+        (["-s", "--think", "on"], "stderr", {"thinking": LONG}),
+        (["--artifact-out", "/dev/stdout"], "stdout", {"reply": LONG}),
+    ],
+)
+def test_all_is_written_to_a_stream_that_becomes_non_blocking(args, name, says, unbuffered):
+    reading, writing = os.pipe()
+    with FakeOllama(**says, num_ctx=1 << 18) as server:
+        env = environment(OLLAMA_HOST=server.url, PYTHONUNBUFFERED=unbuffered)
+        streams = {"stdout": DEVNULL, "stderr": DEVNULL, name: writing}
+        with running(*args, "Hi", **streams, env=env) as process:
+            until(lambda: is_full(writing))
+            os.set_blocking(writing, False)  # who writes waits already
+            written = os.read(reading, 1 << 15)
+            time.sleep(0.3)
+            os.set_blocking(writing, False)
+            os.close(writing)
+            with open(reading, "rb") as pipe:
+                written += pipe.read()
+            assert process.wait(60) == 0
+    assert written.count(b"word") >= LONG.count("word")

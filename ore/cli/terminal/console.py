@@ -24,12 +24,12 @@ from ore.cli.terminal.streams import (
     PatientInput,
     TextInput,
     is_stalled,
-    make_blocking,
     redirect_to_null,
 )
 from ore.cli.terminal.text import AnswerText, laid_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
+from ore.files.whole import flush_whole, make_blocking
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown
@@ -218,7 +218,7 @@ class Console(Asking):
         try:
             with suppress(OSError, ValueError):  # the interpreter says what is wrong
                 if self.stdout is not None:
-                    self.stdout.flush()
+                    flush_whole(self.stdout)
         except KeyboardInterrupt:
             self.abandon_stdout()
         hear_no_more()

@@ -20,6 +20,7 @@ from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 from ore.files.signals import is_ready
+from ore.files.whole import write_text
 
 GRACE = 0.5
 """Seconds that a stream is waited for after the process was told to end."""
@@ -60,8 +61,6 @@ class Streams:
         self.stdin: io.BufferedIOBase | None = stdin
         self.stdout: io.TextIOBase | None = stdout
         self.stderr: io.TextIOBase | None = stderr
-        raw = getattr(stdout, "buffer", None)
-        self._raw = raw if isinstance(raw, io.RawIOBase) else None  # python -u
         self.stdin_is_terminal: bool = _is_terminal(stdin)
         self.stdout_is_terminal: bool = _is_terminal(stdout)
         self.stderr_is_terminal: bool = _is_terminal(stderr)
@@ -143,9 +142,9 @@ class Streams:
         if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
         if self._waiting is None:  # so it is for most parts of a long answer
-            _write_now(stdout, self._raw, text, flush)
+            _write_now(stdout, text, flush)
         else:
-            self._waiting.output(lambda: _write_now(stdout, self._raw, text, flush))
+            self._waiting.output(lambda: _write_now(stdout, text, flush))
 
     def _tell(self, text: str, end: str = "\n", label: str = "", is_dim: bool = False) -> None:
         self.end_thinking()
@@ -180,8 +179,7 @@ class Streams:
         if self.stderr is None:
             return
         try:
-            self.stderr.write(text)
-            self.stderr.flush()
+            write_text(self.stderr, text)
         except (OSError, ValueError):
             redirect_to_null(self.stderr)
             self.stderr = None  # nobody can be told that nobody can be told
@@ -201,13 +199,6 @@ def redirect_to_null(stream: io.TextIOBase) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
         os.close(null)
-
-
-def make_blocking(*streams: object) -> None:
-    """Make reads and writes wait, even where a stream was opened as non-blocking."""
-    for stream in streams:
-        with suppress(AttributeError, OSError, ValueError):  # None, closed, or in memory
-            os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
 
 
 class PatientInput(io.RawIOBase):
@@ -256,17 +247,9 @@ class TextInput(PatientInput):
         return len(data)
 
 
-def _write_now(stream: io.TextIOBase, raw: io.RawIOBase | None, text: str, flush: bool) -> None:
-    make_blocking(stream)  # who shares it may have changed it meanwhile
+def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
     try:
-        if raw is not None:  # a text stream over it drops what a full disk did not take
-            data = text.encode("utf-8", "backslashreplace")
-            while data:
-                data = data[raw.write(data) :]
-            return
-        stream.write(text)
-        if flush:
-            stream.flush()
+        write_text(stream, text, flush)
     except OSError as exc:
         if exc.errno == errno.EPIPE:
             raise ReaderGoneError("Nobody reads the answer any more.") from exc

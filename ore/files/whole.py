@@ -1,0 +1,59 @@
+"""What is written whole to a file that others share, also where one of them makes it non-blocking."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import suppress
+
+
+def make_blocking(*streams: object) -> None:
+    """Make reads and writes wait, even where a stream was opened as non-blocking."""
+    for stream in streams:
+        with suppress(AttributeError, OSError, ValueError):  # None, closed, or in memory
+            os.set_blocking(stream.fileno(), True)  # type: ignore[attr-defined]  # not in object
+
+
+def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:
+    """Write a text; a text stream itself would drop what its file does not take at once."""
+    make_blocking(stream)  # who shares it may have changed it meanwhile
+    if not isinstance(stream, io.TextIOWrapper):  # a program's own, which takes text alone
+        stream.write(text)
+    else:
+        if flush:
+            flush_whole(stream)  # what a program has written to it comes first
+        write_whole(stream.buffer, text.encode(stream.encoding, stream.errors or "strict"))
+    if flush:
+        flush_whole(stream)
+
+
+def write_whole(file: io.RawIOBase | io.BufferedIOBase, data: bytes) -> None:
+    """Write all of ``data``, and wait where the file takes no more for now.
+
+    Raises:
+        OSError: It can't be written, or can't be made to wait.
+    """
+    left = memoryview(data)
+    while left:
+        try:
+            taken = file.write(left)
+        except BlockingIOError as exc:
+            left = left[getattr(exc, "characters_written", 0) :]
+            os.set_blocking(file.fileno(), True)
+            continue
+        if taken is None and isinstance(file, io.RawIOBase):
+            os.set_blocking(file.fileno(), True)
+        elif isinstance(file, io.RawIOBase):
+            left = left[taken:]
+        else:
+            return
+
+
+def flush_whole(stream: io.IOBase) -> None:
+    """Write out all that a stream holds, and wait where its file takes no more for now."""
+    while True:
+        try:
+            stream.flush()
+            return
+        except BlockingIOError:
+            os.set_blocking(stream.fileno(), True)
