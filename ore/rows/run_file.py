@@ -210,7 +210,7 @@ def _options(value: Any, _: str) -> tuple[str, ...]:
     pairs: list[str] = []
     options: dict[Any, Any] = value
     for key, given in options.items():
-        for each in _list(given):
+        for each in _list(given) if key == "stop" else [given]:
             if not isinstance(each, (str, int, float)):
                 raise ValueError(f"has {_named(each)} for '{str(key)[:40]}'")
             pairs.append(f"{key}={str(each).lower() if isinstance(each, bool) else each}")

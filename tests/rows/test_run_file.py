@@ -109,6 +109,7 @@ WRONG = {
     '---\nfiles: ["~\\0"]\n---\nx': "The key 'files' of f.ore has a NUL, which no name",
     "---\noptions: 5\n---\nx": "'options' .* temperature: 0",
     "---\noptions: {seed: {a: 1}}\n---\nx": "'options' .* a mapping for 'seed'",
+    "---\noptions: {seed: [1, 2]}\n---\nx": "'options' .* a list for 'seed'",
     "---\nchoose: [yes, no]\n---\nx": "'choose' .* true, which YAML makes of on, yes and true",
     "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
     '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
