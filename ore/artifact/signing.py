@@ -78,6 +78,10 @@ class Signer:
             raise self._unable(why)
         self.asks = True
 
+    def has_signed(self, path: Path | str) -> bool:
+        """Return whether the signature of a file is beside it."""
+        return os.path.exists(signature_of(path))
+
     def check_place(self, path: Path | str) -> None:
         """Raise ``ArtifactError`` where the signature of ``path`` could not be written."""
         beside = signature_of(path)

@@ -103,6 +103,11 @@ def is_recorded(run: Run, response: Response) -> bool:
     return any(is_artifact_of(response.id, path) for path in _paths(run, response))
 
 
+def is_signed(run: Run, response: Response) -> bool:
+    """Return whether the artifact of a turn is signed wherever it is to be, or is not to be signed."""
+    return run.signer is None or all(map(run.signer.has_signed, _paths(run, response)))
+
+
 def _paths(run: Run, response: Response) -> list[str]:
     paths = [] if run.options.artifact_out in (None, "-") else [str(run.options.artifact_out)]
     if run.log is not None:

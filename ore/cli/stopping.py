@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ore.cli.keep import is_recorded
+from ore.cli.keep import is_recorded, is_signed
 from ore.cli.runs import Run
 from ore.errors import OreError
 from ore.types import Response
@@ -34,5 +34,6 @@ def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -
     if not_kept is not None:
         run.console.error(not_kept)
     elif is_recorded(run, response):
-        return "Stopped: the turn was answered already, and its artifact is written."
+        how = "written" if is_signed(run, response) else "written, and not signed"
+        return f"Stopped: the turn was answered already, and its artifact is {how}."
     return _DROPPED
