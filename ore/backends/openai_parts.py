@@ -8,6 +8,8 @@ from ore.backends.address import without_key
 from ore.backends.answer import known_count
 from ore.backends.logprobs import Logprobs
 
+_THOUGHTS = ("thinking", "reasoning")
+
 
 class Parts:
     """What the parts of an answer say besides its text; ``reason`` is None until it has ended.
@@ -33,6 +35,7 @@ class Parts:
         self._model = part.get("model") or self._model
         thinking = text = ""
         for choice in (part.get("choices") or ())[:1]:
+            self._usage = choice.get("usage") or self._usage  # Moonshot's
             reason = choice.get("finish_reason")
             if reason and reason != "null":  # as some servers write that there is none yet
                 self.reason = reason.lower() if isinstance(reason, str) else reason  # Gemini's
@@ -42,12 +45,11 @@ class Parts:
             delta = (choice.get("delta") if self._has_delta else whole) or {}  # MiniMax's, both
             asks = delta.get("tool_calls") or delta.get("function_call")
             self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
-            thinking += delta.get("reasoning_content") or delta.get("reasoning") or ""
+            thinking += _thoughts(delta.get("reasoning_content") or delta.get("reasoning"))
             content = delta.get("content") or delta.get("refusal") or ""
-            if isinstance(content, list):  # of parts, as Mistral's server sends it
-                thoughts = [part["thinking"] for part in content if part["type"] == "thinking"]
-                thinking += "".join(each["text"] for thought in thoughts for each in thought)
-                content = "".join(part["text"] for part in content if part["type"] != "thinking")
+            if isinstance(content, list):  # of parts, as Mistral's and Databricks' servers send it
+                thinking += _thoughts([part for part in content if part["type"] in _THOUGHTS])
+                content = "".join(part["text"] for part in content if part["type"] not in _THOUGHTS)
             text += content
         return thinking, text
 
@@ -74,6 +76,23 @@ class Parts:
         if isinstance(value, str) and value.isprintable() and len(value) <= 300:
             return without_key(value.encode(), self._key).decode()
         return ""
+
+
+def _thoughts(value: Any) -> str:
+    """Return the text of thoughts, which may be within objects and lists, as gateways send them.
+
+    An object may hold only a signature. ``TypeError`` is raised for what is none of these.
+    """
+    left, texts = [value], list[str]()
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, list):
+            left += reversed(part)
+        elif part is not None:
+            left += [part[name] for name in ("text", "thinking", "summary") if name in part][:1]
+    return "".join(texts)
 
 
 def _of(value: Any, name: str) -> Any:

@@ -24,7 +24,7 @@ LAST_SECONDS = 10.0
 MOST_VALUES = 1 << 22
 """The most values of one event, as of one that lists a vocabulary: to read them takes seconds."""
 
-_ERROR, _HAS_DATA = re.compile(r"^error: ?\{"), re.compile(r"data:\s*\S")
+_ERROR, _HAS_DATA = re.compile(r"^(error: ?\{|\{(?=\"error\"))"), re.compile(r"data:\s*\S")
 
 
 def parts_until(
@@ -45,10 +45,24 @@ def reported(event: Any) -> str:
     """Return the words of an event that is an error and has no ``error``, as vLLM's had, or nothing."""
     if isinstance(event, list):
         return openai_words(event)
-    if not isinstance(event, dict) or "choices" in event:
+    if not isinstance(event, dict):
         return ""
-    is_error = event.get("object") == "error" or isinstance(event.get("message"), str)
+    choices = event.get("choices")
+    if choices:
+        return _of_choice(choices[0]) if isinstance(choices, list) else ""
+    if "choices" in event:
+        return openai_words({"base_resp": event.get("base_resp")})
+    said = event.get("msg" if "code" in event and "msg" in event else "message")  # Zhipu's
+    is_error = event.get("object") == "error" or isinstance(said, str)
     return openai_words(event) if is_error else ""
+
+
+def _of_choice(choice: Any) -> str:
+    """Return the words of an error that a gateway puts into the choice that it could not go on with."""
+    error = choice.get("error") if isinstance(choice, dict) else None
+    if not error or choice.get("finish_reason") not in (None, "", "error"):
+        return ""
+    return openai_words({"error": error}) or "an error without words"
 
 
 def in_utf8(stream: httpx2.SyncByteStream, chunks: Iterable[bytes]) -> httpx2.SyncByteStream:
@@ -69,7 +83,8 @@ def in_utf8(stream: httpx2.SyncByteStream, chunks: Iterable[bytes]) -> httpx2.Sy
 def _of_data(texts: Iterable[str]) -> Iterator[str]:
     """Yield the lines of texts that hold data, errors among them, or end an event.
 
-    An event without data is none. Until August 2025 llama.cpp's server had a field for errors.
+    An event without data is none. Until August 2025 llama.cpp's server had a field for errors; others
+    have none.
 
     Raises:
         ValueError: An event holds more than ``MOST_VALUES``.

@@ -241,10 +241,24 @@ def openai_words(body: bytes | Any) -> str:
         return error
     if not isinstance(error, dict):
         return ""
-    words = [error.get(name) for name in ("message", "code", "type", "detail")]
+    words = [error.get(name) for name in ("message", "msg", "code", "type", "detail")]
     if isinstance(about := error.get("metadata"), dict):  # OpenRouter's, of the one that it asked
         words.append(about.get("raw"))
-    return " ".join(part for part in words if isinstance(part, str) and part)
+    if isinstance(about := error.get("base_resp"), dict) and about.get("status_code"):  # MiniMax's
+        words.append(about.get("status_msg"))
+    return _texts(words)
+
+
+def _texts(value: Any) -> str:
+    """Return the texts within a value, however deep: Mistral's server gives an object for a message."""
+    left, found = [value], list[str]()
+    while left:
+        part = left.pop()
+        if isinstance(part, str) and part:
+            found.append(part)
+        elif isinstance(part, (dict, list)):
+            left += reversed(part.values() if isinstance(part, dict) else part)
+    return " ".join(found)
 
 
 def _innermost(text: Any) -> tuple[str, str]:

@@ -127,6 +127,39 @@ def test_a_text_that_comes_as_a_list_of_parts_is_text_and_thinking():
     assert (response.content, response.metadata["thinking"]) == ("Paris", "Hm.")
 
 
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": {"text": "Hm."}},
+        {"reasoning": [{"type": "text", "text": "Hm."}]},
+        {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]},
+        {"content": [{"type": "thinking", "thinking": "Hm."}]},
+        {"reasoning_content": [{"text": "H"}, {"signature": "x"}, "m", None, {"thinking": ["."]}]},
+    ],
+    ids=["Envoy's", "in parts", "Databricks'", "as a text", "mixed"],
+)
+def test_thoughts_are_read_in_whatever_they_come(delta):
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta=delta), *fake.events(), DONE]
+        response = reasoner(fake).reason(ASKED)
+    assert (response.content, response.metadata["thinking"]) == ("Paris.", "Hm.")
+
+
+@pytest.mark.parametrize("thoughts", [7, True, {"text": 7}])
+def test_thoughts_that_are_no_text_are_refused(thoughts):
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta={"reasoning": thoughts}), *fake.events(), DONE]
+        with pytest.raises(BackendError, match="not of the right shape"):
+            reasoner(fake).reason(ASKED)
+
+
+def test_tokens_that_are_counted_within_a_choice_are_counted_as_moonshot_has_it():
+    choice = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 19}}
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None), data(json.dumps({"choices": [choice]})), DONE]
+        assert reasoner(fake).reason(ASKED).metadata["prompt_eval_count"] == 19
+
+
 def test_a_list_with_parts_of_another_kind_is_refused_not_left_out():
     with FakeOpenAI() as fake:
         fake.play = [event(delta={"content": [{"type": "image_url", "image_url": {}}]})]
@@ -199,8 +232,26 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         b'error: {"code": 400, "message": "too much of context_length_exceeded"}',
         b'data: {"error": {"message": "Provider returned error", "metadata": '
         b'{"raw": "too much of context_length_exceeded"}}}',
+        b'{"error": {"message": "too much of context_length_exceeded"}}',
+        b'data: {"code": 1261, "msg": "too much of context_length_exceeded", "success": false}',
+        b'data: {"choices": null, "base_resp": {"status_code": 1039, '
+        b'"status_msg": "too much of context_length_exceeded"}}',
+        b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "error", '
+        b'"error": {"code": 502, "message": "too much of context_length_exceeded"}}]}',
+        b'data: {"choices": [{"index": 0, "error": {"message": {"detail": [{"loc": ["body"], '
+        b'"msg": "too much of context_length_exceeded"}]}}}]}',
     ],
-    ids=["an object that is one", "an event of that name", "a field of that name", "OpenRouter's"],
+    ids=[
+        "an object that is one",
+        "an event of that name",
+        "a field of that name",
+        "OpenRouter's",
+        "a line without a field",
+        "Zhipu's",
+        "MiniMax's",
+        "a gateway's, of a choice",
+        "with an object for a message",
+    ],
 )
 @pytest.mark.parametrize("begun", [0, 2])
 def test_an_error_within_a_stream_is_what_the_server_says_however_it_is_marked(sent, begun):
@@ -217,6 +268,38 @@ def test_an_answer_about_the_mark_of_an_error_is_an_answer_wherever_it_is_cut(cu
     with FakeOpenAI() as fake:
         fake.play = [Chunk(sent[:at]), Pause(0.02), Chunk(sent[at:]), *fake.events(), DONE]
         assert reasoner(fake).reason(ASKED).content == "error: {Paris."
+
+
+def test_a_choice_that_ended_by_itself_is_an_answer_whatever_else_is_in_it():
+    ended = {"index": 0, "delta": {"content": "Paris."}, "finish_reason": "stop"}
+    more = {"error": {"code": "content_filter_error"}, "base_resp": {"status_code": 0}}
+    with FakeOpenAI() as fake:
+        fake.play = [data(json.dumps({"choices": [ended | more], **more, "error": None})), DONE]
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
+def test_an_error_without_words_in_a_choice_is_one():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None), data('{"choices": [{"error": {"code": 502}}]}'), DONE]
+        with pytest.raises(BackendError, match="failed: an error without words"):
+            reasoner(fake).reason(ASKED)
+
+
+@pytest.mark.parametrize(
+    "said, words",
+    [
+        (
+            {"choices": None, "base_resp": {"status_code": 1008, "status_msg": "no balance"}},
+            "no bal",
+        ),
+        ({"code": 401, "msg": "token expired or incorrect", "success": False}, "token expired"),
+    ],
+)
+def test_an_error_with_status_200_is_what_the_server_says(said, words):
+    with FakeOpenAI() as fake:
+        fake.play = [whole(said)]
+        with pytest.raises(BackendError, match=f"failed: {words}"):
+            reasoner(fake).reason(ASKED)
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -367,6 +450,12 @@ def test_a_request_that_can_not_be_written_is_asked_for_wrongly():
         (b'{"error":{"message":"no","metadata":{"raw":"why not"}}}', "no why not"),
         (b'{"error":{"message":"no","metadata":{"raw":{"x":1}}}}', "no"),
         (b'{"error":{"message":"no","metadata":["raw"]}}', "no"),
+        (
+            b'{"message":{"detail":[{"loc":["body","seed"],"msg":"extra"}]},"type":"t"}',
+            "body seed extra t",
+        ),
+        (b'{"base_resp":{"status_code":0,"status_msg":"success"}}', ""),
+        (b'{"message":' + b"[" * 900 + b"]" * 900 + b"}", ""),
     ],
 )
 def test_the_words_of_an_error_are_found_where_they_are(body, words):
