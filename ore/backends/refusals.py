@@ -28,7 +28,7 @@ MOST_JUDGED = 4000
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
-    r"|not a valid model\b|DeploymentNotFound",
+    r"|not a valid model\b|DeploymentNotFound|unknown.model\b|model identifier is invalid",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
@@ -76,8 +76,9 @@ _NOTHING_THERE = re.compile(
 """What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
-_BAD_KEY = re.compile(r"API key not valid|invalid.api.key", re.IGNORECASE)
-"""What Gemini's servers say with status 400, where others use 401."""
+_BAD_KEY = re.compile(r"API key not valid|(invalid|incorrect).api.key", re.IGNORECASE)
+"""What Gemini's and xAI's servers say with status 400, where others use 401."""
+_BUSY = (429, 503, 529)  # the last is Anthropic's
 _OF_ONE_TURN = re.compile(r"jinja|roles must alternate|parse grammar|JSON schema", re.IGNORECASE)
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
 _NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
@@ -200,11 +201,11 @@ def openai_status_error(
             key = "it may not accept the key that it was sent" if has_key else "it may want a key"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif (status in (400, 404) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
+    elif (status in (400, 404, 410) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):
         return no_model_error(host, model, OPENAI)
-    elif status in (429, 503):
+    elif status in _BUSY:
         why = f"is busy, or a limit is reached ({plain}): try again later"
     elif status == 413 and not text:
         why = _TOO_MUCH

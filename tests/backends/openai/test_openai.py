@@ -193,10 +193,17 @@ def test_a_request_that_is_refused_is_the_turn_s_own_fault(status, said, is_of_t
 
 
 @pytest.mark.parametrize("status", [400, 401])
-@pytest.mark.parametrize("body", ["%s", "[%s]"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"error": {"message": "API key not valid. Please pass a valid API key."}}',
+        '[{"error": {"message": "API key not valid. Please pass a valid API key."}}]',
+        '{"code": "Client specified an invalid argument", "error": "Incorrect API key provided: sk*"}',
+    ],
+    ids=["Gemini", "in a list", "xAI"],
+)
 def test_a_key_that_is_not_accepted_is_no_fault_of_the_turn(status, body):
-    said = '{"error": {"message": "API key not valid. Please pass a valid API key."}}'
-    body = (body % said).encode()
+    body = body.encode()
     error = refusals.openai_status_error(Host("https://h"), "m", status, body, has_key=True)
     assert type(error) is NothingAnswersError and "the key in OPENAI_API_KEY is not" in str(error)
 
@@ -293,6 +300,11 @@ SAID = [
     (400, "Invalid model name passed in model=x", "There is no model 'small'"),
     (400, "small is not a valid model ID", "There is no model 'small'"),
     (400, "The API deployment does not exist DeploymentNotFound", "There is no model 'small'"),
+    (400, "Unknown model: small unknown_model", "There is no model 'small'"),
+    (400, "Unknown Model, please check the model code. 1211", "There is no model 'small'"),
+    (400, "The provided model identifier is invalid.", "There is no model 'small'"),
+    (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
+    (529, "Overloaded", "is busy, or a limit is reached (Overloaded"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
     (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
 ]
