@@ -14,7 +14,7 @@ from difflib import Match, SequenceMatcher
 from itertools import accumulate
 from typing import Any
 
-from ore.files.neutral import one_line
+from ore.files.neutral import in_form, one_line
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import other_model
 
@@ -28,6 +28,13 @@ A value may take half of what the ones before it have left."""
 
 MOST_LAID_OUT = 1 << 18
 """The most characters of a value's JSON that are laid out by lines, which takes long."""
+
+_MOST_LOOKED_AT = 500
+"""Characters of a line of which it is said what the eye does not see."""
+_SPACE = re.compile(r"\s")
+_NO_INK = re.compile(
+    r"[\0-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 
 _HEAD = re.compile(r"^(?= *\[[^\n]*\]$)", re.MULTILINE)
 """Where a line of a message begins that could be the head of one, behind spaces or not."""
@@ -151,8 +158,28 @@ def _hunks(matcher: _Matcher, first: list[str], second: list[str]) -> Iterator[s
             if tag == "equal":
                 yield from (f" {line}" for line in first[begin:end])
                 continue
-            yield from (f"-{line}" for line in first[begin:end])
-            yield from (f"+{line}" for line in second[new_begin:new_end])
+            olds, news = first[begin:end], second[new_begin:new_end]
+            yield from (f"-{line}" for line in olds)
+            yield from (f"+{line}" for line in news)
+            if said := next(filter(None, map(_unseen, olds, news)), None):
+                yield f"\\ {said}."
+
+
+def _unseen(old: str, new: str) -> str | None:
+    """Return what differs in two lines that look the same; None where they do not, or are very long."""
+    is_long = max(len(old), len(new)) > _MOST_LOOKED_AT
+    if old == new or is_long or _seen(old) != _seen(new):
+        return None
+    at = len(os.path.commonprefix([old, new]))
+    first, second = (f"U+{ord(each[at]):04X}" if each[at:] else "its end" for each in (old, new))
+    return (
+        f"They look alike: character {at + 1} of a line is {first} in the old, {second} in the new"
+    )
+
+
+def _seen(line: str) -> str:
+    """Return a line as it looks: letters in parts, spaces of one kind, and without what has no ink."""
+    return _NO_INK.sub("", _SPACE.sub(" ", in_form("NFKD", line.expandtabs()))).rstrip()
 
 
 def _span(begin: int, end: int) -> str:

@@ -340,3 +340,27 @@ def test_one_message_that_looks_like_two_is_not_the_same(indent):
     assert bool(differences(one, two)) is bool(indent)
     shown = unified(differences(apart, one), "a", "b")
     assert f"-[user]\n+{indent} [user]\n A\n" in shown
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("a b", "a\u00a0b", "character 2 of a line is U+0020 in the old, U+00A0 in the new"),
+        (
+            "caf\u00e9",
+            "cafe\u0301",
+            "character 4 of a line is U+00E9 in the old, U+0065 in the new",
+        ),
+        ("a", "a ", "character 2 of a line is its end in the old, U+0020 in the new"),
+        ("a\u200bb", "ab", "character 2 of a line is U+200B in the old, U+0062 in the new"),
+        ("\ta", " " * 8 + "a", "character 1 of a line is U+0009 in the old, U+0020 in the new"),
+        ("x\na", "x\na ", "character 2 of a line is its end in the old, U+0020 in the new"),
+        ("a b", "a  b", ""),
+        ("a", "b", ""),
+        ("a" * 501, "a" * 501 + " ", ""),
+    ],
+)
+def test_of_lines_that_look_alike_it_is_said_what_differs(old, new, said):
+    shown = unified(differences(messages_of(("user", old)), messages_of(("user", new))), "a", "b")
+    told = [line for line in shown.splitlines() if line.startswith("\\")]
+    assert told == ([f"\\ They look alike: {said}."] * 2 if said else [])
