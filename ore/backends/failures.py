@@ -156,9 +156,10 @@ def silence_error(host: Host, seconds: float | None) -> BackendTimeoutError:
 
 
 def no_reply_error(host: Host, seconds: float) -> BackendTimeoutError:
-    """A question was not answered within ``seconds``, which the limits of a turn may shorten."""
+    """A question was not answered within ``seconds``, of which the limits of a turn may leave none."""
+    within = f"within {seconds:.3g} s" if seconds else "in time"
     return BackendTimeoutError(
-        f"The server at {host} did not answer within {seconds:.3g} s: try again, with a longer "
+        f"The server at {host} did not answer {within}: try again, with a longer "
         f"`timeout=` or `deadline=` if one is set, or look at its log.{_through_proxy(host)}",
         host=host.url,
     )

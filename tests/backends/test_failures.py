@@ -64,6 +64,12 @@ AT = "http://127.0.0.1:11434 (from OLLAMA_HOST)"
             f"`deadline=` if one is set, or look at its log.",
         ),
         (
+            failures.no_reply_error(HOST, 0.0),
+            BackendTimeoutError,
+            f"The server at {AT} did not answer in time: try again, with a longer `timeout=` or "
+            f"`deadline=` if one is set, or look at its log.",
+        ),
+        (
             failures.too_slow_error(HOST, 60.0),
             BackendTimeoutError,
             f"The answer from {AT} was not complete after 60 s, so the turn was ended: give it "
