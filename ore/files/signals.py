@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-_DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Those that end a program, and those that a program has a handler of its own for.
+_DEFERRED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 
 
 @contextmanager
 def deferred_signals(
     *, starts_threads: bool = False, starts_program: bool = False
 ) -> Iterator[None]:
-    """Deliver a SIGINT, SIGTERM or SIGHUP that arrives in the block when the block has ended.
+    """Deliver a SIGINT, SIGTERM, SIGHUP, SIGALRM or SIGUSR that arrives in the block at its end.
 
     Keep the block to milliseconds, or to the import of a package. In another thread than the main
     one nothing is deferred, for Python runs the handlers in the main thread only.
@@ -26,7 +35,7 @@ def deferred_signals(
             its own, too.
     """
     # A mask holds a signal from one thread only; where there is another, that one would take it.
-    masks = threading.active_count() == 1 and not starts_program
+    masks = not starts_program and _is_alone()
     arrived: list[int] = []
     undo: list[Callable[[], object]] = []
     try:
@@ -45,6 +54,14 @@ def deferred_signals(
             take_back(undo)
         finally:
             _deliver(arrived)
+
+
+def _is_alone() -> bool:
+    """Return whether the process has one thread; Python knows nothing of those of native code."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:  # another system than Linux
+        return threading.active_count() == 1
 
 
 def _note(number: int, arrived: list[int], undo: list[Callable[[], object]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import os
 import signal
@@ -142,6 +143,22 @@ def test_threads_that_the_block_starts_never_take_the_signals():
         begun.join()
     assert {signal.SIGINT, signal.SIGTERM} <= masks[0]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+def test_a_thread_that_python_does_not_count_takes_no_signal_in_the_block():
+    def held():
+        heard, may_end = [], _thread.allocate_lock()
+        may_end.acquire()
+        _thread.start_new_thread(may_end.acquire, ())  # as those of NumPy
+        signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+        with deferred_signals():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            sum(range(1000))
+            early = len(heard)
+        may_end.release()
+        return early, len(heard)
+
+    assert in_child(held).value == (0, 1)
 
 
 @pytest.mark.parametrize("ignored", [False, True])
