@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
 import time
 import weakref
 from collections.abc import Generator, Iterator
@@ -27,7 +26,7 @@ from ore.backends.llama_tokens import TOKENIZE
 from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
 from ore.errors import BackendError, BackendTimeoutError, IncompleteAnswerError
 from ore.files.signals import is_ready
-from ore.reasoner.stop import shut, woken_by
+from ore.reasoner.stop import OwnLock, shut, woken_by
 
 WINDOW = 4096  # the usual context window, in tokens
 _ASK_SECONDS = 60.0
@@ -82,7 +81,7 @@ class Engine:
             self._template_name = "chat template"
             self._remedy = "correct the chat template, or leave `chat_template=` out"
             self._failed, late = TurnFailedError, TurnTookLongError
-        self._owner, self._lock, self._asking = os.getpid(), threading.Lock(), 0
+        self._owner, self._lock, self._asking = os.getpid(), OwnLock(), 0
         self._is_open, self._is_stuck, self._last_event = True, False, 0.0
         try:
             self._process = EngineProcess(
@@ -120,7 +119,8 @@ class Engine:
 
     def answers(self, deadline: Deadline) -> bool:
         """Return whether the model is there to be asked; else another engine has to load it."""
-        if not self._is_open or not self._process.is_alive:
+        is_ours = os.getpid() == self._owner  # a forked child asks an engine of its own
+        if not (is_ours and self._is_open and self._process.is_alive):
             return False
         if self.is_asked:  # for another turn, which must not be ended
             return True
@@ -245,13 +245,13 @@ class Engine:
         with closing(Connection(self._process.socket)) as connection:
             connection.connect()
             opened = connection.sock
-            with self._lock:
+            with self._lock():
                 self._asking += 1
             try:
                 with woken_by(lambda: shut(opened)):
                     yield connection, opened
             finally:
-                with self._lock:
+                with self._lock():
                     self._asking -= 1
                     was_left = turn.is_sent and turn.answer is None
                     self._is_stuck = self._is_stuck or was_left

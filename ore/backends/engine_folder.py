@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from ore.errors import BackendError
 from ore.files.locks import is_locked
+from ore.files.signals import deferred_signals
 
 SOCKET, LOG = "engine.sock", "engine.log"
 _PREFIX = "ore-"
@@ -26,7 +27,8 @@ def private_folder() -> str:
     What a process that was killed has left of such folders is removed.
     """
     try:
-        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        with deferred_signals():  # a handler that makes one, too, would wait for the package's lock
+            folder = tempfile.mkdtemp(prefix=_PREFIX)
         if len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
             os.rmdir(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
@@ -14,7 +13,7 @@ from ore.backends import local_models, weights
 from ore.backends.answer import Answer, encoded
 from ore.backends.engine import WINDOW, Engine
 from ore.backends.engine_facts import in_force, metadata_of
-from ore.backends.engine_failures import timeout_error
+from ore.backends.engine_failures import closed_error, timeout_error
 from ore.backends.engine_package import check_installed
 from ore.backends.engine_prompt import planned_tokens, prompt_of, read
 from ore.backends.engine_request import (
@@ -35,12 +34,9 @@ from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnFailedError
-from ore.errors import (
-    BackendError,
-    ContextTruncatedError,
-    OreError,
-)
+from ore.errors import BackendError, ContextTruncatedError, OreError
 from ore.reasoner import Scorer, StreamingReasoner
+from ore.reasoner.stop import OwnLock
 from ore.types import Message, Response
 from ore.types.score import Score
 
@@ -79,7 +75,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         self.settings = settings
         self._engine: Engine | None = None
         self._marks: list[tuple[int, ...]] | None = None
-        self._loading = threading.Lock()
+        self._loading = OwnLock()
+        self._closings = 0
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Yield the answer token by token; closing the generator stops the model.
@@ -232,19 +229,26 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         return self._doing
 
     def close(self) -> None:
-        """Unload the model; may be called twice. A later turn loads it again."""
+        """Unload the model, also one that is being loaded; may be called twice, and at any time.
+
+        A later turn loads it again.
+        """
+        self._closings += 1
+        self._unload()
+
+    def _unload(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
 
     def _loaded(self, deadline: Deadline) -> tuple[Engine, int]:
         """Return the engine and how long this turn waited for it to load, in nanoseconds."""
-        with self._loading:  # several turns may be under way
-            engine = self._engine
+        with self._loading():  # several turns may be under way
+            closings, engine = self._closings, self._engine
             if engine is not None and engine.answers(deadline):
                 if engine.is_asked or not self.is_replaced():
                     return engine, 0
-            self.close()
+            self._unload()
             self._model = model = local_models.find_again(self.model_id, self._model)
             self._modelfile = _modelfile(model)
             if model.on_shelf is not None:
@@ -260,7 +264,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             self._doing = f"loading {model.name}"
             with suppress(OSError):  # loading it says why
                 self._marks = weights.marks_of(model.path)
-            self._engine = Engine(
+            engine = Engine(
                 model.path,
                 window=window,
                 slots=slots,
@@ -268,7 +272,11 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 template=settings.chat_template,
                 deadline=deadline,
             )
-            return self._engine, self._engine.load_duration
+            if self._closings != closings:  # meanwhile, by another thread or a signal's handler
+                engine.close()
+                raise closed_error()
+            self._engine = engine
+            return engine, engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
         """Take in one event of the engine's, in ``last`` what it says at the end; return its text."""

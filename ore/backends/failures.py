@@ -158,11 +158,9 @@ def silence_error(host: Host, seconds: float | None) -> BackendTimeoutError:
 def no_reply_error(host: Host, seconds: float) -> BackendTimeoutError:
     """A question was not answered within ``seconds``, of which the limits of a turn may leave none."""
     within = f"within {seconds:.3g} s" if seconds else "in time"
-    return BackendTimeoutError(
-        f"The server at {host} did not answer {within}: try again, with a longer "
-        f"`timeout=` or `deadline=` if one is set, or look at its log.{_through_proxy(host)}",
-        host=host.url,
-    )
+    advice = "try again, with a longer `timeout=` or `deadline=` if one is set, or look at its log"
+    text = f"The server at {host} did not answer {within}: {advice}.{_through_proxy(host)}"
+    return BackendTimeoutError(text, host=host.url)
 
 
 def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:

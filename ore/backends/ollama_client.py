@@ -21,6 +21,7 @@ from ore.backends.window import find_model, window_of
 from ore.errors import BackendError
 from ore.files import strictjson
 from ore.files.signals import deferred_signals
+from ore.reasoner.stop import OwnLock
 
 if TYPE_CHECKING:  # imported by the first question: a program that asks nothing has no use for it
     import httpx
@@ -55,7 +56,7 @@ class OllamaClient:
         self.host = host
         self._transport = transport
         self._hooks = Hooks(threading.Event())
-        self._lock = threading.Lock()
+        self._lock = OwnLock()
         self._client: Client | None = None
         self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
@@ -81,7 +82,7 @@ class OllamaClient:
 
     def close(self) -> None:
         """Close the connections. May be called twice."""
-        with self._lock:
+        with self._lock():
             client, self._client = self._client, None
         if client is not None:
             client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
@@ -250,9 +251,7 @@ class OllamaClient:
         Whoever reads on after the last part has the connection kept open.
         """
         with self._asking(request) as client:
-            # A signal waits, for pydantic makes an error of its own of what a handler raises while it
-            # writes the request out; nothing is sent before the first ``next``.
-            with deferred_signals():
+            with deferred_signals():  # pydantic makes an error of its own of what a handler raises
                 parts = cast("Generator[Any, None, None]", begin(client))
             part = next(parts, None)
         with closing(parts):
@@ -287,14 +286,15 @@ class OllamaClient:
 
     def _made(self) -> Client:
         """Return the one ``ollama.Client``, made by the first question of this process."""
-        with self._lock:
+        with self._lock():
             if self._client is not None and self._process != os.getpid():
                 # A forked child would read the answers to its parent's questions.
                 self._client.close()  # type: ignore[no-untyped-call]
                 self._client = None
             if self._client is None:
-                self._client, self._kinds = new_client(self.host, self._hooks, self._transport)
-                self._process = os.getpid()
+                client, self._kinds = new_client(self.host, self._hooks, self._transport)
+                if self._client is None:  # else a signal's handler has asked meanwhile
+                    self._client, self._process = client, os.getpid()
             return self._client
 
 

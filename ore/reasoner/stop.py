@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from _thread import RLock
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -16,6 +17,21 @@ if TYPE_CHECKING:  # who has a socket has imported it
     from ore.types import Message
 
 _BOTH_WAYS = 2  # socket.SHUT_RDWR
+
+
+class OwnLock:
+    """Returns the lock of this process, for ``with``: between threads, and never in its own way.
+
+    A signal's handler may take it once more, in the middle of a block. A forked child has another
+    one: a thread of its parent may hold that, and is not there to let go of it.
+    """
+
+    def __init__(self) -> None:
+        self._of = {os.getpid(): RLock()}
+
+    def __call__(self) -> RLock:
+        """Return the lock."""
+        return self._of.setdefault(os.getpid(), RLock())
 
 
 class Stop:
