@@ -35,7 +35,8 @@ _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
     r"not support|unsupported|only supports|not a multimodal model|does not accept"
     r"|only .{1,40} (is|are) supported"
-    r"|no vision (arm|tower|encoder|projector)",
+    r"|no vision (arm|tower|encoder|projector)|support image input|input is not enabled"
+    r"|unknown variant .image_url|at most 0 image|content' : value must be a string",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(

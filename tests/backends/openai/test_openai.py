@@ -307,6 +307,11 @@ SAID = [
     (529, "Overloaded", "is busy, or a limit is reached (Overloaded"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
     (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
+    (400, "Image input is not enabled for this model", "can't do this (Image input is not"),
+    (400, "unknown variant `image_url`, expected `text`", "can't do this (unknown variant"),
+    (400, "No endpoints found that support image input", "can't do this (No endpoints found"),
+    (400, "At most 0 image(s) may be provided in one prompt.", "can't do this (At most 0"),
+    (400, "'messages.0.content' : value must be a string", "can't do this ('messages.0"),
 ]
 
 
