@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ore.artifact import read_artifact
+from ore.artifact.canonical import text_digest
 from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, parse_options
 from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CheckFailedError, OreError, UsageError
 from ore.files.neutral import one_line
+from ore.files.strictjson import is_object
 from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced
 from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
@@ -203,7 +205,7 @@ class Reopening(Closing):
 
         Raises:
             CheckFailedError: The model is another one by now.
-            ArtifactError: The artifact does not hold enough of the run.
+            ArtifactError: The artifact does not hold enough of the run, or had another chat template.
             ModelNotFoundError: The model is not here.
             CapabilityError: The backend does not have what the run was asked with.
         """
@@ -213,6 +215,7 @@ class Reopening(Closing):
         recalled.rerun.check(backend)
         model = recalled.rerun.model
         _check_model(artifact, backend, model)
+        _check_template(artifact, self.chat_template)
         try:
             reasoner = self.reasoner(recalled, settings)
         except UsageError as exc:
@@ -256,6 +259,21 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
         raise CheckFailedError(
             f"the model is another one: the SHA-256 of {one_line(model)} begins with "
             f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
+        )
+
+
+def _check_template(artifact: ExecutionArtifact, given: str | None) -> None:
+    """Raise ``ArtifactError`` where the run is known to have been asked with another template."""
+    provenance = artifact.provenance or {}
+    own, in_force = provenance.get("chat_template"), provenance.get("effective")
+    recorded = own.get("sha256") if is_object(own) else None
+    if recorded is None and is_object(in_force):
+        recorded = in_force.get("template_sha256")
+    here = recorded if given is None else text_digest(given)
+    if isinstance(recorded, str) and here != recorded:
+        raise ArtifactError(
+            f"the chat template is another one: its SHA-256 begins with {str(here)[:_DIGITS]}, and that "
+            f"of the run's with {one_line(recorded)[:_DIGITS]}"
         )
 
 

@@ -15,7 +15,7 @@ from ore.errors import CapabilityError
 from tests.support.engine import needs_engine
 from tests.support.gguf import write_model
 from tests.support.harness import run_ore
-from tests.support.runs import rewrite, sha256
+from tests.support.runs import forge, rewrite, sha256
 
 pytestmark = needs_engine
 ANGLES = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>"
@@ -31,7 +31,11 @@ def ask(home, tmp_path, monkeypatch):
     (tmp_path / "squares.jinja").write_text(SQUARES)
 
     def run(*flags: str):
-        own = () if "--replay" in flags else ("--no-system", "-o", "num_predict=4")
+        own = (
+            ()
+            if {"--replay", "--why", "--verify"} & {*flags}
+            else ("--no-system", "-o", "num_predict=4")
+        )
         return run_ore(*flags, "-m", "./m.gguf", *own, open_backend=open_backend)
 
     return run
@@ -162,3 +166,23 @@ def test_a_plan_of_such_a_turn_is_not_run_without_the_template(ask, tmp_path):
     (tmp_path / "plan.json").write_text(plan.out)
     done = run_ore("--run", "plan.json")
     assert done.code == 1 and "its turn has a chat template, of which it has the hash" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_the_run", ["angles.jinja", None])
+def test_an_answer_is_not_judged_by_a_template_that_it_was_not_asked_with(
+    ask, tmp_path, of_the_run
+):
+    given = ("--chat-template", of_the_run) if of_the_run else ()
+    more = ("--system", "Be brief.", "-o", "temperature=0", "--artifact-out", "run.json")
+    assert run_ore("hi", *more, *given, "-m", "./m.gguf", open_backend=open_backend).code == 0
+    answer = json.loads((tmp_path / "run.json").read_text())["output"]["content"]
+    forge(tmp_path / "run.json", answer, "hi")
+    other = ("--chat-template", "squares.jinja")
+    done = ask("--verify", "run.json", "--with-model", *other)
+    assert done.code == 0 and "cannot say: the chat template is another one: its SHA" in done.out
+    done = ask("--why", "run.json", *other)
+    assert (
+        done.code == 1 and "the chat template is another one: its SHA-256 begins with" in done.err
+    )
+    assert "another one" not in ask("--verify", "run.json", "--with-model", *given).out
