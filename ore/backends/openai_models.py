@@ -10,14 +10,21 @@ from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
 from ore.backends.openai_client import Call, load_packages
+from ore.errors import BackendError
 
 _REFUSING = ("llamacpp", "sglang", "vllm")
 """Owners of models: servers that refuse a prompt which does not fit."""
 _OLD_BUILDS = range(1000, 6000)
 """Of llama.cpp's server, as it names them (``b4567-…``): until August 2025 it cut such a prompt."""
 
+_NO_LIST = (404, 405, 501)
+
 LOOK_UP_SECONDS = 10.0
 """How long the list may take where something is asked of it alone."""
+
+
+class NoListError(BackendError):
+    """The server knows of no list of models, or it is another server."""
 
 
 def listed(
@@ -27,12 +34,24 @@ def listed(
 
     Args:
         seconds: How long it may take; what is imported for it first does not count.
+
+    Raises:
+        NoListError: Nothing is at the address of the list.
     """
     load_packages()
     if seconds is not None:
         deadline = deadline.within(seconds)
     with closing(Call(host, key, deadline=deadline)) as call:
-        return call.models()
+        try:
+            return call.models()
+        except BackendError as exc:
+            if call.status not in _NO_LIST:
+                raise
+            raise NoListError(
+                f"{exc} If the address is right, name the model with `model_id=`: not every server lists "
+                f"its models.",
+                host=host.url,
+            ) from exc
 
 
 def entry_of(models: list[dict[str, Any]], names: tuple[str | None, ...]) -> dict[str, Any]:

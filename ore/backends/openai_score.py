@@ -14,7 +14,14 @@ from ore.backends.llama_score import Asking, well_formed
 from ore.backends.llama_tokens import tokens_of
 from ore.backends.openai_beside import known
 from ore.backends.openai_client import Call
-from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, names_of, window_of
+from ore.backends.openai_models import (
+    LOOK_UP_SECONDS,
+    NoListError,
+    entry_of,
+    listed,
+    names_of,
+    window_of,
+)
 from ore.backends.openai_request import request_of
 from ore.backends.openai_template import arriving
 from ore.backends.settings import Settings
@@ -93,7 +100,10 @@ def asking(
     """
     deadline, silence = Deadline.of_turn(settings.deadline), settings.timeout
     seconds = min(silence or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
-    found = listed(host, key, deadline, seconds)
+    try:
+        found = listed(host, key, deadline, seconds)
+    except NoListError as exc:
+        raise _no_way(host, " If it is one, check the address; it often ends in /v1.") from exc
     entry = entry_of(found, (model_id,))
     owner, window = entry.get("owned_by"), window_of(entry)
     owners = [each.get("owned_by") for each in found]
@@ -102,11 +112,7 @@ def asking(
     if owner == LLAMA and window is None:
         raise _no_window(host, model_id, found)
     if owner not in (VLLM, LLAMA):
-        raise CapabilityError(
-            f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, "
-            f"and so can `reasoner('embedded:NAME')`.",
-            host=host.url,
-        )
+        raise _no_way(host)
     if any(message.images for message in messages):
         raise CapabilityError("No text can be scored as an answer to images: leave `images=` out.")
     if settings.joins:
@@ -141,6 +147,14 @@ def _named(host: Host, model_id: str, found: list[dict[str, Any]]) -> Iterator[N
     except ModelNotFoundError as exc:
         names = tuple(each["id"] for each in found)
         raise no_model_error(host, model_id, OPENAI, names) from exc
+
+
+def _no_way(host: Host, more: str = "") -> CapabilityError:
+    return CapabilityError(
+        f"The server at {host} can't say how likely a given text is: llama.cpp's and vLLM's can, and so "
+        f"can `reasoner('embedded:NAME')`.{more}",
+        host=host.url,
+    )
 
 
 def _no_window(host: Host, model_id: str, found: list[dict[str, Any]]) -> CapabilityError:

@@ -16,7 +16,7 @@ from ore.backends.address import openai_key, resolve_openai
 from ore.backends.choice import open_backend
 from ore.errors import UsageError
 from tests.support import process
-from tests.support.fake_ollama.scenarios import Chunk
+from tests.support.fake_ollama.scenarios import Chunk, Whole
 from tests.support.fake_openai import DONE, FakeOpenAI
 from tests.support.harness import run_ore
 from tests.support.llama_server import KEY, WINDOW, llama_server
@@ -79,6 +79,18 @@ def test_a_turn_goes_to_the_named_server_and_its_only_model():
         result = asked("Which city?", "--host", fake.url, "--no-system")
     assert (result.code, result.out, result.err) == (0, "Paris.\n", "")
     assert fake.chats[0].json["messages"] == [{"role": "user", "content": "Which city?"}]
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_a_list_of_models_wants_one_to_be_named(status):
+    with FakeOpenAI(serves_any=True) as fake:
+        fake.listing = [Whole(status, "text/html", b"<html>nginx</html>")]
+        result = asked("hi", "--host", fake.url)
+        assert (
+            result.code == 1
+            and "If the address is right, name the model with --model:" in result.err
+        )
+        assert asked("hi", "--host", fake.url, "--model", "small").out == "Paris.\n"
 
 
 def test_of_several_models_one_has_to_be_named():

@@ -203,6 +203,15 @@ def test_the_list_of_models_is_waited_for_no_longer_than_for_anything_else():
     assert monotonic() - began < 5
 
 
+def test_a_server_without_a_list_of_models_is_none_that_scores():
+    with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
+        fake.listing = [Whole(404, "text/html", b"<html>nginx</html>")]
+        with pytest.raises(
+            CapabilityError, match="can't say how likely .* If it is one, check the"
+        ):
+            reasoner.score(QUESTION, "a")
+
+
 def test_a_choice_that_a_server_can_not_make_is_refused():
     with FakeOpenAI() as fake:
         result = asked("A or B?", "--host", fake.url, "--choose", "A,B")
