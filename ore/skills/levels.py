@@ -97,7 +97,10 @@ def load_skill_resource(folder: Path | str, ref: str) -> str:
         message = f"Resource not found: {where} is not there; check the path."
         raise SkillResourceNotFoundError(message, name) from exc
     except FileAccessError as exc:
-        raise InvalidSkillError(one_line(str(exc)), name) from exc
+        message = one_line(str(exc))
+        if brief(ref) != one_line(ref):  # a name of any length, of no file
+            message = f"{where} can't be read: {message.rpartition(': ')[2]}"
+        raise InvalidSkillError(message, name) from exc
 
 
 def _fields(folder: Path | str) -> tuple[dict[Any, Any], bool]:

@@ -61,7 +61,7 @@ def test_a_resource_that_is_missing_is_named(tmp_path, ref):
         ("references/image.png", "NUL at byte 3"),
         ("references/large.md", "it is larger than 262,144 bytes"),
         ("references/a\0.md", "no file can have that name"),
-        ("references/" + "a" * 300, "file name too long"),
+        ("references/" + "a" * 280, "file name too long"),
     ],
 )
 def test_a_resource_that_is_not_a_small_text_is_refused(tmp_path, ref, problem):
@@ -79,3 +79,12 @@ def test_a_resource_that_is_not_a_small_text_is_refused(tmp_path, ref, problem):
         load_skill_resource(folder, ref)
     assert ref.replace("\0", "\\x00") in str(caught.value) and problem in str(caught.value)
     assert str(caught.value).isprintable() and caught.value.name == "pdf"
+
+
+def test_a_resource_with_a_name_of_any_length_is_named_in_short(tmp_path):
+    folder = write_skill(tmp_path, references__a_md="A")
+    with pytest.raises(
+        InvalidSkillError, match="a…' in the skill folder 'pdf' can't be read: file name too long"
+    ) as caught:
+        load_skill_resource(folder, "references/" + "a" * 100_000)
+    assert len(str(caught.value)) < 500
