@@ -142,6 +142,23 @@ def test_a_text_stays_in_its_cell(chromium, tmp_path):
     assert "Cut here: it has 5,000,000 characters." in said
 
 
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_letter_of_any_length_is_not_drawn_over_other_cells(chromium, tmp_path, width):
+    wide = ["\u1100" * 60, "\u2705\u200d" * 60, "\u0915\u094d" * 80, "Z" + "\u0301\u0363" * 90]
+    runs = [run(at, prompt=each, answer=each, model=each[:200]) for at, each in enumerate(wide, 1)]
+    others = [run(at, prompt=each, answer=f"{each}!") for at, each in enumerate(wide, 1)]
+    chromium.emulate(width=width, height=900)
+    opened(chromium, tmp_path, [write(tmp_path / "a", *runs), write(tmp_path / "b", *others)])
+    chromium.run("dispatchEvent(new Event('beforeprint')), 0")
+    chromium.run("document.querySelectorAll('tr.run .open').forEach((each) => each.click())")
+    outside = (
+        "[...document.querySelectorAll('td, dd, dt, li, p')].filter((each) => each.scrollWidth > "
+        "each.clientWidth + 2 && getComputedStyle(each).overflowX === 'visible').length"
+    )
+    assert chromium.run(outside) == 0
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_one_finds_the_slowest_the_cut_off_and_where_models_disagree(chromium, tmp_path):
     def documents(model: str, words: dict[int, str]):
         return [
