@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ore.backends import Backend, Model, failures, is_preferred, ollama_models, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
-from ore.backends.go_template import arriving
-from ore.backends.http import TooLarge, shorten
+from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
@@ -176,13 +174,12 @@ class AyaReasoner(StreamingReasoner):
         self.on_thinking: OnThinking | None = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
         self._asked: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
-        self._bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
-        self._patience = min([QUESTION_SECONDS, *filter(None, self._bounds.values())])
+        bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
+        self._patience = min([QUESTION_SECONDS, *filter(None, bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
         self._leaves_at_once = lets_go_at_once(keep_alive)
         self._client = OllamaClient(self.host)
-        bounds = {**self._bounds, "strict_context": strict_context}
-        self.settings: Settings = Settings(**bounds, **self._asked)
+        self.settings: Settings = Settings(**bounds, strict_context=strict_context, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:
         """Answer ``messages`` with one request, yielding the answer's text as it arrives.
@@ -193,12 +190,16 @@ class AyaReasoner(StreamingReasoner):
             UsageError: The messages can't be sent.
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
-        messages, groups = self._arriving(messages)
-        request, texts = self._request(messages)
+        self._client.prepare()  # which takes nothing of the deadline
+        ends, groups = Deadline.of_turn(self.deadline), None
+        if self.settings.joins:
+            messages, groups = ollama_models.to_arrive(lambda _: self._show(ends), messages)
+        request, texts = self._request(messages, ends)
         told = Logprobs() if "logprobs" in self._asked else None
         size, looks_early = None, self.strict_context or self._leaves_at_once
         with self._answering(f"waiting for {self.model_id}") as answer:
-            parts = self._client.chat_parts(request, strict=self.strict_context, **self._bounds)
+            bounds = self.timeout, ends, self.strict_context
+            parts = self._client.chat_parts(request, *bounds)
             with closing(parts):
                 for part in parts:
                     if looks_early:  # after the answer the model may be gone
@@ -261,19 +262,18 @@ class AyaReasoner(StreamingReasoner):
         self._doing = "answering"
         return answer.say(part.content)
 
-    def _arriving(self, messages: list[Message]) -> tuple[list[Message], list[list[int]] | None]:
-        """Return what is to be sent; the server is asked only where two neighbours have one role."""
-        if not self.settings.joins or all(a.role != b.role for a, b in pairwise(messages)):
-            return messages, None
-        shown = if_known(lambda seconds: self._client.show(self.model_id, seconds), self._patience)
-        return arriving(shown or {}, messages)
+    def _show(self, ends: Deadline) -> dict[str, Any]:
+        """Return what the server says of the model, in what the turn has left."""
+        return self._client.show(self.model_id, ends.within(self._patience).seconds)
 
-    def _request(self, messages: list[Message]) -> tuple[dict[str, Any], list[bytes]]:
+    def _request(
+        self, messages: list[Message], ends: Deadline
+    ) -> tuple[dict[str, Any], list[bytes]]:
         """Return what is sent, and its texts; refuse what the model can't do."""
         texts = encoded(messages)
         wanted = {"thinking": self._asked.get("think"), "vision": any(m.images for m in messages)}
-        if any(wanted.values()):  # of an image the server would say nothing
-            able = self._client.show(self.model_id, self._patience).get("capabilities")
+        if any(wanted.values()) and not ends.passed:  # of an image the server would say nothing
+            able = self._show(ends).get("capabilities")
             failures.check_abilities(self.host, self.model_id, able, wanted)
         parts = [
             {"role": message.role, "content": message.content}

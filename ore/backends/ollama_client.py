@@ -94,20 +94,20 @@ class OllamaClient:
     def chat_parts(
         self,
         request: dict[str, Any],
-        *,
         timeout: float | None = None,
-        deadline: float | None = None,
+        deadline: float | Deadline | None = None,
         strict: bool = False,
     ) -> Generator[ChatResponse, None, None]:
         """Send ``request`` (the arguments of ``Client.chat``); yield the answer's parts as they come.
 
         Args:
             timeout: The longest silence to accept, in seconds; None waits.
-            deadline: The longest all of it may take, in seconds; None waits.
+            deadline: The longest all of it may take, in seconds, or when it has to end; None waits.
             strict: The server is told not to shorten the prompt.
         """
         self._made()  # importing the package takes nothing of the deadline
-        model, ends = request["model"], Deadline.of_turn(deadline)
+        model = request["model"]
+        ends = deadline if isinstance(deadline, Deadline) else Deadline.of_turn(deadline)
         turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
         yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 

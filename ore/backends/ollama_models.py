@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 from ore.backends import Model, choose_default
@@ -80,6 +81,15 @@ def trained_window(shown: Entry) -> int | None:
     if not isinstance(facts, dict):
         return None
     return known_count(facts.get(f"{facts.get('general.architecture')}.context_length")) or None
+
+
+def to_arrive(
+    show: Callable[[float], Entry], messages: list[Message]
+) -> tuple[list[Message], list[list[int]] | None]:
+    """Return what is to be sent; the server is asked only where two neighbours have one role."""
+    if all(before.role != after.role for before, after in pairwise(messages)):
+        return messages, None
+    return arriving(if_known(show) or {}, messages)
 
 
 def prompt_facts(

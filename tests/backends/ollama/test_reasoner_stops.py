@@ -16,6 +16,7 @@ import pytest
 from ore.errors import BackendError, BackendTimeoutError
 from ore.glass.limits import notices_of
 from ore.reasoner import AyaReasoner
+from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import PATIENCE, ROOT, until
 from tests.test_reasoner import HELLO, STREAMED, WHOLE, answer, both_ways
@@ -49,6 +50,18 @@ def test_a_deadline_ends_a_turn_whatever_the_server_does(scenario, options, stre
             assert type(caught.value) is BackendTimeoutError
             assert "was not complete after 0.1 s" in str(caught.value)
         until(lambda: server.chats[0].disconnected_at is not None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("think", [None, True])
+def test_what_is_asked_before_a_turn_counts_for_its_deadline(think):
+    messages = [Message("system", "Be brief."), Message("system", "Rhyme."), *HELLO]
+    with FakeOllama(wait=0.5, on="*", capabilities=("completion", "thinking")) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, deadline=0.8, think=think)
+        started = time.monotonic()
+        with pytest.raises(BackendTimeoutError):
+            reasoner.reason(messages)
+        assert time.monotonic() - started < 0.95
 
 
 @pytest.mark.slow
