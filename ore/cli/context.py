@@ -42,7 +42,7 @@ class Context:
         tool_results: One result per tool that ran.
         decision: What the router chose.
         skills: The names of the skills.
-        seconds: How long its tools took.
+        seconds: How long its tools took, and the choice of its model.
     """
 
     prompt: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -98,9 +99,7 @@ def open_run(
         backend = _backend(asked, options, connect)
         if change is not None:
             asked = replace(asked, settings=change(asked.settings, backend))
-        model_id, pin = _model(asked, backend, os.environ)
-        if pin is not None:
-            backend.check_digest(model_id, pin)
+        model_id, pin, first = _chosen(asked, options, backend, first)
         if conversation.is_new:
             conversation.beginning = beginning.beginning_of(
                 options, asked, backend, model_id, conversation.session, pin
@@ -169,6 +168,20 @@ def _persona(options: Options, chosen_by: str) -> str:
     if options.persona is not None:
         return f"the persona '{options.persona}'{by}."
     return "Aya, ORE's own persona; --persona, --system or --no-system changes it."
+
+
+def _chosen(
+    asked: Asked, options: Options, backend: Backend, first: Context | None
+) -> tuple[str, str | None, Context | None]:
+    """Return the model that answers, its pin, and the single turn, whose time it takes to find out."""
+    if asked.model is None and first is not None and options.deadline is not None:
+        backend.prepare()  # which takes nothing of the deadline
+    started = time.monotonic()
+    model_id, pin = _model(asked, backend, os.environ)
+    if pin is not None:
+        backend.check_digest(model_id, pin)
+    spent = time.monotonic() - started
+    return model_id, pin, first and replace(first, seconds=first.seconds + spent)
 
 
 def _model(asked: Asked, backend: Backend, environ: Mapping[str, str]) -> tuple[str, str | None]:

@@ -7,10 +7,13 @@ import time
 
 import pytest
 
+from ore.backends.choice import open_backend
 from ore.cli.context import parse_arguments
 from ore.errors import UsageError
 from ore.tools import TOOL_REGISTRY, EchoTool
 from ore.types import ToolResult
+from tests.support.fake_ollama import FakeOllama
+from tests.support.harness import run_ore
 from tests.support.skill_files import write_skill
 
 BODY = "Write in rhyme."
@@ -363,3 +366,13 @@ def test_a_denied_tool_is_reported_before_a_server_is_asked(ore, notes):
         raise AssertionError("a backend was opened")
 
     assert ore("What?", *READ, open_backend=no_backend).code == 1
+
+
+@pytest.mark.slow
+def test_choosing_the_model_is_part_of_the_turn_s_time(home):
+    with FakeOllama(wait=1.5, on="/api/tags", reply="word " * 40, delay=0.025) as server:
+        flags = ("hi", "--host", server.url, "--deadline", "2.3")
+        result = run_ore(*flags, open_backend=open_backend)
+        assert run_ore(*flags, "--model", "llama3.2", open_backend=open_backend).code == 0
+    assert (result.code, result.out) == (1, "")
+    assert "was not complete after 2.3 s" in result.err
