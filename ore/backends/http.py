@@ -42,7 +42,7 @@ MOST_SHOWN = 400
 """How many characters of a server's own words go into a message."""
 
 SPENT: ContextVar[float] = ContextVar("SPENT", default=0.0)
-"""How many seconds of a turn's deadline are gone before it is asked: for tools, or for its model."""
+"""How many seconds of a turn's deadline are gone before it is asked: for tools, or its model."""
 
 _HEAD: ContextVar[list[int] | None] = ContextVar("HEAD", default=None)
 """How many bytes of the head that is waited for may still come; None where none is."""
