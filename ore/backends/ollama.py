@@ -13,8 +13,9 @@ from ore.backends.answer import Answer, OnThinking, encoded, hashes
 from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.logprobs import Logprobs
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
-from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient, answers
+from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient
 from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
+from ore.backends.probe import answers
 from ore.backends.settings import Settings
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner, StreamingReasoner
@@ -177,8 +178,7 @@ class AyaReasoner(StreamingReasoner):
         bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
         self._patience = min([QUESTION_SECONDS, *filter(None, bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None
-        self._leaves_at_once = lets_go_at_once(keep_alive)
-        self._client = OllamaClient(self.host)
+        self._leaves_at_once, self._client = lets_go_at_once(keep_alive), OllamaClient(self.host)
         self.settings: Settings = Settings(**bounds, strict_context=strict_context, **self._asked)
 
     def stream_reason(self, messages: list[Message]) -> Generator[str, None, Response]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
-from ore.backends.http import REFUSAL_LIMIT, REPLY_LIMIT, Deadline, shorten
+from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.ollama_models import default_of, described, trained_window, weights_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
+from ore.backends.pools import steady
 from ore.backends.window import find_model, window_of
-from ore.errors import BackendError
+from ore.errors import BackendError, OreError
 from ore.files import strictjson
 from ore.files.signals import deferred_signals
 from ore.reasoner.stop import OwnLock
@@ -31,7 +29,6 @@ Said = TypeVar("Said")
 QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
-_PROBE_SECONDS = 2.0
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
 _LEAST_TRAINED = 256  # tokens: the smallest window that models are made for
 _LARGE = 256  # tokens: what a cut leaves of a prompt is more, with half of a window of 512
@@ -109,7 +106,8 @@ class OllamaClient:
         model = request["model"]
         ends = deadline if isinstance(deadline, Deadline) else Deadline.of_turn(deadline)
         turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
-        yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
+        with self._left_whole():
+            yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 
     def tags(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/tags`` says of each model: ``name``, ``digest``, ``size`` and more."""
@@ -225,7 +223,7 @@ class OllamaClient:
         self, method: str, path: str, document: Any = None, *, model: str = "", seconds: float
     ) -> dict[str, Any]:
         question = Request(model, deadline=self._deadline(seconds))
-        with self._asking(question) as client:
+        with self._left_whole(), self._asking(question) as client:
             client._request_raw(method, path, json=document)  # type: ignore[no-untyped-call]
         try:
             value = strictjson.parse(question.body, limit=REPLY_LIMIT)
@@ -279,6 +277,20 @@ class OllamaClient:
         finally:
             self._hooks.request = before
 
+    @contextmanager
+    def _left_whole(self) -> Iterator[None]:
+        """Connect anew after an exception of somebody else's, as of a signal's handler.
+
+        In the middle of the library it may leave a connection that would never be free.
+        """
+        try:
+            yield
+        except (GeneratorExit, OreError):
+            raise
+        except BaseException:
+            self._client = None  # not closed: other threads may use it
+            raise
+
     def _deadline(self, seconds: float | None) -> Deadline:
         """Return a deadline that begins now: importing the package takes nothing of it."""
         self._made()
@@ -293,28 +305,7 @@ class OllamaClient:
                 self._client = None
             if self._client is None:
                 client, self._kinds = new_client(self.host, self._hooks, self._transport)
+                steady(client._client)
                 if self._client is None:  # else a signal's handler has asked meanwhile
                     self._client, self._process = client, os.getpid()
             return self._client
-
-
-def answers(url: str, seconds: float = _PROBE_SECONDS) -> bool:
-    """Tell whether an Ollama server answers at an http address within ``seconds``.
-
-    Imports no HTTP library: where nobody is there, that would be most of the work.
-    """
-    parts, deadline, reply = urlsplit(url), Deadline(seconds), b""
-    try:
-        with socket.create_connection((parts.hostname, parts.port or 80), seconds) as connection:
-            head = f"GET {parts.path}/api/version HTTP/1.0\r\nHost: {parts.netloc}\r\n"
-            head += "Connection: close\r\n\r\n"
-            connection.sendall(head.encode("ascii"))
-            while len(reply) < REFUSAL_LIMIT:
-                connection.settimeout(deadline.wait(None))
-                if not (data := connection.recv(REFUSAL_LIMIT)):
-                    break
-                reply += data
-        status, _, body = reply.partition(b"\r\n\r\n")
-        return b" 200 " in status.splitlines()[0] and isinstance(json.loads(body)["version"], str)
-    except (OSError, LookupError, TypeError, ValueError, RecursionError):
-        return False

@@ -30,6 +30,7 @@ from ore.backends.http import (
     whole_body,
 )
 from ore.backends.openai_stream import in_utf8, reported
+from ore.backends.pools import steady
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
 from ore.files.extras import install_command
@@ -62,15 +63,12 @@ class Call:
         deadline: Deadline | None = None,
         strict: bool = False,
     ) -> None:
-        self._host = host
-        self._key = key
+        self._host, self._key = host, key
         self._timeout = timeout
         self.deadline = deadline or Deadline(None)
         self._strict = strict
-        self._model = ""
-        self._sent = False
+        self._model, self._sent, self._problem = "", False, ""
         self._status, self._body = 0, b""
-        self._problem = ""
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
         self._openai, self._httpx = _packages()
@@ -165,12 +163,14 @@ class Call:
                 base_url=url,
                 max_retries=0,
                 timeout=timeout,
-                http_client=httpx.Client(
-                    timeout=timeout,
-                    follow_redirects=False,
-                    verify=tls_context() if url.startswith("https:") else False,
-                    trust_env=not is_loopback(url),
-                    event_hooks={"request": [self._before], "response": [self._after]},
+                http_client=steady(
+                    httpx.Client(
+                        timeout=timeout,
+                        follow_redirects=False,
+                        verify=tls_context() if url.startswith("https:") else False,
+                        trust_env=not is_loopback(url),
+                        event_hooks={"request": [self._before], "response": [self._after]},
+                    )
                 ),
             )
         except _raised(self._openai, httpx) as exc:

@@ -31,6 +31,7 @@ from ore.backends.http import (
 )
 from ore.backends.manifest import MANIFEST_BYTES, Layer
 from ore.backends.model_names import ModelName
+from ore.backends.pools import steady
 from ore.backends.refusals import error_words
 from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
@@ -40,8 +41,7 @@ SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given
 HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and answer in one piece
 
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
-_REDIRECTS = (301, 302, 303, 307, 308)
-_LATER = frozenset({408, 425, 429, *range(500, 600)} - {501, 505})
+_REDIRECTS, _LATER = (301, 302, 303, 307, 308), {408, 425, 429, *range(500, 600)} - {501, 505}
 _TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
 _LEADS_NOWHERE = "Invalid URL in location header"  # as the HTTP library says it
 _ODD = (TooLarge, UnicodeError)
@@ -86,7 +86,7 @@ class Registry:
             )
         except (ImportError, httpx.InvalidURL, *HOSTILE) as exc:
             raise client_error(Host(self._origin), exc) from exc
-        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        steady(self._client).cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def close(self) -> None:
         """Close the connections."""

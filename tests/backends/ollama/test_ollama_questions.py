@@ -12,7 +12,8 @@ import pytest
 
 from ore.backends.address import Host
 from ore.backends.ollama import AyaReasoner
-from ore.backends.ollama_client import OllamaClient, answers
+from ore.backends.ollama_client import OllamaClient
+from ore.backends.probe import answers
 from ore.errors import (
     BackendError,
     BackendTimeoutError,

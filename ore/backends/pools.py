@@ -1,0 +1,22 @@
+"""The connections of an HTTP client, which stay usable where a signal's handler raises among them."""
+
+from __future__ import annotations
+
+from _thread import RLock
+from typing import Any, TypeVar
+
+Client = TypeVar("Client")
+
+
+def steady(client: Client) -> Client:
+    """Return a client of ``httpx``, or ``httpx2``, whose pool no handler waits for, or leaves locked.
+
+    The library's own lock is taken in Python: what a signal's handler raises right after it was taken
+    would leave it held, and every later turn would wait without end.
+    """
+    known = vars(client)
+    for transport in (known.get("_transport"), *known.get("_mounts", {}).values()):
+        pool: Any = getattr(transport, "_pool", None)
+        if hasattr(pool, "_optional_thread_lock"):
+            pool._optional_thread_lock = RLock()
+    return client

@@ -1,0 +1,75 @@
+"""An interrupt at any lock of the HTTP library's keeps no later turn waiting, and closes in time."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import warnings
+from importlib import import_module
+
+import pytest
+
+from ore import ORE, AyaReasoner, OpenAIReasoner, Session
+from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_openai import FakeOpenAI
+
+SECONDS = 20.0
+
+
+class Interrupted(BaseException):
+    """What a signal's handler raises."""
+
+
+def turns(engine: ORE, code: object, number: int) -> list[object]:
+    """Take a turn, interrupted where ``code`` has returned for the nth time, and then another one."""
+    said: list[object] = []
+
+    def note(frame, event, _):
+        nonlocal number
+        if event == "return" and frame.f_code is code:
+            number -= 1
+            if number == 0:  # as the handler does before the block of the lock has begun
+                raise Interrupted
+
+    def take() -> None:
+        session = Session()
+        sys.setprofile(note)
+        try:
+            said.append(engine.execute("Why?", session).content)
+        except Interrupted:
+            said.append(len(session.messages))
+        finally:
+            sys.setprofile(None)
+        said.append(engine.execute("Why?").content)
+        engine.close()
+        said.append("closed")
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, 7))
+@pytest.mark.parametrize("lock", ["ThreadLock", "Lock"])
+@pytest.mark.parametrize("backend", ["ollama", "openai"])
+def test_an_interrupt_at_a_lock_keeps_no_later_turn_waiting(backend, lock, number):
+    with FakeOllama() if backend == "ollama" else FakeOpenAI() as server:
+        is_ollama = backend == "ollama"
+        package = "httpcore" if is_ollama else "httpcore2"
+        made = (
+            AyaReasoner("llama3.2", server.url)
+            if is_ollama
+            else OpenAIReasoner("small", server.url)
+        )
+        engine = ORE(made, "")
+        answer = engine.execute("Why?").content
+        kind = getattr(import_module(f"{package}._synchronization"), lock)
+        first, *others = turns(engine, kind.__enter__.__code__, number)
+        assert first in (0, answer) and others == [answer, "closed"]
+        del engine, made
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()  # the connection that was interrupted
