@@ -168,7 +168,7 @@ def test_an_artifact_or_an_empty_file_is_replaced_and_keeps_its_mode(
 )
 def test_a_file_that_is_not_an_artifact_is_never_overwritten(content):
     Path("run.json").write_bytes(content)
-    why = "run.json: it is there already and is not an artifact; name another file."
+    why = "run.json: it is there already and is not an artifact, or no whole one; move it away, or"
     assert str(refused("run.json", why)).startswith("run.json can't be ")
     assert Path("run.json").read_bytes() == content
 

@@ -398,6 +398,18 @@ def test_what_is_foreign_in_the_folder_is_left_alone(rows, server, folder):
     assert result.code == 1 and [line["error"] for line in found[1:]] == [None, None]
 
 
+def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
+    rows, server, folder
+):
+    rows("--artifact-out", "out")
+    one = artifacts()[0]
+    one.write_bytes(one.read_bytes()[:-100])
+    assert "or no whole one; move it away" in rows("--artifact-out", "out").err
+    one.rename(folder / "cut.json")
+    again = rows("--artifact-out", "out")
+    assert again.code == 0 and one.exists() and "2 were there" in again.err
+
+
 def test_a_folder_is_for_one_run_at_a_time(rows, server, folder):
     from ore.rows.kept import RowFolder
 
