@@ -119,11 +119,11 @@ class OllamaClient:
 
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s, if it answers prompts."""
-        known = self._named(seconds)
+        show, known = self._shows(seconds), self._named(seconds)
         chosen = choose_default(known)
         if chosen is None or is_preferred(chosen):
             return chosen
-        return default_of(known, self._shows(seconds))
+        return default_of(known, show)
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""

@@ -1,7 +1,4 @@
-"""The openai backend: models on any server that speaks the OpenAI protocol.
-
-vLLM, SGLang, llama.cpp's server and hosted services do.
-"""
+"""The openai backend: any server that speaks the OpenAI protocol, as vLLM and hosted services do."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
 from ore.backends.llama_score import Asking
-from ore.backends.openai_client import Call, check_installed
+from ore.backends.openai_client import Call, check_installed, load_packages
 from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, meta_of, window_of
 from ore.backends.openai_parts import Parts
 from ore.backends.openai_reading import read
@@ -85,10 +82,11 @@ class OpenAIBackend(Backend):
 
     def default_model(self) -> str | None:
         """Return the model that was named, else the server's only one, else None."""
-        if self._model is not None:
-            return self._model
-        names = self.models()
+        names = self.models() if self._model is None else [self._model]
         return names[0] if len(names) == 1 else None
+
+    def prepare(self) -> None:
+        load_packages()
 
     def no_default(self) -> str:
         return (

@@ -174,7 +174,7 @@ def _chosen(
     asked: Asked, options: Options, backend: Backend, first: Context | None
 ) -> tuple[str, str | None, Context | None]:
     """Return the model that answers, its pin, and the single turn, whose time it takes to find out."""
-    if asked.model is None and first is not None and options.deadline is not None:
+    if first is not None and options.deadline is not None:
         backend.prepare()  # which takes nothing of the deadline
     started = time.monotonic()
     model_id, pin = _model(asked, backend, os.environ)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -13,6 +15,7 @@ from ore.backends.embedded import EmbeddedBackend
 from ore.errors import ModelNotFoundError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
+from tests.support.process import ROOT
 
 
 def opened(wanted: Choice, environ=None, env_files=None):
@@ -231,3 +234,18 @@ def test_a_remote_host_from_a_file_is_named_and_a_loopback_one_is_not():
         )
         assert bool(notices) == said
         assert "/home/me/.ore/.env" in str(backend.address)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, package", [("ollama", "ollama"), ("openai", "openai")])
+def test_a_backend_imports_what_the_first_turn_needs_when_it_is_told_to(name, package):
+    program = (
+        "import sys; from ore.backends.choice import Choice, open_backend\n"
+        f"wanted = Choice(backend={name!r}, host='http://127.0.0.1:9')\n"
+        "opened = open_backend(wanted, {}, {}, print, print)\n"
+        f"before = {package!r} in sys.modules; opened.prepare()\n"
+        f"print(before, {package!r} in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
