@@ -213,8 +213,9 @@ class Call:
             response.stream = self._bounded(stream)
             return
         with closing(stream):
-            self._body = (whole_body if self._status < 300 else first_bytes)(stream)
-        self._body = without_key(self._body, self._key)
+            body = (whole_body if self._status < 300 else first_bytes)(stream)
+        leads = response.headers.get("location", "").encode()
+        self._body = without_key(leads if response.is_redirect else body, self._key)
         mended = self._body.decode("utf-8", "replace").encode("utf-8")
         response.stream = self._httpx.ByteStream(mended)
 

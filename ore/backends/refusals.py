@@ -35,7 +35,7 @@ _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
     r"not support|unsupported|only supports|not a multimodal model|does not accept"
     r"|only .{1,40} (is|are) supported"
-    r"|no vision (arm|tower|encoder|projector)|support image input|input is not enabled"
+    r"|no vision (arm|tower|encoder|projector)|support image input|not enabled for (this model|models/)"
     r"|unknown variant .image_url|at most 0 image|content' : value must be a string",
     re.IGNORECASE,
 )
@@ -181,7 +181,10 @@ def ollama_status_error(
 def openai_status_error(
     host: Host, model: str, status: int, body: bytes, *, has_key: bool, strict: bool = False
 ) -> BackendError:
-    """Another server answered with a status of 300 or more; ``has_key``: a key was sent."""
+    """Another server answered with a status of 300 or more; ``has_key``: a key was sent.
+
+    The body of a redirect is where it leads.
+    """
     if status == 407:
         return proxy_error(host)
     text = openai_words(body)
@@ -191,7 +194,8 @@ def openai_status_error(
         status = 401
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
-        why = "redirects elsewhere, and ORE follows no redirects"
+        where = _shown(body.decode("utf-8", "replace")) or "elsewhere"
+        why = f"redirects to {where}, and ORE follows no redirects"
     elif status == 402:
         why = f"wants to be paid first ({plain}): look at your account there"
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this

@@ -310,6 +310,7 @@ SAID = [
     (400, "Image input is not enabled for this model", "can't do this (Image input is not"),
     (400, "unknown variant `image_url`, expected `text`", "can't do this (unknown variant"),
     (400, "No endpoints found that support image input", "can't do this (No endpoints found"),
+    (400, "Logprobs is not enabled for models/gemini-2.5", "can't do this (Logprobs is not"),
     (400, "At most 0 image(s) may be provided in one prompt.", "can't do this (At most 0"),
     (400, "'messages.0.content' : value must be a string", "can't do this ('messages.0"),
 ]
