@@ -183,7 +183,7 @@ def openai_status_error(
 ) -> BackendError:
     """Another server answered with a status of 300 or more; ``has_key``: a key was sent.
 
-    The body of a redirect is where it leads.
+    The body of a redirect is where it leads, if it says so.
     """
     if status == 407:
         return proxy_error(host)
@@ -194,8 +194,8 @@ def openai_status_error(
         status = 401
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
-        where = _shown(body.decode("utf-8", "replace")) or "elsewhere"
-        why = f"redirects to {where}, and ORE follows no redirects"
+        where = _shown(body.decode("utf-8", "replace")) if re.match(b"https?:|/", body) else ""
+        why = f"redirects to {where or 'elsewhere'}, and ORE follows no redirects"
     elif status == 402:
         why = f"wants to be paid first ({plain}): look at your account there"
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
