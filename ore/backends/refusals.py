@@ -54,6 +54,12 @@ _TOO_LONG = re.compile(
     r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,
 )
+_FILTERED = re.compile(
+    r"content[ _](filter|management policy|policy_violation)|was flagged|input flagged|safety system"
+    r"|data_inspection_failed|violates usage|new_sensitive|\u654f\u611f\u5185\u5bb9",
+    re.IGNORECASE,
+)
+"""What a server's filter says: OpenAI's, Azure's, Anthropic's, OpenRouter's, xAI's and those of China."""
 _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"invalid model name|^model is required$"),
@@ -123,6 +129,12 @@ def reported_error(
         sentence = (
             f"The prompt does not fit the model's context window{sizes} ({shown}): "
             f"shorten it, or give the model a larger window."
+        )
+    elif protocol is OPENAI and _FILTERED.search(message):
+        kind = TurnFailedError
+        sentence = (
+            f"The filter of the server at {host} does not let this through ({shown}): ask in other "
+            f"words, or another model."
         )
     elif _CAN_NOT.search(message):
         kind = CapabilityError
@@ -198,6 +210,8 @@ def openai_status_error(
         why = f"redirects to {where or 'elsewhere'}, and ORE follows no redirects"
     elif status == 402:
         why = f"wants to be paid first ({plain}): look at your account there"
+    elif status == 403 and _FILTERED.search(text[:MOST_JUDGED]):
+        return reported_error(host, model, text, OPENAI, strict=strict)
     elif status == 403 and text and has_key:  # it may know the key, and not let it ask for this
         why = f"refuses ({plain}): look what the key in OPENAI_API_KEY is allowed there"
     elif status in (401, 403):

@@ -316,6 +316,27 @@ SAID = [
 ]
 
 
+FILTERED = [
+    (403, "small requires moderation on OpenAI. Your input was flagged for 'violence'."),
+    (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE"),
+    (400, "The response was filtered due to Azure OpenAI's content management policy."),
+    (400, "Output blocked by content filtering policy"),
+    (400, "The request was rejected because it was considered high risk content_filter"),
+    (400, "Output data may contain inappropriate content. data_inspection_failed"),
+    (400, "input new_sensitive (1026)"),
+]
+
+
+@pytest.mark.parametrize("key", [None, "sk-of-mine"])
+@pytest.mark.parametrize("status, text", FILTERED)
+def test_what_a_filter_says_is_no_fault_of_the_key_or_the_server(status, text, key):
+    body = json.dumps({"error": {"message": text}}).encode()
+    host = Host("https://h")
+    error = refusals.openai_status_error(host, "small", status, body, has_key=key is not None)
+    assert type(error) is TurnFailedError
+    assert "does not let this through" in str(error) and "in other words, or another" in str(error)
+
+
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("status, text, words", SAID)
 def test_what_a_server_says_is_what_is_said(status, text, words, plain):
