@@ -107,7 +107,9 @@ def asking(
     entry = entry_of(found, (model_id,))
     owner, window = entry.get("owned_by"), window_of(entry)
     owners = [each.get("owned_by") for each in found]
-    if not entry and (VLLM in owners or LLAMA in owners):
+    is_routed = "status" in entry  # by llama.cpp's, which answers for its own names only
+    lacks = is_routed and model_id not in names_of(entry)
+    if lacks or not entry and (VLLM in owners or LLAMA in owners):
         raise no_model_error(host, model_id, OPENAI, tuple(each["id"] for each in found))
     if owner == LLAMA and window is None:
         raise _no_window(host, model_id, found)

@@ -185,11 +185,12 @@ def test_a_router_of_llama_cpp_scores_with_what_is_loaded_by_any_of_its_names(na
         assert reasoner.score(QUESTION, "a").model_id == name
 
 
-def test_a_model_that_a_router_of_llama_cpp_does_not_list_is_none_of_its():
-    with routed() as fake, closing(OpenAIReasoner("e", fake.url)) as reasoner:
+@pytest.mark.parametrize("listing", [ROUTED, ROUTED[:1]], ids=["of several", "of one"])
+def test_a_model_that_a_router_of_llama_cpp_does_not_list_is_none_of_its(listing):
+    with routed(listing) as fake, closing(OpenAIReasoner("e", fake.url)) as reasoner:
         with pytest.raises(ModelNotFoundError, match="There is no model 'e'") as caught:
             reasoner.score(QUESTION, "a")
-    assert caught.value.available == ("a", "c")
+    assert caught.value.available == tuple(each["id"] for each in listing)
 
 
 @pytest.mark.slow
