@@ -22,9 +22,11 @@ def known(call: Call, host: Host, path: str) -> Iterator[None]:
     except BackendError as exc:
         if call.status not in _UNKNOWN:
             raise
+        way = ""
+        if path.startswith("/"):  # beside the protocol
+            way = "name the server itself if a proxy before it passes on /v1 only, or "
         raise CapabilityError(
-            f"The server at {host} does not know {path}, which it is asked to score a text: name the "
-            f"server itself if a proxy before it passes on /v1 only, or use a later one, or "
-            f"`reasoner('embedded:NAME')`.",
+            f"The server at {host} does not know /{path.lstrip('/')}, which it is asked to score a text: "
+            f"{way}use a later one, or `reasoner('embedded:NAME')`.",
             host=host.url,
         ) from exc

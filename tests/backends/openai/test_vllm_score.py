@@ -192,7 +192,11 @@ def test_a_text_has_no_more_tokens_than_bytes():
             [refusal(404, "Not Found")],
             "does not know /tokenize.* if a proxy before it",
         ),
-        ("/v1/completions", [whole({"detail": "Not Found"}, 404)], "does not know completions"),
+        (
+            "/v1/completions",
+            [whole({"detail": "Not Found"}, 404)],
+            "does not know /completions, .*text: use a later",
+        ),
         ("/detokenize", [whole({})], "not of the right shape"),
         ("/v1/completions", [whole({"choices": []})], "not of the right shape"),
         ("/v1/completions", [whole({"choices": [1]})], "not of the right shape"),
