@@ -44,9 +44,10 @@ class Gate:
     ) -> ToolResult:
         """Run ``tool`` with ``args`` if it may run, and return its result.
 
-        The result's metadata get ``execution_time_ms`` (milliseconds) and ``checked_permissions``
-        (the sorted names of what the tool needed and had). A tool that raises, or returns something
-        else than a result, gives a result of status ``"error"`` with one line.
+        The result is in the name of ``tool``, whatever it claims. Its metadata get
+        ``execution_time_ms`` (milliseconds) and ``checked_permissions`` (the sorted names of what the
+        tool needed and had). A tool that raises, or returns something else than a result, gives a
+        result of status ``"error"`` with one line.
 
         Args:
             seconds: How long it may take; None is as long as it does. A command is ended then, and
@@ -78,7 +79,7 @@ class Gate:
         # What is of a class of its own may be shown as anything, or made of something else.
         text, metadata = str.__str__(result.output), {**result.metadata, **added}
         kept = (result.id, result.timestamp, metadata)
-        return ToolResult(result.tool_name, text, result.status, *kept)
+        return ToolResult(tool.name, text, result.status, *kept)
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
         needed: object = tool.required_permissions

@@ -124,6 +124,12 @@ def test_a_tool_can_not_say_for_the_gate_what_was_checked():
     assert result.metadata["checked_permissions"] == []
 
 
+@pytest.mark.parametrize("name", ["read-file", "file:notes.txt", "recorder]\u00b7[Skill:x"])
+def test_a_result_is_in_the_name_of_the_tool_that_ran(name):
+    tool = Recorder(behave=lambda args: ToolResult(name, "done", "ok"))
+    assert Gate().run(tool, {}).tool_name == "recorder"
+
+
 def test_the_time_is_that_of_the_tool_in_milliseconds_to_a_thousandth():
     def behave(args):
         time.sleep(0.05)
@@ -220,7 +226,7 @@ class Counted(ToolResult):
 def test_a_result_of_a_class_of_its_own_is_what_it_holds():
     made = Counted(3)
     result = Gate().run(Recorder(behave=lambda args: made), {})
-    assert (result.tool_name, result.output, result.status) == ("counting", "3", "ok")
+    assert (result.tool_name, result.output, result.status) == ("recorder", "3", "ok")
     assert (result.id, result.timestamp, result.metadata["number"]) == (made.id, made.timestamp, 3)
 
 
