@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ore.errors import GateError, OreError, Terminated, ToolError, ToolFailedError
 from ore.files.in_time import OutOfTime
@@ -76,10 +77,7 @@ class Gate:
         elapsed = (time.perf_counter() - started) * 1000
         checked = sorted(permission.value for permission in permitted)
         added = {"execution_time_ms": round(elapsed, 3), "checked_permissions": checked}
-        # What is of a class of its own may be shown as anything, or made of something else.
-        text, metadata = str.__str__(result.output), {**result.metadata, **added}
-        kept = (result.id, result.timestamp, metadata)
-        return ToolResult(tool.name, text, result.status, *kept)
+        return replace(result, metadata={**result.metadata, **added})
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
         needed: object = tool.required_permissions
@@ -96,6 +94,7 @@ class Gate:
 
 
 def _checked(name: str, result: object) -> ToolResult:
+    """Return what a tool returned, in its name; ``TypeError`` if it is no result that can be used."""
     if not isinstance(result, ToolResult):
         raise TypeError(f"{name} returned {type(result).__name__}, not a ToolResult")
     if result.status not in ("ok", "error") or not isinstance(result.output, str):
@@ -109,7 +108,10 @@ def _checked(name: str, result: object) -> ToolResult:
     if len(result.output) > _MOST_RETURNED:
         raise TypeError(f"{name} returned more than {_MOST_RETURNED:,} characters")
     str.encode(result.output, "utf-8")  # half a character can't be sent
-    return result
+    # What is of a class of its own may be shown as anything, or made of something else.
+    status = "ok" if str.__eq__(result.status, "ok") else "error"
+    text, metadata = str.__str__(result.output), dict(result.metadata.items())
+    return ToolResult(name, text, status, result.id, result.timestamp, metadata)
 
 
 def error_line(exc: BaseException) -> str:

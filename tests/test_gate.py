@@ -230,6 +230,13 @@ def test_a_result_of_a_class_of_its_own_is_what_it_holds():
     assert (result.id, result.timestamp, result.metadata["number"]) == (made.id, made.timestamp, 3)
 
 
+def test_metadata_of_a_class_of_its_own_that_break_are_an_error_of_the_tool():
+    odd = type("Odd", (dict,), {"keys": lambda self: 1 / 0, "items": lambda self: 1 / 0})
+    made = ToolResult("recorder", "rain", "ok", metadata=odd(a=1))
+    result = Gate().run(Recorder(behave=lambda args: made), {})
+    assert (result.output, result.status) == ("ZeroDivisionError: division by zero", "error")
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Terminated])
 def test_an_interrupt_goes_through(error):
     with pytest.raises(error):

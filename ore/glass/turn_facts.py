@@ -27,6 +27,7 @@ ANSWER, PROMPT = "answer", "prompt"
 """What a turn has of its parent: its answer, or its prompt; or, as ``SESSION``, its turn."""
 
 _FILE = "file:"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SKILL = re.compile(r"\[Skill:(.+)\]\n")
 
 
@@ -165,4 +166,8 @@ def _tool_source(name: str) -> str:
 def _definitions(results: Sequence[ToolResult]) -> dict[str, str]:
     """Return the SHA-256 of what defines each tool of the user's own that was run, by its name."""
     found = ((each.tool_name, each.metadata.get("definition_sha256")) for each in results)
-    return {name: digest for name, digest in found if isinstance(digest, str)}
+    return {
+        name: digest
+        for name, digest in found
+        if isinstance(digest, str) and _SHA256.fullmatch(digest)
+    }

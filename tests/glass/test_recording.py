@@ -79,6 +79,17 @@ def test_each_message_of_a_turn_has_its_source():
 
 
 @pytest.mark.parametrize(
+    "claim, kept", [("5" * 64, ["own"]), ("\ud800", []), ("x" * 20_000_000, [])]
+)
+def test_what_defines_a_tool_is_a_digest_or_is_not_recorded(claim, kept):
+    engine = ORE(Echo())
+    result = ToolResult("own", "x", "ok", metadata={"definition_sha256": claim})
+    made = engine.record(engine.execute("Hi", tool_results=[result]))
+    assert list(made.provenance.get("tool_definitions") or ()) == kept
+    assert ore.verify([made]).holds
+
+
+@pytest.mark.parametrize(
     "text, persona, source",
     [(None, None, "persona"), ("Be kind.", None, "system"), ("Be kind.", "kind", "persona")],
 )
