@@ -220,6 +220,8 @@ def _extracted(tool: Tool, prompt: str, seconds: float | None) -> dict[str, str]
             isinstance(found, dict) and all(isinstance(each, str) for each in chain(*found.items()))
         ):
             raise TypeError("extract_args returned something other than a dict of texts")
+        for each in chain(*found.items()):
+            str.encode(each, "utf-8")  # half a character can't be kept
         return dict(found)
     except (KeyboardInterrupt, Terminated):
         raise

@@ -253,6 +253,7 @@ def finder():
         (lambda prompt: None, "something other than a dict of texts"),
         (lambda prompt: ["x"], "something other than a dict of texts"),
         (lambda prompt: {"x": 1}, "something other than a dict of texts"),
+        (lambda prompt: {"x": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
