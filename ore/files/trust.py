@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import struct
 from importlib import import_module
 from pathlib import Path
 
 from ore.errors import HomeError
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
+
+_ACL_HEAD, _ACL_USER, _ACL_GROUP, _ACL_WRITE = 4, 2, 8, 2
+"""Of Linux's ``posix_acl_xattr.h``: bytes of its version, a named user, a named group, and writing."""
 
 
 def distrust(status: os.stat_result, path: Path | str) -> str:
@@ -28,7 +32,8 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
         as_root = "sudo " if os.geteuid() else ""  # who else may give nothing away
         return f"it belongs to another user; run {as_root}chown -h {os.geteuid()} {shown}"
     mode = status.st_mode
-    if mode & stat.S_IWOTH or mode & stat.S_IWGRP and not _is_private(status.st_gid):
+    by_group = mode & stat.S_IWGRP and (not _is_private(status.st_gid) or _is_shared(path))
+    if mode & stat.S_IWOTH or by_group:
         return f"others can write to it; run chmod go-w {shown}"
     return ""
 
@@ -69,6 +74,24 @@ def _owners() -> set[int]:
     owners = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")
     return owners | {int(caller)} if 0 == os.geteuid() and caller.isdecimal() else owners
+
+
+def _is_shared(path: Path | str) -> bool:
+    """Tell whether a list of access lets others write: its limit is shown as what the group may."""
+    try:
+        entries = os.getxattr(path, "system.posix_acl_access")[_ACL_HEAD:]
+    except (AttributeError, OSError):  # a system, a file system or a file without one
+        return False
+    return any(
+        may & _ACL_WRITE
+        and (
+            kind == _ACL_USER
+            and who not in _owners()
+            or kind == _ACL_GROUP
+            and not _is_private(who)
+        )
+        for kind, may, who in struct.iter_unpack("<HHI", entries)
+    )
 
 
 def _is_private(group: int) -> bool:

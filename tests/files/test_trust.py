@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+import struct
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,36 @@ def test_a_group_that_is_the_user_alone_may_write(group, trusted, monkeypatch):
     """As umask 002 makes files on systems where each user has a group."""
     monkeypatch.setattr("grp.getgrgid", lambda number: group)
     assert (distrust(status(0o775, group=group.gr_gid), "/x") == "") is trusted
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="lists of access are Linux's here")
+@pytest.mark.parametrize(
+    "entry, mask, trusted",
+    [
+        ((2, 6, OTHER), 6, False),  # another user may write
+        ((8, 2, OTHER), 6, False),  # another group may
+        ((2, 4, OTHER), 6, True),
+        ((2, 6, ME), 6, True),
+        ((8, 6, MINE), 6, True),
+        ((2, 6, OTHER), 4, True),  # nothing is given that the limit of the list does not have
+    ],
+)
+def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
+    entry, mask, trusted, tmp_path, monkeypatch
+):
+    mine = Group(pwd.getpwuid(ME).pw_name, [])
+    groups = {MINE: mine, OTHER: Group("staff", [], OTHER)}
+    monkeypatch.setattr("grp.getgrgid", groups.__getitem__)
+    path = tmp_path / "SKILL.md"
+    path.touch()
+    entries = sorted([(1, 6, -1), entry, (4, 4, -1), (16, mask, -1), (32, 4, -1)])
+    packed = [struct.pack("<HHI", kind, may, who % (1 << 32)) for kind, may, who in entries]
+    try:
+        os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
+    except OSError:
+        pytest.skip("no lists of access here")
+    why = distrust_path(path)
+    assert (why == "") is trusted and ("chmod go-w" in why) is not trusted
 
 
 @pytest.mark.parametrize("caller, trusted", [(str(OTHER), True), ("", False), ("x", False)])
