@@ -19,6 +19,7 @@ from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.cluster_worker import Where
 from ore.backends.http import Deadline, shorten
 from ore.backends.settings import Settings
+from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -134,12 +135,12 @@ class ClusterBackend(Backend):
         try:
             told = self._link.ask("call", name, given, list(self._told), look=look)
         except LostCall as exc:
-            raise BackendError(
-                f"The cluster at {self.host} lost a turn ({shorten(str(exc))}): look into "
-                f"the workers' logs, and run it again."
+            raise NothingAnswersError(
+                f"The cluster at {self.host} lost a turn ({shorten(str(exc))}): look into the logs of "
+                f"its scheduler and its workers, and run it again."
             ) from exc
         if told is None:
-            raise BackendError(
+            raise NothingAnswersError(
                 f"No worker of {self.host} is left that can be used: start one as the "
                 f"others were, and run it again."
             )
@@ -177,10 +178,8 @@ class ClusterBackend(Backend):
         try:
             answers = self._link.ask("about", self._where, self._model, look=look)
         except (LostCall, OutOfTime) as exc:
-            is_late = isinstance(exc, OutOfTime)
-            advice = (
-                "look what else they are at" if is_late else f"install ORE {__version__} on each"
-            )
+            late = "look what else they are at" if isinstance(exc, OutOfTime) else None
+            advice = late or f"install ORE {__version__} on each"
             raise BackendError(
                 f"The workers of {self.host} can't be asked ({shorten(str(exc))}): {advice}."
             ) from exc

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import ore
 from ore.backends import cluster, cluster_link, cluster_worker
 from ore.backends.cluster import ClusterBackend, ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
@@ -65,6 +66,29 @@ def test_the_name_of_a_worker_is_one_short_line_without_control_characters(monke
         ClusterBackend("tcp://there:8786", (None, None), None, told.append)
     assert told[0].startswith("The worker a^JYou: ^[[2J is not used: it can't say what it is (no)")
     assert len(told) == 2 and len(told[1]) < 600
+
+
+@pytest.mark.parametrize("lost", [LostCall("Client lost the connection to the scheduler"), None])
+def test_a_cluster_that_goes_away_ends_a_run_after_ten_rows(monkeypatch, tmp_path, lost):
+    about = {"ore": ore.__version__, "backend": "ollama", "models": ["m"], "model": "m"}
+
+    class Link:
+        def ask(self, what, *_, **__):
+            if what == "call" and lost is not None:
+                raise lost
+            return {"about": {"w": about}, "threads": {"w": 1}}.get(what)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(cluster, "_linked", lambda address: Link())
+    there = ClusterBackend("tcp://there:8786", (None, None), "m", print)
+    (tmp_path / "t.csv").write_text("n\n" + "1\n" * 1000)
+    with ore.open_table(str(tmp_path / "t.csv")) as table:
+        engine = ore.ORE(there.reasoner("m", Settings()))
+        with ore.over_rows(engine, "Say {{n}}", table, jobs=2) as run:
+            assert 10 <= len(list(run.outcomes())) < 100
+    assert "tcp://there:8786" in str(run.error())
 
 
 def test_two_answers_of_a_worker_have_two_ids_whatever_it_says():
