@@ -250,10 +250,12 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
         raise ArtifactError(f"the digest of {one_line(model)} is not known here{why}")
     made_with = (artifact.provenance or {}).get("backend")
     if here != recorded and "ollama" in (made_with, backend.name) and made_with != backend.name:
+        advice = f"ask its prompt of the backend {backend.name}, and take that run"
+        if backend.name == "ollama":  # which neither follows an answer nor scores one
+            advice = "ask the engine that made it, with `backend='embedded'`"
         raise ArtifactError(
             f"Ollama's digests are of manifests and the embedded engine's of weights, so nobody knows "
-            f"whether the model is the same: ask its prompt of the backend {backend.name}, and take "
-            f"that run"
+            f"whether the model is the same: {advice}"
         )
     if here != recorded:
         raise CheckFailedError(

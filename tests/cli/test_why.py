@@ -249,6 +249,16 @@ def test_the_digest_is_that_of_the_tests():
     assert Known().provenance("scripted")["model_digest"] == DIGEST
 
 
+def test_a_run_of_the_engine_that_is_asked_of_ollama_is_sent_back_to_the_engine(folder, recorded):
+    recorded()
+    rewrite(folder / "a.json", lambda document: document["provenance"].update(backend="embedded"))
+    with FakeOllama(models=("scripted",)) as server:
+        flags = ("--backend", "ollama", "--host", server.url)
+        result = run_ore("--why", "a.json", *flags, open_backend=open_backend)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.endswith("ask the engine that made it, with --backend embedded.\n")
+
+
 def test_where_no_digest_is_known_it_is_said_why(folder):
     with FakeOllama() as server:
         flags = ("--host", server.url)
