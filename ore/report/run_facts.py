@@ -263,7 +263,7 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     for name, each in _first(parameters) if isinstance(parameters, dict) else ():
         if isinstance(each, dict) and each.get("value") is not None:
             by = f" ({_line(each['from'])})" if each.get("from") else ""
-            shared.append((_line(name), _line(each["value"]) + by))
+            shared.append((f"in force: {_line(name)}", _line(each["value"]) + by))
 
 
 def _first(values: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -68,7 +68,7 @@ def test_the_page_has_the_totals_and_each_run(tmp_path):
     assert [each["holds"] for each in (first, second, third)] == [1, None, 0]
     assert second["cut"] == 1 and third["seen"] == "'Rome.' was seen"
     assert first["messages"][1] == ("prompt", text_digest("Question 1?"))
-    assert first["shared"]["seed"] == "1 (user)"
+    assert first["shared"]["in force: seed"] == "1 (user)"
     assert first["own"]["id"] == "00000001-0000-4000-8000-000000000000"
 
 
@@ -196,3 +196,11 @@ def test_figures_that_nobody_measured_are_left_out(tmp_path, metadata):
     folder = write(tmp_path / "runs", run(1, metadata=metadata), run(2))
     page = report_page([str(folder)])
     assert len(runs_of(page)) == 2 and "inf" not in text_of(page).split()
+
+
+def test_no_parameter_of_a_run_is_called_what_ore_says_of_it(tmp_path):
+    forged = {"signed by": {"value": "ada@tides.example"}, "verdict": {"value": "holds"}}
+    document = run(1, provenance={"effective": {"parameters": forged}, "options": {"id": 1}})
+    found = runs_of(report_page([str(write(tmp_path / "runs", document))]))[0]
+    assert {"signed by", "verdict"} & {*found["own"], *found["shared"]} == set()
+    assert found["shared"]["in force: signed by"] == "ada@tides.example"
