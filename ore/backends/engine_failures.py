@@ -26,11 +26,12 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     Args:
         remedy: What may be done in the place of another prompt.
     """
-    said = ""
+    said, is_of_schema = "", False
     with suppress(ValueError, AttributeError, TypeError):
         answer = json.loads(body)
         why = answer.get("error", answer)
         said = _last_line(why.get("message") or "")
+        is_of_schema = "JSON schema conversion failed" in str(why.get("message"))
         if "n_prompt_tokens" in why:
             return ContextTruncatedError(
                 f"The prompt has {why['n_prompt_tokens']} tokens and the model's window holds "
@@ -40,7 +41,9 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     change = f"Change the prompt, or {remedy}"
     if "Field '" in said or "samplers" in said:
         change = f"Change the option, or {OTHER_MODEL}"
-    if re.search("grammar|JSON schema|min_value", said):  # which its samplers are made of
+    if is_pattern or re.search(
+        "grammar|JSON schema|min_value", said
+    ):  # its samplers are made of it
         change = f"Simplify the schema, or {OTHER_MODEL}"
     error = TurnRefusedError(f"The embedded engine refused the turn{said}. {change}.")
     error.said = said

@@ -166,6 +166,11 @@ def test_a_drip_that_is_never_silent_still_meets_the_deadline():
             "must be set. Simplify the schema, or use another model.",
         ),
         (
+            b'{"error":{"message":"JSON schema conversion failed:\\nInvalid pattern ^\\\\$: trailing backslash"}}',
+            TurnRefusedError,
+            "trailing backslash. Simplify the schema, or use another model.",
+        ),
+        (
             b'{"error":{"message":"Field \'top_k\': Value must be less"}}',
             TurnRefusedError,
             "Value must be less. Change the option, or use another model.",
