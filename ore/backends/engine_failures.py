@@ -41,7 +41,7 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     change = f"Change the prompt, or {remedy}"
     if "Field '" in said or "samplers" in said:
         change = f"Change the option, or {OTHER_MODEL}"
-    if is_pattern or re.search(
+    if is_of_schema or re.search(
         "grammar|JSON schema|min_value", said
     ):  # its samplers are made of it
         change = f"Simplify the schema, or {OTHER_MODEL}"

@@ -63,8 +63,7 @@ class Call:
         deadline: Deadline | None = None,
         strict: bool = False,
     ) -> None:
-        self._host, self._key = host, key
-        self._timeout = timeout
+        self._host, self._key, self._timeout = host, key, timeout
         self.deadline = deadline or Deadline(None)
         self._strict = strict
         self._model, self._sent, self._problem = "", False, ""
