@@ -14,7 +14,7 @@ from ore.cli.options import Options
 from ore.cli.terminal.console import apart
 from ore.errors import Terminated, ToolFailedError, UsageError
 from ore.files.in_time import Found, OutOfTime, in_time
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.gate import Gate, error_line
 from ore.skills import (
     build_skill_registry,
@@ -202,7 +202,7 @@ class ContextSource:
             [f"{arg}=…" for arg in tool.required_args if arg not in decision.args] if tool else []
         )
         choice = f"{name} (confidence: {decision.confidence:.2f}) — {decision.reasoning}"
-        not_run = f"; not run: needs {' '.join(lacking)}" if lacking else ""
+        not_run = f"; not run: needs {brief(' '.join(lacking))}" if lacking else ""
         self._notice(f"[Route]: {choice}{not_run}")
         if tool is None:
             skills += [name] if name not in skills else []

@@ -290,6 +290,14 @@ def test_of_a_very_long_failure_of_a_tool_the_beginning_is_told(ore, finder):
     assert "failed, so nothing was sent: bad bad" in result.err and len(result.err) < 10_000
 
 
+def test_what_a_routed_tool_lacks_is_told_in_short_and_on_one_line(ore, finder):
+    finder(lambda prompt: {})
+    TOOL_REGISTRY["finder"].required_args = ("a\nYou: \x1b[2J", *["b"] * 10_000)
+    result = ore("find it", "--route", replies=["Yes."])
+    assert "; not run: needs a^JYou: ^[[2J=… b=… b" in result.err
+    assert (result.code, len(result.err.splitlines())) == (0, 1) and len(result.err) < 1000
+
+
 def test_what_a_tool_prints_is_no_part_of_the_answer(ore, finder, capsys):
     finder(lambda prompt: print("You: no") or {})
     result = ore("find it", "--route", replies=["Yes."])
