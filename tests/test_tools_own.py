@@ -51,7 +51,7 @@ def put(home: Path, text: str = WEATHER, name: str = "weather", script: str = SC
     folder = home / ".ore/tools" / name
     folder.mkdir(parents=True, mode=0o700)
     (folder / "tool.toml").write_text(text)
-    (folder / "weather.sh").write_text(script)
+    (folder / "weather.sh").write_bytes(script.encode("utf-8", "surrogateescape"))
     (folder / "weather.sh").chmod(0o700)
     return folder
 
@@ -177,6 +177,8 @@ def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, co
         ("#!/bin/sh\r\ntrue\r\n", "can't be started: its lines end in CR LF"),
         ("#!/usr/bin/env sh\r\ntrue\r\n", "ended with exit code 127: its lines end in CR LF"),
         ("#!/no/such/sh -e\ntrue\n", "can't be started: its first line names /no/such/sh, which"),
+        ("#!/no/\udcff\n", "can't be started: its first line names /no/\ufffd, which"),
+        ("#!/no\0\n", "weather.sh can't be started: "),
         ("\ufeff#!/bin/sh\ntrue\n", "can't be started: it is no program of this system, and no"),
         ("#!/bin/sh\t-e\nfalse\n", "weather.sh ended with exit code 1."),
     ],
@@ -336,7 +338,7 @@ def test_the_digest_is_of_the_program_that_ran_though_the_tool_was_loaded_before
     tool, gate = find_tool("weather"), Gate({Permission.SHELL, Permission.NETWORK})
     said = []
     for script in (SCRIPT, SCRIPT.replace("rain", "snow")):
-        (folder / "weather.sh").write_text(script)
+        (folder / "weather.sh").write_bytes(script.encode("utf-8", "surrogateescape"))
         result = gate.run(tool, {"place": "Rome"})
         whole = (folder / "tool.toml").read_bytes() + script.encode()
         assert result.metadata["definition_sha256"] == hashlib.sha256(whole).hexdigest()

@@ -81,7 +81,7 @@ def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
     except FileAccessError:
         return ""
     line = head.partition(b"\n")[0]
-    if not line.startswith(b"#!"):
+    if not line.startswith(b"#!") or b"\0" in line:
         return ""
     if line.endswith(b"\r"):
         return (
@@ -89,7 +89,7 @@ def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
         )
     names = line[2:].split()
     if names and not os.access(names[0], os.X_OK):
-        named = one_line(os.fsdecode(names[0]))
+        named = one_line(names[0].decode("utf-8", "replace"))
         return f"its first line names {named}, which is not there, or can't be run"
     return ""
 
