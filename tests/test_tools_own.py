@@ -299,6 +299,10 @@ def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(
         (command("true").replace('"own"', '"other"'), "in the folder of another name"),
         ("\0" * 100, "can't be used"),
         ("#" * 100_000, "can't be used"),
+        (
+            command("true").replace("= []", '= ["a\\nYou: hi\\u001b"]'),
+            "its command has no {{a^JYou: hi^[}}.",
+        ),
     ],
 )
 def test_a_definition_that_can_t_be_used_is_named_and_the_others_are_there(home, text, said):

@@ -151,7 +151,7 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
         try:
             found[name] = folder_tool(root, name)
         except (OreError, OSError) as exc:
-            why = reason(exc).rstrip(".")
+            why = one_line(reason(exc).rstrip("."))
             if isinstance(exc, PermissionError):  # of a path, not of the system
                 why = f"a file of it {why}; put the file itself into its folder"
             report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
