@@ -374,13 +374,31 @@ def test_a_link_is_not_followed(home, tmp_path):
     put(home, command("./../weather.sh"), "own")
     told: list[str] = []
     assert sorted(all_tools(told.append)) == ["echo", "read-file"]
+    there = "put the file itself into its folder."
     assert told == [
-        f"The tool '{name}' can't be used: a file of it {why}; put the file itself into its folder."
-        for name, why in (
-            ("own", "leads out of the folder"),
-            ("weather", "leads through a symbolic link"),
-        )
+        f"The tool 'own' can't be used: its program ./../weather.sh leads out of the folder: {there}",
+        "The tool 'weather' can't be used: a file of it leads through a symbolic link; " + there,
     ]
+
+
+def test_a_program_that_became_a_link_is_not_run(home, tmp_path):
+    folder, tool = put(home), find_tool("weather")
+    (folder / "weather.sh").rename(tmp_path / "weather.sh")
+    os.symlink(tmp_path / "weather.sh", folder / "weather.sh")
+    result = Gate({Permission.SHELL, Permission.NETWORK}).run(tool, {"place": "Rome"})
+    assert result.output == (
+        "its program ./weather.sh leads through a symbolic link: put the file itself into its folder."
+    )
+
+
+def test_a_program_that_is_not_marked_as_one_says_how_to_mark_it(home):
+    folder = put(home)
+    (folder / "weather.sh").chmod(0o600)
+    gate = Gate({Permission.SHELL, Permission.NETWORK})
+    said = gate.run(find_tool("weather"), {"place": "Rome"}).output
+    command = said.partition("not marked as a program; run ")[2].rstrip(".")
+    subprocess.run(command, shell=True, check=True)
+    assert gate.run(find_tool("weather"), {"place": "Rome"}).output == "Rome: rain\n"
 
 
 @pytest.mark.parametrize("what, there", [("tools/shut", ["own"]), ("tools", [])])

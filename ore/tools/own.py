@@ -276,6 +276,9 @@ def _digest(made: Definition) -> str:
         raise ToolError(
             f"its program {one_line(program)} is not there: put it into its folder.", made.name
         ) from exc
+    except PermissionError as exc:  # of a path, not of the system
+        why = f"{reason(exc)}: put the file itself into its folder"
+        raise ToolError(f"its program {one_line(program)} {why}.", made.name) from exc
     return digest.hexdigest()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -56,9 +57,7 @@ def run_bounded(
                 )
                 held.callback(_end, child)
         except (OSError, ValueError) as exc:
-            why = _of_first_line(argv[0], environ) or reason(exc)
-            if isinstance(exc, OSError) and exc.errno == errno.ENOEXEC:
-                why = "it is no program of this system, and no script that begins as #!/bin/sh does"
+            why = _of_start(exc, argv[0], environ)
             raise ToolError(f"{name} can't be started: {why}.", name) from exc
         out, said = _read(child, name, seconds, most)
     if child.returncode:
@@ -71,6 +70,15 @@ def run_bounded(
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         raise ToolError(f"{name} {how}{why}.", name)
     return out
+
+
+def _of_start(exc: Exception, program: str, environ: Mapping[str, str]) -> str:
+    """Return why a program can't be started."""
+    if isinstance(exc, OSError) and exc.errno == errno.ENOEXEC:
+        return "it is no program of this system, and no script that begins as #!/bin/sh does"
+    if os.path.isfile(program) and not os.access(program, os.X_OK):
+        return f"it is not marked as a program; run chmod u+x {one_line(shlex.quote(program))}"
+    return _of_first_line(program, environ) or reason(exc)
 
 
 def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
