@@ -43,6 +43,7 @@ MOST_AT_ONCE = 256
 _LONGEST = 1000  # characters of what a worker says, a sentence of ORE's there
 _YEAR_10000 = 253_402_300_800  # in Unix seconds: no date has more digits
 _KNOWN = ("server_version", "model_digest")
+_LAYERS = ("user", "ore", "model", "server", "facts")  # of what was in force
 _LOCAL = ("on_thinking", "on_warning", "at_once")
 
 
@@ -109,9 +110,9 @@ class ClusterBackend(Backend):
         """Return what a worker says was in force."""
         try:
             told = self._ask("in_force", settings, self._where, model_id, _plain(settings))
-        except OreError:
+            return {name: each for name in _LAYERS if isinstance(each := told.get(name), dict)}
+        except (AttributeError, OreError):  # what a worker says may be anything
             return {}
-        return told if isinstance(told, dict) else {}
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return what has the workers take turns."""

@@ -17,6 +17,7 @@ import ore
 from ore.backends import cluster, cluster_link, cluster_worker
 from ore.backends.cluster import ClusterBackend, ClusterReasoner
 from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
+from ore.backends.effective import effective
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnTookLongError
 from ore.errors import BackendError, BackendTimeoutError
@@ -89,6 +90,23 @@ def test_a_cluster_that_goes_away_ends_a_run_after_ten_rows(monkeypatch, tmp_pat
         with ore.over_rows(engine, "Say {{n}}", table, jobs=2) as run:
             assert 10 <= len(list(run.outcomes())) < 100
     assert "tcp://there:8786" in str(run.error())
+
+
+@pytest.mark.parametrize("said", [{"odd": 1}, {"ore": 5, "window": "x"}, {"facts": []}, 5, [1]])
+def test_what_a_worker_says_was_in_force_may_be_anything(monkeypatch, said):
+    about = {"ore": ore.__version__, "backend": "ollama", "models": ["m"], "model": "m"}
+
+    class Link:
+        def ask(self, what, *_, **__):
+            return {"about": {"w": about}, "threads": {"w": 1}, "call": said}.get(what)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(cluster, "_linked", lambda address: Link())
+    there = ClusterBackend("tcp://there:8786", (None, None), "m", print)
+    told = effective({"seed": 1}, **there.in_force("m", Settings()))
+    assert told["parameters"]["seed"] == {"value": 1, "from": "user"}
 
 
 def test_two_answers_of_a_worker_have_two_ids_whatever_it_says():
