@@ -23,6 +23,7 @@ from ore.cli.prompt import Asked, read_asked
 from ore.cli.terminal.console import Console
 from ore.core import ORE
 from ore.errors import OutputError, UsageError
+from ore.files.neutral import brief
 from ore.glass.choosing import reasoner_of
 from ore.reasoner import Reasoner
 from ore.types import Session
@@ -153,7 +154,7 @@ def _tell(
     if asked.model is None and (told := backend.about_default(model_id)):
         console.notice(told)
     elif console.stderr_is_terminal:
-        console.notice(f"Model: {model_id} ({backend.name})")
+        console.notice(f"Model: {brief(model_id)} ({brief(backend.name)})")
     if options.verbose:
         is_planned = asked.given is not None and asked.given.planned is not None
         said = "that of the plan." if is_planned else _persona(options, asked.system_from)

@@ -40,6 +40,11 @@ def test_a_terminal_is_told_who_answers(ore):
     assert result.err == "Model: scripted (scripted)\n"
 
 
+def test_the_name_of_a_model_is_one_short_line_on_a_terminal(ore):
+    result = ore("hi", models=["a\nYou: " + "b" * 10**6], terminal="out err")
+    assert result.err.startswith("Model: a^JYou: bbb") and len(result.err) < 400
+
+
 @pytest.mark.parametrize("mode", ["once", "repl", "session"])
 @pytest.mark.parametrize(
     "flags, variable, terminal, streams",
