@@ -38,7 +38,8 @@ def read_choices(text: str) -> tuple[str, ...]:
     """
     where = "`choices=`"
     if text.startswith("@") and "\n" not in text:
-        where = one_line(text[1:])
+        if not (where := one_line(text[1:])).strip():
+            raise UsageError("What follows @ does not name a file: write its path there, or words.")
         try:
             text = read_regular(text[1:], _MOST_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError as exc:

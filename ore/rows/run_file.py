@@ -233,7 +233,7 @@ def _choose(value: Any, folder: str) -> str:
     """Return words to choose from; it says what is wrong with them."""
     words = [_text(each, folder).rstrip("\n") for each in _list(value)]  # YAML's | and > end in one
     if len(words) == 1 and words[0].startswith("@"):
-        return "@" + _beside(words[0][1:], folder)
+        return "@" + _beside(_text(words[0][1:], folder), folder)
     if isinstance(value, list) and (len(words) < 2 or any("\n" in word for word in words)):
         raise ValueError("needs two words or more, each on a line of its own")
     if len(words) > 1 and (problem := problem_of(words)):

@@ -145,5 +145,7 @@ def test_words_are_read_from_a_file_one_a_line(tmp_path):
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not text in UTF-8"):
         read_choices(f"@{file}")
+    with pytest.raises(UsageError, match="What follows @ does not name a file"):
+        read_choices("@")
     with pytest.raises(FileAccessError):
         read_choices(f"@{tmp_path}/none")

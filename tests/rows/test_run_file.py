@@ -112,6 +112,7 @@ WRONG = {
     "---\noptions: {seed: [1, 2]}\n---\nx": "'options' .* a list for 'seed'",
     "---\nchoose: [yes, no]\n---\nx": "'choose' .* true, which YAML makes of on, yes and true",
     "---\nchoose: [a]\n---\nx": "'choose' .* two words or more",
+    "---\nchoose: '@'\n---\nx": "'choose' .* needs a text, not nothing",
     '---\nchoose: ["a\\nb", c]\n---\nx': "'choose' .* two words or more",
     "---\nchoose: [a, a]\n---\nx": "'choose' .* can't be chosen from: 'a' stands there twice; take one out",
     "---\nchoose: ['{{a}}', b]\n---\nx": "'choose' .* the places 'a'",
