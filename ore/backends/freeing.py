@@ -78,8 +78,8 @@ def check_room(shelf: Shelf, name: ModelName, missing: int) -> None:
     left = shutil.disk_usage(shelf.root).free
     if missing > left:
         raise FileAccessError(
-            f"{shelf.root} has too little room for {name}: it takes {_in_gb(missing)} more, and "
-            f"{_in_gb(left)} are free; free some, or name another folder with ORE_MODEL_DIR.",
+            f"{shelf.root} has too little room for {name}: it takes {_size(missing)} more, and "
+            f"{_size(left)} are free; free some, or name another folder with ORE_MODEL_DIR.",
             shelf.root,
         )
 
@@ -113,5 +113,5 @@ def remove_files(blobs: Folder, *names: str) -> None:
             blobs.remove(name)
 
 
-def _in_gb(count: int) -> str:
-    return f"{count / 1e9:,.2f} GB"
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB" if count >= 10_000_000 else f"{count:,} bytes"
