@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,6 +50,7 @@ OLLAMA = Protocol(
 OPENAI = Protocol(
     "server", "Start it", "as the OpenAI protocol does", "check the address; it often ends in /v1"
 )
+BEGUN = replace(OPENAI, check="ask again, or look at its log")  # the address is right
 
 
 def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreachableError:

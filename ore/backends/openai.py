@@ -260,7 +260,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
             thinking, content = last.note(part)
         except (AttributeError, LookupError, TypeError, ValueError) as exc:
             why = "a part of its answer is not of the right shape"
-            raise failures.protocol_error(self.host, why, OPENAI) from exc
+            kind = failures.BEGUN if answer.is_begun else OPENAI
+            raise failures.protocol_error(self.host, why, kind) from exc
         if thinking:
             self._doing = "thinking"
             answer.think(thinking)
@@ -275,9 +276,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         deadline: Deadline,
     ) -> Response:
         entry = self._entry(deadline, metadata.get("response_model"))
-        images = hashes(messages)
+        images, read = hashes(messages), metadata["prompt_eval_count"]
         expected = window.estimate(texts, len(images))
-        read = metadata["prompt_eval_count"]
         metadata["context"] = window.outcome(
             expected,
             window_of(entry),

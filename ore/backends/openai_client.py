@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals
 from ore.backends.address import Host, is_loopback, without_key
-from ore.backends.failures import OPENAI
+from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
@@ -66,7 +66,7 @@ class Call:
         self._host, self._key, self._timeout = host, key, timeout
         self.deadline = deadline or Deadline(None)
         self._strict = strict
-        self._model, self._sent, self._problem = "", False, ""
+        self._model, self._sent, self._begun, self._problem = "", False, False, ""
         self._status, self._body = 0, b""
         self._unread, self._longest = 0, LINE_LIMIT
         self._stream: Any = None
@@ -132,7 +132,7 @@ class Call:
                 path, body=request, cast_to=object, stream=True, stream_cls=kind
             )
             for event in self._stream:
-                self._unread = 0
+                self._unread, self._begun = 0, True
                 if words := reported(event):
                     raise self._reported(words)
                 yield event
@@ -267,7 +267,7 @@ class Call:
             return failures.broken_off_error(host, why, is_begun=self._status > 0)
         if isinstance(error, openai.APIError) and self._status:
             return self._reported(refusals.openai_words(error.body) or str(error))
-        return failures.protocol_error(host, in_words(error), OPENAI)
+        return failures.protocol_error(host, in_words(error), BEGUN if self._begun else OPENAI)
 
     def _reported(self, words: str) -> OreError:
         """Return what the server says in a status of 200, before an answer or within it."""

@@ -386,6 +386,17 @@ def test_what_goes_wrong_after_an_answer_has_ended_takes_nothing_of_it(then, lim
     assert response.metadata["eval_count"] is None
 
 
+@pytest.mark.parametrize("sent", ['{"choices": [{"del', '{"choices": 3}'], ids=["cut", "odd"])
+@pytest.mark.parametrize(
+    "begun, way", [(2, "ask again, or look at its log"), (0, "check the addr")]
+)
+def test_the_address_is_right_where_an_answer_has_begun(sent, begun, way):
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None)[:begun], data(sent)]
+        with pytest.raises(BackendError, match=f"not as the OpenAI protocol does .*: {way}"):
+            reasoner(fake).reason(ASKED)
+
+
 def test_an_error_after_the_end_of_an_answer_is_an_error():
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(), data('{"error": {"message": "it broke"}}')]
