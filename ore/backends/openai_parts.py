@@ -9,6 +9,7 @@ from ore.backends.answer import known_count
 from ore.backends.logprobs import Logprobs
 
 _THOUGHTS = ("thinking", "reasoning")
+_FOR_TOOLS = ("tool_calls", "function_call", "tool_use")
 
 
 class Parts:
@@ -44,7 +45,7 @@ class Parts:
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
             delta = (choice.get("delta") if self._has_delta else whole) or {}  # MiniMax's, both
             asks = delta.get("tool_calls") or delta.get("function_call")
-            self._asks_for_tools |= bool(asks) or self.reason in ("tool_calls", "function_call")
+            self._asks_for_tools |= bool(asks) or self.reason in _FOR_TOOLS
             thinking += _thoughts(delta.get("reasoning_content") or delta.get("reasoning"))
             content = delta.get("content") or delta.get("refusal") or ""
             if isinstance(content, list):  # of parts, as Mistral's and Databricks' servers send it

@@ -21,15 +21,15 @@ MAX_VALUES = 1_000_000
 _CUTS = {
     word: what
     for what, words in {
-        "a limit": "length max_tokens model_length model_context_window_exceeded",
+        "a limit": "length error_limit max_tokens model_length model_context_window_exceeded",
         "the server's filter": "content_filter content_filtered guardrail_intervened refusal sensitive "
-        "blocklist prohibited_content recitation safety spii",
+        "blocklist error_toxic prohibited_content recitation safety spii",
         "the server": "abort cancelled error insufficient_system_resource malformed_response "
-        "network_error other repeat repetition",
+        "network_error other repeat repetition timeout",
     }.items()
     for word in words.split()
 }
-"""What cut an answer off, by its ``done_reason``, as OpenAI, Anthropic, Gemini, vLLM and others name it."""
+"""What cut an answer off, by its ``done_reason``, as OpenAI, Anthropic, Cohere, Gemini and others name it."""
 
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
@@ -37,7 +37,9 @@ _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 def cut_off_by(metadata: Mapping[str, Any]) -> str | None:
     """Return what cut off an answer with these metadata, in words; None where it ended by itself."""
     reason = metadata.get("done_reason")
-    return _CUTS.get(reason.lower()) if isinstance(reason, str) else None
+    if not isinstance(reason, str):
+        return None
+    return _CUTS.get(reason.lower().replace("-", "_").removeprefix("finish_reason_"))
 
 
 def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:

@@ -49,6 +49,9 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
         ({"done_reason": "MAX_TOKENS"}, {}, "cut off by a limit"),
         ({"done_reason": "model_context_window_exceeded"}, {}, "cut off by a limit"),
         ({"done_reason": "SAFETY"}, {}, "by the server's filter"),
+        ({"done_reason": "content-filter"}, {}, "by the server's filter"),
+        ({"done_reason": "FINISH_REASON_MAX_TOKENS"}, {}, "cut off by a limit"),
+        ({"done_reason": "timeout"}, {}, "by the server itself (timeout): ask again"),
         ({"done_reason": "sensitive"}, {}, "by the server's filter"),
     ],
 )

@@ -194,7 +194,7 @@ def test_an_answer_that_never_began_is_not_a_model_that_repeats_itself():
             reasoner(fake).reason(ASKED)
 
 
-@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS"])
+@pytest.mark.parametrize("reason", ["tool_calls", "function_call", "TOOL_CALLS", "tool_use"])
 def test_a_reason_alone_says_that_the_model_asked_for_tools(reason):
     last = Parts()
     last.note({"choices": [{"delta": {}, "finish_reason": reason}]})
