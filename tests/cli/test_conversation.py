@@ -256,6 +256,7 @@ SAVED = ("--session", "a", "--system", "Be brief.")
     [
         ([], SAVED, 2),
         ([], (*SAVED, "--model", "other"), 0),
+        ([], (*SAVED, "--model", "llama3.2:latest"), 2),
         ([], ("--session", "a", "--no-system"), 1),  # of the second, compared with the first
         ([], (*SAVED, "--think", "low"), 0),
         ([], ("--resume-session", "a", "--save-session", "b", "--system", "Be brief."), 1),
