@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -52,7 +51,7 @@ class OllamaClient:
     def __init__(self, host: Host, *, transport: httpx.BaseTransport | None = None) -> None:
         self.host = host
         self._transport = transport
-        self._hooks = Hooks(threading.Event())
+        self._hooks = Hooks(set())
         self._lock = OwnLock()
         self._client: Client | None = None
         self._process = 0

@@ -80,17 +80,17 @@ class Request:
 
 
 class Hooks(threading.local):
-    """What the HTTP library calls on the way of a request, each thread's; an answer sets ``heard``."""
+    """What the HTTP library calls on the way of a request, each thread's; an answer is put into ``heard``."""
 
     request: Request | None = None
 
-    def __init__(self, heard: threading.Event) -> None:
+    def __init__(self, heard: set[int]) -> None:
         self.heard = heard
 
     def before(self, sent: httpx.Request) -> None:
         """Runs right before a request is sent."""
         request = self.request or Request()
-        request.sent, request.has_heard = True, self.heard.is_set()
+        request.sent, request.has_heard = True, bool(self.heard)
         request.key = sent.headers.get("authorization", "")
         limits = (CONNECT_SECONDS, request.timeout, request.deadline.wait(None))
         connect = min(limit for limit in limits if limit is not None)
@@ -107,7 +107,7 @@ class Hooks(threading.local):
         """Runs when the status and the headers are there, before the body is read."""
         request = self.request or Request()
         request.status = response.status_code
-        self.heard.set()
+        self.heard.add(request.status)  # an event of threads would stay locked by an interrupt
         request.location = response.headers.get("location", "")
         encoding = response.headers.get("content-encoding", "")
         if encoding.lower() not in ("", "identity"):

@@ -7,14 +7,17 @@ import sys
 import threading
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from ore import __file__ as ORE_FILE
 from ore import ORE, AyaReasoner, OpenAIReasoner, Session
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 
 SECONDS = 20.0
+PACKAGE = f"{Path(ORE_FILE).parent}/"
 
 
 class Interrupted(BaseException):
@@ -73,3 +76,24 @@ def test_an_interrupt_at_a_lock_keeps_no_later_turn_waiting(backend, lock, numbe
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()  # the connection that was interrupted
+
+
+@pytest.mark.slow
+def test_no_lock_of_threading_is_taken_in_a_later_turn():
+    """They are taken in Python, too: an interrupt would leave them held."""
+    taken = []
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename == threading.__file__:
+            taken.append(frame.f_back.f_code.co_filename)
+
+    with FakeOllama() as server:
+        engine = ORE(AyaReasoner("llama3.2", server.url), "")
+        engine.execute("Why?")
+        sys.setprofile(note)
+        try:
+            engine.execute("Why?")
+        finally:
+            sys.setprofile(None)
+        engine.close()
+    assert taken and not [name for name in taken if name.startswith(PACKAGE)]
