@@ -10,8 +10,11 @@ from contextlib import suppress
 from functools import partial
 from io import StringIO
 
-from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
-from ore.files.signals import hear_no_more
+try:
+    from ore.errors import INTERRUPTED, NO_MEMORY, SHORT_OF_MEMORY, is_shortage
+    from ore.files.signals import hear_no_more
+except KeyboardInterrupt:  # before there is an INTERRUPTED to end with
+    raise SystemExit(130) from None
 
 SETTABLE = frozenset(
     "FORCE_COLOR NO_COLOR OLLAMA_API_KEY OLLAMA_HOST OLLAMA_MODELS OPENAI_API_KEY OPENAI_BASE_URL "

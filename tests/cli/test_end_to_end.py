@@ -410,6 +410,25 @@ class TestEnvFiles:
         assert "ORE_STREAM" not in os.environ
 
 
+AT_ONCE = """
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+from ore.__main__ import start
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ore.errors", "ore.files.signals"])
+def test_ctrl_c_before_ore_is_there_is_no_traceback(name):
+    command = [sys.executable, "-c", AT_ONCE, name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 ENDING = """
 import atexit, gc, sys
 from ore.__main__ import start
