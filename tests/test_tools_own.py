@@ -293,6 +293,7 @@ def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(
         (command("true") + "hints = [1]\n", "hints must be a list of texts"),
         (command("true") + 'permissions = ["root"]\n', "There is no permission 'root'"),
         (command("true", "{{other}}"), "no argument is called other"),
+        (command("", "x"), "its command names no program"),
         (command("{{text}}"), "can't be the program"),
         (command("true").replace("[]", '["text"]'), "its command has no {{text}}"),
         (command("true").replace('"own"', '"Own Tool"'), "small letters, digits and dashes"),

@@ -257,6 +257,8 @@ def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definit
 
 def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
     program, *rest = texts["command"]
+    if not program.strip():
+        raise ValueError("its command names no program")
     known, used = {*texts["arguments"], *texts["optional"]}, set(_PLACE.findall(" ".join(rest)))
     if _PLACE.search(program):
         raise ValueError("an argument can't be the program: write it into the command")
