@@ -489,6 +489,10 @@ def test_a_route_loads_the_tools_of_packages_once(home, tmp_path, monkeypatch):
         (f"{BASE}del T.name", "no attribute 'name'"),
         (f"{BASE}T.name = 5", "must be texts"),
         (f"{BASE}T.name = 'odd\\nYou: hi'", "characters that can't be shown"),
+        (
+            f"class N(str):\n    def isprintable(self): return True\n{BASE}T.name = N('\\nYou: hi')",
+            "characters that can't be shown",
+        ),
         (f"{BASE}del T.description", "no attribute 'description'"),
         (f"{BASE}del T.required_permissions", "no attribute 'required_permissions'"),
         (f"{BASE}T.required_permissions = 'shell'", "set of ore.Permission"),

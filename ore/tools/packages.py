@@ -64,7 +64,7 @@ def _of_package(made: Any) -> Tool:
     hints = tuple(given)
     if not all(isinstance(each, str) for each in (tool.name, tool.description, *args, *hints)):
         raise TypeError("its name, description, arguments and hints must be texts")
-    if not tool.name.isprintable():
+    if not str.isprintable(tool.name):  # whatever a class of its own says
         raise TypeError("its name has characters that can't be shown")
     needed: object = tool.required_permissions  # looked at again by the gate
     if isinstance(needed, Iterator) or not all(
