@@ -23,7 +23,7 @@ from ore.errors import Terminated, UsageError
 from ore.files.cells import csv_line
 from ore.files.neutral import one_line
 from ore.glass.limits import warnings_of
-from ore.glass.provenance import MadeWith, known_of
+from ore.glass.provenance import MadeWith, known_for_all, known_of
 from ore.rows import answers
 from ore.rows.given import Given
 from ore.rows.junit import Report, junit_report
@@ -158,7 +158,7 @@ def _asking(
 
     return Asking(
         run.engine,
-        replace(made_with(run), known=known_of(backend, settings, model_id)),
+        replace(made_with(run), known=known_for_all(backend, settings, model_id)),
         question,
         jobs=settings.at_once or 1,
         folder=folder,

@@ -6,6 +6,7 @@ Everything that is hashed is what was sent.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -24,6 +25,8 @@ from ore.types.execution import fields_of
 
 LONGEST_KEPT_TEXT = 1 << 16
 """The longest system prompt, in bytes of UTF-8, whose text an artifact keeps unasked."""
+
+_LONG, _TRIES = 1.0, 4  # seconds after which a server is slow, and how often it is asked then
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,22 @@ def known_of(backend: Backend, settings: Settings, model_id: str) -> dict[str, A
         **exact(backend.provenance(model_id)),
         "options": {name: value_or_text(value) for name, value in options.items()},
     }
+
+
+def known_for_all(backend: Backend, settings: Settings, model_id: str) -> dict[str, Any]:
+    """Return what ``known_of`` does, for many turns: by the digest it is found which were asked before.
+
+    A server that took long and did not name it is asked again, some times.
+
+    Args:
+        backend, settings, model_id: See ``known_of``.
+    """
+    for _ in range(_TRIES):
+        began = time.monotonic()
+        known = known_of(backend, settings, model_id)
+        if known.get("model_digest") is not None or time.monotonic() - began < _LONG:
+            break
+    return known
 
 
 def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:

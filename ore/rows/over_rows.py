@@ -15,7 +15,7 @@ from ore.core import ORE, to_send
 from ore.errors import UsageError
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, model_of, settings_of
-from ore.glass.provenance import MadeWith, kept_prompt, known_of
+from ore.glass.provenance import MadeWith, kept_prompt, known_for_all
 from ore.glass.turn_facts import facts_of
 from ore.rows.kept import RowFolder
 from ore.rows.looked_at import look_at, refuse_places
@@ -147,7 +147,7 @@ def _asking(
         persona=persona,
         system_prompt=kept_prompt(engine.system_prompt),
         is_full=full,
-        known=known_of(backend, settings, model_id),
+        known=known_for_all(backend, settings, model_id),
     )
     return Asking(
         engine,

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -396,6 +397,17 @@ def test_what_is_foreign_in_the_folder_is_left_alone(rows, server, folder):
     found = lines(result)
     assert found[0]["content"] == "<In Paris?>" and "is not an artifact" in found[0]["error"]
     assert result.code == 1 and [line["error"] for line in found[1:]] == [None, None]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_slow_to_name_its_model_is_asked_no_row_twice(rows, server, folder):
+    rows("--artifact-out", "out", "-m", "llama3.2")
+    server.use("happy", on="/api/tags", wait=2)
+    healed = threading.Timer(1, server.use, ["happy"])
+    healed.start()
+    again = rows("--artifact-out", "out", "-m", "llama3.2")
+    healed.join()
+    assert len(server.chats) == 3 and "3 were there" in again.err
 
 
 def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
