@@ -91,6 +91,11 @@ def is_loopback(url: str) -> bool:
         return False
 
 
+def stays_here(url: str) -> bool:
+    """Tell whether an address is one of this machine, however it is written: it takes no proxy."""
+    return leads_here(urlsplit(url).hostname or "")
+
+
 def leads_here(host: str) -> bool:
     """Tell whether a host is this machine however it is written: ``127.1``, ``0.0.0.0``, ``localhost.``.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ore.backends.address import Host, is_loopback, without_key
+from ore.backends.address import Host, stays_here, without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.errors import (
     BackendError,
@@ -110,7 +110,7 @@ def proxy_for(url: str) -> str:
 
     parts, proxies = urlsplit(url), getproxies_environment()
     key = next((key for key in (parts.scheme, "all") if proxies.get(key)), None)
-    if key is None or is_loopback(url) or proxy_bypass(parts.netloc):
+    if key is None or stays_here(url) or proxy_bypass(parts.netloc):
         return ""
     named = [name for name, value in os.environ.items() if value and name.lower() == f"{key}_proxy"]
     return max(named, default="")  # the one in small letters goes before the others

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import httpx
 
-from ore.backends.address import Host, is_loopback
+from ore.backends.address import Host, stays_here
 from ore.backends.failures import proxy_error, proxy_for, untrusted_words
 from ore.backends.http import shorten
 from ore.backends.model_names import ModelName
@@ -59,7 +59,7 @@ def way(exc: httpx.RequestError, origin: str) -> tuple[str, str]:
     url = httpx.URL(origin)
     with suppress(RuntimeError):  # it does not know
         url = exc.request.url
-    return url.netloc.decode("ascii").lower(), "" if is_loopback(origin) else proxy_for(str(url))
+    return url.netloc.decode("ascii").lower(), "" if stays_here(origin) else proxy_for(str(url))
 
 
 def _check(what: str, proxy: str) -> str:

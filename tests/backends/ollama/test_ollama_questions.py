@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ore.backends.address import Host
+from ore.backends.address import Host, normalise_ollama
+from ore.backends.failures import proxy_for
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.probe import answers
@@ -221,11 +222,16 @@ def test_the_key_goes_along_and_a_path_is_kept(monkeypatch):
     assert b"authorization: bearer abc\r\n" in seen[0].lower()
 
 
-def test_a_proxy_of_the_environment_is_not_used_for_this_machine(monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+@pytest.mark.parametrize(
+    "name", ["127.0.0.1", "127.1", "2130706433", "[::ffff:127.0.0.1]", "localhost", "localhost."]
+)
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(name, monkeypatch):
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
     with FakeOllama() as server:
-        assert OllamaClient(host_of(server)).names()
+        url = server.url.replace("127.0.0.1", name)
+        assert OllamaClient(Host(normalise_ollama(url))).names()
+        assert proxy_for(url) == ""
 
 
 def test_a_proxy_of_the_environment_is_used_for_other_machines(monkeypatch):
