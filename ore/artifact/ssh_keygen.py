@@ -30,7 +30,7 @@ MOST_BYTES = 16 * 1024
 
 SECONDS, SECONDS_TO_TYPE = 30.0, 180.0
 """How long one call may take; the longer one where somebody is asked for a passphrase."""
-_ON_TERMINAL = "It waited for the key's passphrase, on the terminal"
+_ASKED = "It waited for the key's passphrase"
 _UNSEEN = "A security key may wait to be touched, or an agent for its question to be answered"
 """What a signing may wait for that does not say so: only a terminal is told of a touch."""
 _GRACE = 2.0  # seconds in which a process that was told to end puts the terminal right
@@ -150,7 +150,7 @@ def ssh_keygen(
     finally:
         if signature is not None:
             os.close(read)
-    silence = _ON_TERMINAL if asks else _UNSEEN if words[0] == "sign" else ""
+    silence = _ASKED if asks else _UNSEEN if words[0] == "sign" else ""
     return _ended(child, data, SECONDS_TO_TYPE if asks else SECONDS, asks, silence)
 
 
