@@ -154,6 +154,12 @@ def test_any_text_is_an_address_that_every_client_takes_or_a_usage_error(text):
 )
 def test_loopback_is_told_from_the_rest(url, local):
     assert is_loopback(url) is local
+    assert stays_here(url) is local
+
+
+@pytest.mark.parametrize("host", ["localhost.", "127.1", "0x7f.1", "[::ffff:7f00:1]", "0.0.0.0"])
+def test_this_machine_is_known_however_it_is_written(host):
+    assert stays_here(f"http://{host}:11434")
 
 
 @pytest.mark.parametrize(
