@@ -17,6 +17,7 @@ from ore.backends.address import (
     normalise_ollama,
     ollama_authorization,
     resolve_ollama,
+    stays_here,
 )
 from ore.errors import UsageError
 
