@@ -36,12 +36,10 @@ _MOST_AHEAD = 2048
 """Bytes that may be typed ahead: a terminal that holds 4,095 takes no more, and no Ctrl-C either."""
 _LOOK_SECONDS = 0.1
 """Between two looks at what is typed; two parts of a paste come sooner one after the other."""
-_ANEW_SECONDS = 0.5
-"""When a signal is sent again; one that comes again at once is not heard."""
+_ANEW_SECONDS = 0.5  # when a signal is sent again; one that comes at once is not heard
 _LONGEST_SECONDS = 2.0
 """How long what still comes is thrown away: a key that is held down would never end."""
-_LOCAL = 3
-"""Where the local modes stand in what ``termios`` says of a terminal."""
+_LOCAL = 3  # where the local modes stand in what ``termios`` says of a terminal
 
 
 class LineEditor:
@@ -74,6 +72,8 @@ class LineEditor:
             readline.parse_and_bind("bind ^I rl_complete")
             return
         readline.parse_and_bind("tab: complete")
+        for each in ("convert-meta off", "input-meta on", "output-meta on"):
+            readline.parse_and_bind(f"set {each}")  # else other locales' letters are commands
         if obeys(os.environ):
             # Python switches it off, for its own prompt reads line by line.
             readline.parse_and_bind("set enable-bracketed-paste on")

@@ -38,6 +38,22 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("locale", ["C", "xx_YY.UTF-8"])
+def test_letters_are_typed_in_utf8_whatever_the_locale(locale):
+    with FakeOllama(reply="Paris.") as server:
+        env = {"LC_ALL": locale, "OLLAMA_HOST": server.url}
+        with OnTerminal(command=[sys.executable, MAIN, "-c"], env=env) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("é字 🧑\u200d🚀 e\u0301 שלום ß\r")
+            terminal.wait_for("Paris.")
+            terminal.wait_for(ASK)
+            terminal.type("\x04")
+            assert terminal.end()[0] == 0
+        asked = [sent.json["messages"][-1]["content"] for sent in server.chats]
+    assert asked == ["é字 🧑\u200d🚀 e\u0301 שלום ß"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env", [{}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
 )
