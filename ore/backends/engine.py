@@ -68,11 +68,8 @@ class Engine:
         started = time.monotonic_ns()
         deadline = deadline or Deadline(None)
         key = secrets.token_urlsafe(32)
-        self._headers = {
-            "Authorization": f"Bearer {key}",
-            "Content-Type": "application/json",
-            "Connection": "close",
-        }
+        self._headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
+        self._headers["Content-Type"] = "application/json"
         self.path: Path = path
         self.has_given_template: bool = bool(template)
         self._template_name = f"chat template of {path}"
@@ -240,14 +237,16 @@ class Engine:
     @contextmanager
     def _connected(self, turn: _Turn) -> Iterator[tuple[HTTPConnection, socket]]:
         """Connect for the block, and see afterwards that the engine has let go of the request."""
-        if not self._is_open:
-            raise closed_error()
         with closing(Connection(self._process.socket)) as connection:
-            connection.connect()
             opened = connection.sock
-            with self._lock():
+            with (
+                self._lock()
+            ):  # before it connects, for another turn may be about to end the engine
+                if not self._is_open:
+                    raise closed_error()
                 self._asking += 1
             try:
+                connection.connect()
                 with woken_by(lambda: shut(opened)):
                     yield connection, opened
             finally:
@@ -255,7 +254,9 @@ class Engine:
                     self._asking -= 1
                     was_left = turn.is_sent and turn.answer is None
                     self._is_stuck = self._is_stuck or was_left
-                if self._is_stuck and not self._asking:
+                    if ends := self._is_stuck and not self._asking:
+                        self._is_open = False
+                if ends:
                     self.close()  # it puts a prompt together, which nothing stops
                 elif was_left:
                     shut(opened)  # other turns go on: the last of them ends it
@@ -285,6 +286,7 @@ class Engine:
     def ask(self, path: str, seconds: float | None = _STOP_SECONDS) -> Any:
         """Return what the engine answers to a question, as JSON; raises what connections raise."""
         with closing(Connection(self._process.socket, timeout=seconds)) as connection:
+            connection.connect()
             connection.request("GET", path, headers=self._headers)
             return json.loads(connection.getresponse().read(REPLY_LIMIT))
 

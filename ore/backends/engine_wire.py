@@ -18,11 +18,11 @@ class Connection(HTTPConnection):
     def __init__(self, path: str, timeout: float | None = None) -> None:
         super().__init__("localhost", timeout=timeout)
         self._socket_path = path
+        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock.settimeout(timeout)
 
     def connect(self) -> None:
         """Connect; raises ``OSError``."""
-        self.sock = socket(AF_UNIX, SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
         self.sock.connect(self._socket_path)
 
 

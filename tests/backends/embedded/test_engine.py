@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine_child
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Turn
 from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.engine_wire import Connection
@@ -105,6 +105,7 @@ def test_the_window_is_as_asked_and_never_larger_than_the_model_s(path, asked, w
 def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine, method, page):
     for headers in ({}, {"Authorization": "Bearer guess"}, {"X-Api-Key": ""}):
         with closing(Connection(engine._process.socket, PATIENCE)) as connection:
+            connection.connect()
             body, site = "{}" if method == "POST" else None, {"Origin": "https://example.org"}
             connection.request(method, page, body, {**headers, **site})
             response = connection.getresponse()
@@ -115,6 +116,7 @@ def test_a_client_without_the_key_is_refused_and_no_other_site_is_let_in(engine,
 def test_without_the_key_there_is_no_page_and_only_a_sign_of_life(engine):
     for method, page, status in (("GET", "/", 404), ("GET", "/health", 200), ("OPTIONS", "/", 200)):
         with closing(Connection(engine._process.socket, PATIENCE)) as connection:
+            connection.connect()
             connection.request(method, page, headers={"Origin": "https://example.org"})
             response = connection.getresponse()
             assert response.status == status
@@ -343,6 +345,23 @@ def test_an_engine_that_is_closed_in_mid_answer_leaves_it_incomplete(path):
 
 
 @pytest.mark.invariant
+def test_a_turn_that_ends_the_engine_ends_none_of_a_turn_that_begins(path, monkeypatch):
+    connect, left = Connection.connect, _Turn()
+    with closing(Engine(path, window=512)) as engine:
+        other = engine._connected(left)
+        other.__enter__()
+        left.is_sent = True  # and has no answer: it is given up within its prompt
+
+        def as_another_ends(connection):
+            monkeypatch.undo()
+            other.__exit__(None, None, None)
+            connect(connection)
+
+        monkeypatch.setattr(Connection, "connect", as_another_ends)
+        assert text_of(events(engine, SHORT))
+        assert not engine._is_open  # the last one ends it
+
+
 def test_a_turn_that_is_given_up_while_it_waits_for_another_leaves_that_one_alone(path):
     with closing(Engine(path)) as engine:
         found = events(engine, {**ENDLESS, "max_tokens": 200})
@@ -386,7 +405,7 @@ def test_two_engines_and_several_threads_answer_as_one_does(engine, path):
 AT_EXIT = """
 import sys
 from pathlib import Path
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Turn
 from ore.backends.http import Deadline
 engine = Engine(Path({path!r}))
 found = engine.events({request!r}, silence=None, deadline=Deadline(None))
@@ -421,7 +440,7 @@ INTERRUPTED = """
 import os, subprocess
 from pathlib import Path
 subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -INT {{os.getpid()}}"])
-from ore.backends.engine import Engine
+from ore.backends.engine import Engine, _Turn
 Engine(Path({path!r}))
 import time
 time.sleep(30)
