@@ -196,7 +196,11 @@ class ModelNotFoundError(BackendError):
 
 
 class CapabilityError(BackendError):
-    """The model or the backend can't do what was asked of it."""
+    """The model or backend can't do it; ``setting`` names the option that it lacks, or is empty."""
+
+    def __init__(self, message: str, *, host: str | None = None, setting: str = "") -> None:
+        super().__init__(message, host=host)
+        self.setting = setting
 
 
 class ContextTruncatedError(BackendError, CheckFailedError):

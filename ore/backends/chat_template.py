@@ -31,5 +31,6 @@ def not_here(server: str) -> CapabilityError:
     """Return the error for a chat template where a server has the only say; ``server`` names it."""
     return CapabilityError(
         f"{server} makes the prompt itself, with the chat template of its own model: leave "
-        f"`chat_template=` out, or use `reasoner('embedded:NAME')` with a GGUF file."
+        f"`chat_template=` out, or use `reasoner('embedded:NAME')` with a GGUF file.",
+        setting="chat_template",
     )

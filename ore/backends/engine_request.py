@@ -55,7 +55,8 @@ def check_settings(settings: Settings) -> None:
     for name in settings.options:
         if name not in _OPTIONS:
             raise CapabilityError(
-                f"The embedded engine has no option '{name}': leave it out, or use Ollama."
+                f"The embedded engine has no option '{name}': leave it out, or use Ollama.",
+                setting=name,
             )
     for name, value in settings.options.items():
         if not can_be(name, value):
@@ -130,6 +131,7 @@ def thinking_of(think: bool | str | None, template: str) -> dict[str, Any]:
         can, name, other = "be told how much to think", "reasoning_effort", "reasoning_effort"
     if name not in template and other not in template:
         raise CapabilityError(
-            f"The model can't {can}: leave `think=` out, say `think=False`, or use another model."
+            f"The model can't {can}: leave `think=` out, say `think=False`, or use another model.",
+            setting="think",
         )
     return {"chat_template_kwargs": {name: think}}

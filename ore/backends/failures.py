@@ -284,10 +284,8 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
         "thinking": ("think first", "leave `think=` out, or say `think=False`"),
         "vision": ("look at images", "leave `images=` out"),
     }[ability]
-    return CapabilityError(
-        f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one.",
-        host=host.url,
-    )
+    sentence = f"The model '{shorten(model)}' at {host} can't {what}: {way}, or use another one."
+    return CapabilityError(sentence, host=host.url, setting={"thinking": "think"}.get(ability, ""))
 
 
 def without(key: str | None, error: OreError) -> OreError:

@@ -117,7 +117,8 @@ def check_ollama(options: Iterable[str], chat_template: str | None = None) -> No
     if "cache_prompt" in options:
         raise CapabilityError(
             "Ollama has no option 'cache_prompt', and decides for itself what it computes anew: leave "
-            "it out, or use `reasoner('embedded:NAME')`."
+            "it out, or use `reasoner('embedded:NAME')`.",
+            setting="cache_prompt",
         )
 
 

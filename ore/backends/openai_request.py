@@ -30,12 +30,14 @@ def check_settings(settings: Settings) -> None:
         if name not in _NAMES:
             raise CapabilityError(
                 f"The OpenAI protocol has no option '{name}': leave it out; it has "
-                f"{', '.join(_NAMES)}."
+                f"{', '.join(_NAMES)}.",
+                setting=name,
             )
     if isinstance(settings.think, bool):
         raise CapabilityError(
             "The OpenAI protocol says only how much a model thinks: use `think=` low, medium or "
-            "high, or leave it out."
+            "high, or leave it out.",
+            setting="think",
         )
     if settings.keep_alive is not None:
         raise CapabilityError(

@@ -15,13 +15,13 @@ from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, parse_options
 from ore.backends.settings import Settings
-from ore.errors import ArtifactError, CheckFailedError, OreError, UsageError
+from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreError, UsageError
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
 from ore.glass.choosing import reasoner_of
 from ore.glass.provenance import Sourced
 from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
-from ore.glass.rerun import Rerun, find_model
+from ore.glass.rerun import Rerun, find_model, not_there
 from ore.reasoner import Reasoner
 from ore.reasoner.closing import Closing
 from ore.types import ExecutionArtifact
@@ -222,6 +222,11 @@ class Reopening(Closing):
             if self.options:
                 raise
             raise ArtifactError(f"its options can't be used: {exc}") from exc
+        except CapabilityError as exc:
+            why = not_there(artifact, backend, exc)
+            if why is None:
+                raise
+            raise ArtifactError(why) from exc
         joins = bool((artifact.provenance or {}).get("joined"))
         return Opened(recalled.messages, reasoner, backend, joins)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ore.artifact.sources import sources_of
 from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
-from ore.errors import ArtifactError, ModelNotFoundError, UsageError
+from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import is_object
 from ore.types import ExecutionArtifact
@@ -150,6 +150,30 @@ def not_repeated(
     more = len(found) - _MOST_NAMED
     shown = [brief(each) for each in found[:_MOST_NAMED]]
     return [*shown, f"and {more} more"] if more > 0 else shown
+
+
+def not_there(artifact: ExecutionArtifact, backend: Backend, error: CapabilityError) -> str | None:
+    """Return what to do where a run's own option is not to be had: it can't be left out; else None.
+
+    Args:
+        artifact: The run.
+        backend: Where it was asked again.
+        error: What was raised over it.
+    """
+    provenance, name = artifact.provenance or {}, error.setting
+    options = provenance.get("options")
+    if name == "chat_template" and provenance.get("chat_template"):
+        what = "its chat template"
+    elif name and is_object(options) and name in options:
+        what = f"its option '{name}'"
+    else:
+        return None
+    made_with = provenance.get("backend")
+    if name == "think" and made_with == backend.name:
+        return f"{what} can't be asked of this model: name one that thinks with `model=`"
+    is_another = made_with in (_EMBEDDED, *_SERVERS) and made_with != backend.name
+    advice = f": ask the one that made it, with `backend='{made_with}'`" if is_another else ""
+    return f"{what} can't be asked of the backend {backend.name}{advice}"
 
 
 def _is_file(name: str) -> bool:

@@ -26,6 +26,7 @@ from ore.errors import (
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
 from ore.glass.reopening import Recalled, Reopening
+from ore.glass.rerun import not_there
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case, junit_report
@@ -139,7 +140,9 @@ def replay_file(
         if opening.wanted.model is not None:
             raise
         return _not_run(name, exc)
-    except (CapabilityError, ContextTruncatedError, TurnFailedError, UsageError) as exc:
+    except CapabilityError as exc:
+        return _not_run(name, exc, not_there(old, backend, exc))
+    except (ContextTruncatedError, TurnFailedError, UsageError) as exc:
         return _not_run(name, exc)
     except BackendTimeoutError as exc:
         if not exc.partial:  # else the server answers, and not this run in time
@@ -233,5 +236,5 @@ def write_junit(path: Path | str, outcomes: Iterable[Replayed], name: str = "ore
             began = time.monotonic()
 
 
-def _not_run(path: str, error: OreError) -> Replayed:
-    return Replayed(path, NOT_RUN, reason=str(error))
+def _not_run(path: str, error: OreError, why: str | None = None) -> Replayed:
+    return Replayed(path, NOT_RUN, reason=str(error) if why is None else why)

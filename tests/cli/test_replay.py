@@ -13,6 +13,7 @@ from ore.core import load_aya_system_prompt
 from ore.errors import BackendTimeoutError, CapabilityError, ServerUnreachableError
 from tests.support.artifacts import GOOD
 from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.runs import record, rewrite, rows
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -279,6 +280,40 @@ def test_what_a_named_model_can_not_do_is_the_fault_of_the_run_that_asks_for_it(
     found = rows(result.out)
     assert result.code == 3 and found["a.json"] == ["not run", "It can't think."]
     assert found["b.json"][0] == "same"
+
+
+@pytest.mark.parametrize(
+    "flags, made_with, said",
+    [
+        (["-o", "top_k=5"], "ollama", "'top_k' can't be asked of the backend openai: ask the one"),
+        (["--think", "on"], "ollama", "'think' can't be asked of the backend openai: ask the one"),
+        (["-o", "top_k=5"], "other", "'top_k' can't be asked of the backend openai\n"),
+        (["-o", "top_k=5"], "openai", "'top_k' can't be asked of the backend openai\n"),
+    ],
+)
+def test_an_option_of_the_run_s_own_that_is_not_there_is_not_to_be_left_out(
+    flags, made_with, said, ore, folder
+):
+    able = ("completion", "thinking")
+    with FakeOllama(capabilities=able) as ollama, FakeOpenAI(serves_any=True) as server:
+        at = ("--host", ollama.url)
+        record(folder / "a.json", "hi", *flags, *at, open_backend=open_backend)
+        rewrite(folder / "a.json", lambda d: d["provenance"].update(backend=made_with))
+        again = ["--replay", "a.json", "--backend"]
+        result = ore(*again, "openai", "--host", server.url, open_backend=open_backend)
+        assert result.code == 3 and f"\tnot run\tits option {said}" in result.out
+        assert "leave" not in result.out and not server.chats
+        if made_with == "ollama":
+            assert result.out.endswith(" that made it, with --backend ollama\n")
+            assert ore(*again, made_with, *at, open_backend=open_backend).code == 0
+
+
+def test_an_option_of_the_user_s_own_that_is_not_there_is_to_be_left_out(ore, folder):
+    with FakeOpenAI() as server:
+        at = ("--backend", "openai", "--host", server.url)
+        record(folder / "a.json", "hi", *at, open_backend=open_backend)
+        result = ore("--replay", "a.json", "-o", "top_k=5", *at, open_backend=open_backend)
+        assert (result.code, "leave it out" in result.out) == (3, True)
 
 
 def test_a_missing_model_is_the_fault_of_the_artifact_unless_it_was_named(ore, folder):
