@@ -6,7 +6,7 @@ skills are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ore.artifact import MAX_ARTIFACT_BYTES
@@ -29,6 +29,7 @@ from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object
 from ore.glass.choosing import checked_choices
+from ore.glass.earlier import Earlier
 from ore.glass.personas import load_persona
 from ore.glass.provenance import Sourced, sourced
 from ore.skills import build_skill_registry, find_skill, skill_text
@@ -48,7 +49,7 @@ _THINK = (True, False, "low", "medium", "high")
 def recorded_messages(
     artifact: ExecutionArtifact,
     notice: Callable[[str], None],
-    others: Callable[[], Iterable[ExecutionArtifact]] | None = tuple,
+    others: Earlier | None,
 ) -> tuple[str, list[Sourced]]:
     """Return the messages of a run, after whether they are ``"embedded"`` in it or ``"rebuilt"``.
 
@@ -83,14 +84,11 @@ def recorded_messages(
     return "rebuilt", sourced(messages, sources)
 
 
-def _gone_on_from(
-    artifact: ExecutionArtifact, others: Callable[[], Iterable[ExecutionArtifact]] | None
-) -> ExecutionArtifact:
+def _gone_on_from(artifact: ExecutionArtifact, others: Earlier | None) -> ExecutionArtifact:
     """Return the one of ``others`` whose answer was sent, as its hash says."""
-    sent = hashed_sources(artifact)
-    for other in others() if others is not None else ():
-        if (ANSWER_OF + other.execution_id, text_digest(other.as_text())) in sent:
-            return other
+    other = None if others is None else others.before(artifact)
+    if other is not None:
+        return other
     raise ArtifactError(
         "the answer it went on from is not in it: "
         + ("name that artifact as well, or " if others is not None else "")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ore.artifact import read_artifact
 from ore.artifact.canonical import text_digest
 from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
@@ -19,6 +18,7 @@ from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreErro
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
 from ore.glass.choosing import reasoner_of
+from ore.glass.earlier import Earlier
 from ore.glass.provenance import Sourced
 from ore.glass.recall import recorded_messages, recorded_settings, recorded_template
 from ore.glass.rerun import Rerun, find_model, not_there
@@ -131,7 +131,7 @@ class Reopening(Closing):
         self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}
         self._bounds["strict_context"] = strict_context
         self.notice = notice
-        self._others = None if others is None else list(others)
+        self._others = None if others is None else Earlier(others)
         self._connect = connect or _connect
         self._backends: dict[str | None, Backend] = {}
         self._stack = ExitStack()
@@ -150,8 +150,7 @@ class Reopening(Closing):
         rerun = find_model(artifact, "It", self.wanted, follows=True)
         template = recorded_template(artifact, self.chat_template)
         settings = recorded_settings(artifact, self.options, chat_template=template, **self._bounds)
-        others = None if self._others is None else self._artifacts
-        how, messages = recorded_messages(artifact, self.notice, others)
+        how, messages = recorded_messages(artifact, self.notice, self._others)
         return Recalled(rerun, settings, how, messages)
 
     def backend(self, recalled: Recalled) -> Backend:
@@ -234,15 +233,6 @@ class Reopening(Closing):
         """Close the model that is loaded. May be called twice; a run that is opened loads one anew."""
         self._last = None
         self._stack.close()
-
-    def _artifacts(self) -> Iterator[ExecutionArtifact]:
-        """Yield the other runs; a pipe can be read once, and is not for this."""
-        for each in self._others or ():
-            if isinstance(each, ExecutionArtifact):
-                yield each
-            elif os.path.isfile(each):
-                with suppress(ArtifactError):
-                    yield read_artifact(each)
 
 
 def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> None:

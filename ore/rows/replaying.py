@@ -10,6 +10,7 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
+from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
 from ore.glass.provenance import Sourced, facts, sourced
@@ -92,7 +93,7 @@ def replay(
     notes: list[str] = []
     expected = recorded_expectation(artifact)
     if messages is None:
-        how, known = recorded_messages(artifact, notes.append, lambda: others)
+        how, known = recorded_messages(artifact, notes.append, Earlier(others))
         sent, sources = as_sent(known), [each.source for each in known]
     else:
         how, sent, sources = "given", list(messages), ["given"] * len(messages)

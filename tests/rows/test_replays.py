@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 import ore
 from ore import Reopening
 from ore.artifact.compare import Difference
-from ore.errors import CapabilityError, ModelNotFoundError, ServerUnreachableError
+from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, ServerUnreachableError
 from ore.rows.junit import ERROR, FAILURE, PASSED, Case
 from ore.rows.replays import NOT_RUN, Replayed, case_of
 from tests.support.harness import ScriptedBackend, run_ore
@@ -86,6 +87,46 @@ def test_what_a_backend_can_not_do_is_one_run_s_and_a_dead_one_is_everybody_s(fo
     assert [each.state for each in found] == ["not run", "same"]
     with pytest.raises(ServerUnreachableError):
         replayed([folder], [ServerUnreachableError("Nobody is there.")])
+
+
+class Counting(os.PathLike):
+    """A path that counts how often it is asked for."""
+
+    def __init__(self, path):
+        self.path, self.count = path, 0
+
+    def __fspath__(self):
+        self.count += 1
+        return str(self.path)
+
+
+@pytest.mark.slow
+def test_what_runs_went_on_from_is_read_once_however_many_they_are(folder):
+    for number in range(5):
+        record(folder / f"c{number}.json", "and?", "--after", str(folder / "b.json"))
+    others = [Counting(path) for path in sorted(folder.iterdir())]
+    record(folder / "d.json", "lost?", "--after", str(folder / "c0.json"))
+    (folder / "c0.json").unlink()  # it is in none of the others: all are looked into
+    replies = ["Paris.", "Bonn.", *["Paris."] * 4]
+    found, _ = replayed([folder], replies, others=others)
+    states = [each.state for each in found]
+    assert states == ["same"] * 6 + ["not run"], [each.details for each in found]
+    assert "name that artifact as well" in found[-1].reason
+    asked = {os.path.basename(each.path): each.count for each in others}
+    once = asked["a.json"]
+    assert asked == {name: once for name in asked} | {"c0.json": asked["c0.json"]}
+
+
+def test_a_run_that_became_another_is_not_what_was_gone_on_from(folder):
+    for name in "ab":
+        record(folder / f"of_{name}.json", "and?", "--after", str(folder / f"{name}.json"))
+    of_a, of_b = (ore.read_artifact(folder / f"of_{name}.json") for name in "ab")
+    with Reopening(others=[folder / "b.json", folder / "a.json"]) as opening:
+        for run, words in ((of_a, "Paris."), (of_b, "Bonn."), (of_a, "Paris.")):
+            assert opening.recall(run).messages[1].content.endswith(f"]\n{words}")
+        (folder / "b.json").write_bytes((folder / "a.json").read_bytes())
+        with pytest.raises(ArtifactError, match="name that artifact as well"):
+            opening.recall(of_b)
 
 
 def test_advice_is_in_python_s_words(folder):
