@@ -80,14 +80,14 @@ class Gate:
         return replace(result, metadata={**result.metadata, **added})
 
     def _permitted(self, tool: Tool) -> frozenset[Permission]:
-        needed: object = tool.required_permissions
+        needed: Iterable[Permission] = tool.required_permissions  # once: the next may be another
         if isinstance(needed, Iterator):  # who looks at it again finds nothing that it needs
             raise ToolError(
                 f"The tool '{tool.name}' was not run: its required_permissions must be a set of "
                 f"ore.Permission.",
                 tool.name,
             )
-        required = frozenset(tool.required_permissions)
+        required: frozenset[Permission] = frozenset(needed)
         if not required <= self.allowed:
             raise GateError(tool.name, required - self.allowed)
         return required

@@ -90,6 +90,19 @@ def test_permissions_that_can_be_read_only_once_are_never_all_granted():
     assert tool.runs == 0
 
 
+def test_what_a_tool_needs_is_asked_once_each_time():
+    """Else one that needs less the second time runs without its grants."""
+
+    class Fickle(Recorder):
+        answers = iter([{Permission.SHELL}, frozenset()])
+        required_permissions = property(lambda self: next(self.answers), lambda self, value: None)
+
+    tool = Fickle()
+    with pytest.raises(GateError):
+        Gate().run(tool, {})
+    assert tool.runs == 0
+
+
 def test_a_tool_that_does_not_say_what_it_needs_never_runs():
     class Silent(Tool):
         name = "silent"

@@ -22,7 +22,7 @@ from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
 from ore.tools import MAX_FILE_BYTES, TOOL_REGISTRY, Permission, Tool, parse_permission
-from ore.tools.packages import tools_of_packages
+from ore.tools.packages import PackageTool, tools_of_packages
 from ore.tools.running import run_bounded
 from ore.types import ToolResult
 
@@ -159,9 +159,13 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
         if found.setdefault(tool.name, tool) is not tool:
             report(f"The tool '{tool.name}' of a package is hidden: another has that name.")
     for name in TOOL_REGISTRY.keys() & found.keys():
-        if type(found[name]) is not type(TOOL_REGISTRY[name]):  # a package may put its own there
+        if _kind(found[name]) is not type(TOOL_REGISTRY[name]):  # a package may put its own there
             report(f"Your tool '{name}' is hidden: one of ORE's own has that name. Rename yours.")
     return found
+
+
+def _kind(tool: Tool) -> type[Tool]:
+    return type(tool.made if isinstance(tool, PackageTool) else tool)
 
 
 def folder_tool(root: Path, name: str) -> CommandTool:

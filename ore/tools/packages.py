@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 from ore.errors import Terminated
+from ore.files.in_time import in_time
 from ore.files.neutral import one_line, said_by
 from ore.tools import Permission, Tool
+from ore.types import ToolResult
 
 ENTRY_POINTS = "ore.tools"
 _MOST_SHOWN = 300  # characters of what a package raises
+_LONGEST_NAME = 64  # characters, as of a folder's tool
+_MOST_GIVEN = 10_000  # hints, arguments or permissions of a tool
+_SPARE_SECONDS = 1.0  # that a tool has to end its work, once its time is over
 
 
 def tools_of_packages(report: Callable[[str], None]) -> list[Tool]:
@@ -21,10 +27,11 @@ def tools_of_packages(report: Callable[[str], None]) -> list[Tool]:
     Args:
         report: Told of each that can't be used, and why.
     """
-    found = []
+    found: list[Tool] = []
     for point in _entry_points(report):
         try:
-            found.append(_of_package(point.load()))
+            made = point.load()
+            found.append(PackageTool(made() if isinstance(made, type) else made))
         except (KeyboardInterrupt, Terminated):
             raise
         except BaseException as exc:  # a package is anyone's code; not even its exit ends ORE
@@ -49,28 +56,82 @@ def _entry_points(report: Callable[[str], None]) -> list[Any]:
     return found
 
 
-def _of_package(made: Any) -> Tool:
-    """Return the tool that a package has, once all was asked for that is said of it.
+class PackageTool(Tool):
+    """A tool that a package has, with what it says of itself as it was when it was asked, once.
+
+    Who asks again may get another answer, or none, and what was judged is what runs.
+
+    Args:
+        made: What the package has.
 
     Raises:
-        TypeError: It is none, or what it says of itself is not of the right kind.
+        TypeError: It is no tool, or what it says of itself is not of the right kind.
     """
-    tool = made() if isinstance(made, type) else made
-    if not isinstance(tool, Tool):
-        raise TypeError("it is no tool: it must be an ore.Tool")
-    args, given = tool.required_args, tool.routing_hints()
-    if isinstance(args, (str, Iterator)) or isinstance(given, str):  # a text is many of one letter
-        raise TypeError("its required_args and its hints must be lists of texts")
-    hints = tuple(given)
-    if not all(isinstance(each, str) for each in (tool.name, tool.description, *args, *hints)):
+
+    def __init__(self, made: Tool) -> None:
+        if not isinstance(made, Tool):
+            raise TypeError("it is no tool: it must be an ore.Tool")
+        self.made: Tool = made
+        self.name: str = _text(made.name)
+        self.description: str = _text(made.description)
+        self.required_args: tuple[str, ...] = _texts(made.required_args)
+        self._hints = _texts(made.routing_hints(), again=False)
+        if not self.name.isprintable():
+            raise TypeError("its name has characters that can't be shown")
+        if not self.name.strip() or len(self.name) > _LONGEST_NAME:
+            raise TypeError(f"its name must have 1 to {_LONGEST_NAME} characters")
+        self.required_permissions: frozenset[Permission] = _permissions(made.required_permissions)
+
+    def run(self, args: dict[str, str]) -> ToolResult:
+        """Have the package's tool do its work."""
+        return self.made.run(args)
+
+    def run_within(self, args: dict[str, str], seconds: float) -> ToolResult:
+        """Have it done in ``seconds``; that is not left to the package, which may end it early."""
+        return in_time(seconds + _SPARE_SECONDS, lambda: self.made.run_within(args, seconds))
+
+    def routing_hints(self) -> tuple[str, ...]:
+        """Return the words that it gave."""
+        return self._hints
+
+    def extract_args(self, prompt: str) -> dict[str, str]:
+        """Return the arguments that it finds."""
+        return self.made.extract_args(prompt)
+
+
+def _text(given: object) -> str:
+    """Return what a text holds, whatever a class of its own says."""
+    if not isinstance(given, str):
         raise TypeError("its name, description, arguments and hints must be texts")
-    if not str.isprintable(tool.name):  # whatever a class of its own says
-        raise TypeError("its name has characters that can't be shown")
-    needed: object = tool.required_permissions  # looked at again by the gate
-    if isinstance(needed, Iterator) or not all(
-        isinstance(each, Permission) for each in tool.required_permissions
+    return str.__str__(given)
+
+
+def _texts(given: object, *, again: bool = True) -> tuple[str, ...]:
+    """Return the texts of a list; one that can be gone through once is none, unless ``again`` is false."""
+    # A text is many of one letter.
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or again
+        and isinstance(given, Iterator)
     ):
-        raise TypeError("its required_permissions must be a set of ore.Permission")
-    # Who asks again may get another answer, or none; and the tool may be a frozen dataclass.
-    object.__setattr__(tool, "routing_hints", lambda: hints)
-    return tool
+        raise TypeError("its required_args and its hints must be lists of texts")
+    return tuple(map(_text, _bounded(given)))
+
+
+def _permissions(given: object) -> frozenset[Permission]:
+    if isinstance(given, Iterable) and not isinstance(given, Iterator):
+        found = frozenset(_bounded(given))
+        if all(type(each) is Permission for each in found):
+            return found
+    raise TypeError("its required_permissions must be a set of ore.Permission")
+
+
+def _bounded(given: Iterable[Any]) -> list[Any]:
+    """Return all that is given, which may be without an end."""
+    found = list(islice(given, _MOST_GIVEN + 1))
+    if len(found) > _MOST_GIVEN:
+        raise TypeError(
+            f"its hints, arguments and permissions must be at most {_MOST_GIVEN:,} each"
+        )
+    return found
