@@ -155,7 +155,8 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
     counts = {name: count(getattr(last, name)) for name in COUNTS}
     for name in ("done_reason", "response_model"):
         if also[name]:
-            also[name] = without_key(also[name].encode(), key).decode()
+            said = also[name].encode("utf-8", "replace")  # it may hold half a character
+            also[name] = without_key(said, key).decode()
     return counts | {name: value for name, value in also.items() if value is not None}
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ore.backends import ollama_models
+from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_models import default_of, described
+from ore.types import Message
+from tests.backends.ollama.test_ollama_questions import http, one_answer
 
 MANY = {f"m{number}": {} for number in range(1_000)}
 
@@ -31,3 +36,12 @@ def test_a_slow_server_with_many_models_is_not_asked_for_ever(look, seconds, ask
     monkeypatch.setattr(ollama_models.time, "monotonic", lambda: clock[0])
     assert look(show) is not None or look is default
     assert len(names) == asked
+
+
+@pytest.mark.parametrize("name", ["done_reason", "model"])
+def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
+    told = {"model": "m", "message": {"role": "assistant", "content": "Yes."}, "done": True}
+    with one_answer(http(json.dumps(told | {name: "\ud800x"}).encode() + b"\n")) as (host, _):
+        response = AyaReasoner("m", host).reason([Message("user", "Hello")])
+    assert response.content == "Yes."
+    assert response.metadata["response_model" if name == "model" else name] == "?x"
