@@ -39,7 +39,7 @@ class Parts:
             self._usage = choice.get("usage") or self._usage  # Moonshot's
             reason = choice.get("finish_reason")
             if reason and reason != "null":  # as some servers write that there is none yet
-                self.reason = reason.lower() if isinstance(reason, str) else reason  # Gemini's
+                self.reason = self._word(reason).lower() or "unknown"  # Gemini's are in capitals
             self.logprobs.note(_of(choice.get("logprobs"), "content"))
             self._has_delta |= choice.get("delta") is not None
             whole = choice.get("message") or {"content": choice.get("text")}  # some send no delta
@@ -65,7 +65,7 @@ class Parts:
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
-            "done_reason": self._word(self.reason) or "unknown",
+            "done_reason": self.reason or "unknown",
             **({"cached_tokens": cached} if cached else {}),
             **({"asked_for_tools": True} if self._asks_for_tools else {}),
             **({"system_fingerprint": name} if (name := self._word(self._fingerprint)) else {}),

@@ -210,7 +210,7 @@ def test_the_command_line_shows_none_either(text):
     assert SECRET not in done.err
 
 
-ECHO = "sk-hunter2-hunter2"
+ECHO = "sk-Hunter2-hunter2"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
