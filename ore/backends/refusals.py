@@ -28,7 +28,7 @@ MOST_JUDGED = 4000
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
-    r"|not a valid model\b|DeploymentNotFound|unknown.model\b|model identifier is invalid",
+    r"|not a valid model\b|DeploymentNotFound|unknown.model\b(?! architecture)|model identifier is invalid",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
@@ -55,8 +55,8 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
-    r"content[ _](filter|management policy|policy_violation)|was flagged|input flagged|safety system"
-    r"|data_inspection_failed|violates usage|new_sensitive|\u654f\u611f\u5185\u5bb9",
+    r"content[ _](filter|management policy|policy_violation)|(prompt|input|content) (was )?flagged"
+    r"|safety system|data_inspection_failed|violates usage|new_sensitive|\u654f\u611f\u5185\u5bb9",
     re.IGNORECASE,
 )
 """What a server's filter says: OpenAI's, Azure's, Anthropic's, OpenRouter's, xAI's and those of China."""

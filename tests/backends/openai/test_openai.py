@@ -304,6 +304,8 @@ SAID = [
     (400, "Unknown Model, please check the model code. 1211", "There is no model 'small'"),
     (400, "The provided model identifier is invalid.", "There is no model 'small'"),
     (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
+    (400, "unknown model architecture: 'x'", "failed: unknown model architecture: 'x'"),
+    (400, "Your account was flagged", "failed: Your account was flagged"),
     (529, "Overloaded", "is busy, or a limit is reached (Overloaded"),
     (500, "this model has no vision arm", "can't do this (this model has no vision arm"),
     (400, "Only 'text' content type is supported.", "can't do this (Only 'text' content type"),
@@ -324,6 +326,7 @@ FILTERED = [
     (400, "The request was rejected because it was considered high risk content_filter"),
     (400, "Output data may contain inappropriate content. data_inspection_failed"),
     (400, "input new_sensitive (1026)"),
+    (400, "Invalid prompt: your prompt was flagged as potentially violating our usage policy."),
 ]
 
 
