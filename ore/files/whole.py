@@ -41,12 +41,12 @@ def write_whole(file: io.RawIOBase | io.BufferedIOBase, data: bytes) -> None:
             left = left[getattr(exc, "characters_written", 0) :]
             os.set_blocking(file.fileno(), True)
             continue
-        if taken is None and isinstance(file, io.RawIOBase):
-            os.set_blocking(file.fileno(), True)
-        elif isinstance(file, io.RawIOBase):
-            left = left[taken:]
-        else:
+        if taken == len(left) or not isinstance(file, io.RawIOBase):
             return
+        if taken is None:
+            os.set_blocking(file.fileno(), True)
+        else:
+            left = left[taken:]
 
 
 def flush_whole(stream: io.IOBase) -> None:
