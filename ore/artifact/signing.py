@@ -79,8 +79,11 @@ class Signer:
         self.asks = True
 
     def has_signed(self, path: Path | str) -> bool:
-        """Return whether the signature of a file is beside it."""
-        return os.path.exists(signature_of(path))
+        """Return whether the signature of a file is beside it, and was written after the file."""
+        try:
+            return os.stat(signature_of(path)).st_mtime_ns >= os.stat(path).st_mtime_ns
+        except OSError:
+            return False
 
     def check_place(self, path: Path | str) -> None:
         """Raise ``ArtifactError`` where the signature of ``path`` could not be written."""

@@ -248,6 +248,18 @@ def test_who_interrupts_at_the_passphrase_has_the_artifact(keys):
 
 
 @pytest.mark.slow
+def test_an_earlier_run_s_signature_is_not_taken_for_that_of_one_that_is_not_signed(keys):
+    args = ("hi", "--artifact-out", "run.json", "--sign", "locked")
+    for keystrokes in (f"{PASSPHRASE}\n", "\x03"):
+        with OnTerminal(*args, replies=["Paris."]) as terminal:
+            terminal.wait_for("Enter passphrase")
+            terminal.type(keystrokes)
+            ended, shown = terminal.end()
+    assert ended == 130 and os.path.exists("run.json.sig")
+    assert b"and not signed." in shown.replace(b"\r\n", b"")
+
+
+@pytest.mark.slow
 def test_a_passphrase_is_asked_for_once_for_one_file(keys, ore):
     ore("hi", "--artifact-out", "run.json")
     with OnTerminal("--verify", "run.json", "--sign", "locked") as terminal:
