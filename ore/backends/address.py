@@ -146,8 +146,8 @@ def without_key(said: bytes, header: str | None) -> bytes:
     if len(said) > _MOST_ESCAPED or "\\" in key:
         return said.replace(key.encode(), b"[the key]")
     escaped = (
-        rf"\\{{0,3}}(?:{re.escape(each)}|u00(?i:{ord(each):02x}))" for each in key
-    )  # in JSON
+        rf"\\{{0,3}}(?:{re.escape(each)}|(?:u00|%)(?i:{ord(each):02x}))" for each in key
+    )  # in JSON, or in an address
     return re.sub("".join(escaped).encode(), b"[the key]", said)
 
 

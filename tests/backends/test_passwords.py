@@ -278,7 +278,13 @@ def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "written", [r"ab\/c+d/ef==", r"ab\u002fc\u002Bd\/ef\u003D\u003d", r"ab\\\/c\\u002bd/ef=="]
+    "written",
+    [
+        r"ab\/c+d/ef==",
+        r"ab\u002fc\u002Bd\/ef\u003D\u003d",
+        r"ab\\\/c\\u002bd/ef==",
+        "ab%2Fc%2bd/ef%3D=",  # in the address that a redirect leads to
+    ],
 )
 def test_a_key_that_a_server_escapes_is_not_shown(written):
     for text in (written, f'{{"error": "no {written}"}}'):
