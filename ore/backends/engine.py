@@ -239,9 +239,7 @@ class Engine:
         """Connect for the block, and see afterwards that the engine has let go of the request."""
         with closing(Connection(self._process.socket)) as connection:
             opened = connection.sock
-            with (
-                self._lock()
-            ):  # before it connects, for another turn may be about to end the engine
+            with self._lock():  # before it connects: another turn may be about to end the engine
                 if not self._is_open:
                     raise closed_error()
                 self._asking += 1

@@ -54,6 +54,7 @@ class OllamaClient:
         self._hooks = Hooks(set())
         self._lock = OwnLock()
         self._client: Client | None = None
+        self._left: list[Client] = []
         self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
@@ -79,8 +80,9 @@ class OllamaClient:
     def close(self) -> None:
         """Close the connections. May be called twice."""
         with self._lock():
-            client, self._client = self._client, None
-        if client is not None:
+            clients, self._left = [*self._left, self._client], []
+            self._client = None
+        for client in filter(None, clients):
             client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
 
     def prepare(self) -> None:
@@ -287,7 +289,10 @@ class OllamaClient:
         except (GeneratorExit, OreError):
             raise
         except BaseException:
-            self._client = None  # not closed: other threads may use it
+            with self._lock():
+                client, self._client = self._client, None
+                if client is not None:
+                    self._left.append(client)  # not closed yet: other threads may use it
             raise
 
     def _deadline(self, seconds: float | None) -> Deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import socket
 import subprocess
@@ -190,13 +191,15 @@ def test_that_the_model_asked_for_tools_is_told():
         assert ("asked for tools" in said) == bool(asks)
 
 
+def press(frame, event, arg):
+    """Press Ctrl-C while pydantic writes a request out, as a profiler of the turn."""
+    if event == "call" and frame.f_code.co_name == "serialize_sequence_via_list":
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+
 @both_ways
 def test_ctrl_c_while_the_request_is_written_out_is_ctrl_c_and_nothing_is_sent(streams):
-    def press(frame, event, arg):
-        if event == "call" and frame.f_code.co_name == "serialize_sequence_via_list":  # pydantic's
-            sys.setprofile(None)
-            signal.raise_signal(signal.SIGINT)
-
     with FakeOllama() as server:
         reasoner = AyaReasoner("llama3.2", server.url)
         answer(reasoner, HELLO, streams)
@@ -207,3 +210,16 @@ def test_ctrl_c_while_the_request_is_written_out_is_ctrl_c_and_nothing_is_sent(s
         finally:
             sys.setprofile(None)
         assert len(server.chats) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_connections_of_an_interrupted_turn_are_closed_with_their_reasoner():
+    with FakeOllama() as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        reasoner.reason(HELLO)
+        sys.setprofile(press)
+        with pytest.raises(KeyboardInterrupt):
+            reasoner.reason(HELLO)
+        reasoner.reason(HELLO)
+        reasoner.close()
+        gc.collect()
