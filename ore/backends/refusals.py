@@ -162,7 +162,7 @@ def ollama_status_error(
     if text.startswith("<"):
         text = "a web page"
     if status in _REDIRECTS:
-        why = f"redirects to {_shown(location) or 'elsewhere'}, and ORE follows no redirects"
+        why = _led(location)
     elif status == 401:
         link = (_loads(body) if error else {}).get("signin_url")
         way = (
@@ -206,8 +206,7 @@ def openai_status_error(
         status = 401
     plain = "a web page" if is_page else plain
     if status in _REDIRECTS:
-        where = _shown(body.decode("utf-8", "replace")) if re.match(b"https?:|/", body) else ""
-        why = f"redirects to {where or 'elsewhere'}, and ORE follows no redirects"
+        why = _led(body.decode("utf-8", "replace") if re.match(b"https?:|/", body) else "")
     elif status == 402:
         why = f"wants to be paid first ({plain}): look at your account there"
     elif status == 403 and _FILTERED.search(text[:MOST_JUDGED]):
@@ -294,6 +293,11 @@ def _innermost(text: Any) -> tuple[str, str]:
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes
+
+
+def _led(location: str) -> str:
+    where = _shown(location)
+    return f"redirects {f'to {where}' if where else 'elsewhere'}, and ORE follows no redirects"
 
 
 def _shown(location: str) -> str:

@@ -209,7 +209,7 @@ def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sen
 )
 def test_a_redirect_that_is_no_address_shows_no_password(location):
     error = refusals.ollama_status_error(HOST, "m", 302, b"", location=location)
-    assert str(error) == f"The server at {AT} redirects to elsewhere, and ORE follows no redirects."
+    assert str(error) == f"The server at {AT} redirects elsewhere, and ORE follows no redirects."
 
 
 @pytest.mark.parametrize("status", [300, 304])
