@@ -82,7 +82,7 @@ class Parts:
 def _thoughts(value: Any) -> str:
     """Return the text of thoughts, which may be within objects and lists, as gateways send them.
 
-    An object may hold only a signature. ``TypeError`` is raised for what is none of these.
+    An object may hold only a signature. ``AttributeError`` is raised for what is none of these.
     """
     left, texts = [value], list[str]()
     while left:
@@ -91,8 +91,8 @@ def _thoughts(value: Any) -> str:
             texts.append(part)
         elif isinstance(part, list):
             left += reversed(part)
-        elif part is not None:
-            left += [part[name] for name in ("text", "thinking", "summary") if name in part][:1]
+        elif part:
+            left += [part[name] for name in ("text", "thinking", "summary") if part.get(name)][:1]
     return "".join(texts)
 
 

@@ -135,14 +135,22 @@ def test_a_text_that_comes_as_a_list_of_parts_is_text_and_thinking():
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]},
         {"content": [{"type": "thinking", "thinking": "Hm."}]},
         {"reasoning_content": [{"text": "H"}, {"signature": "x"}, "m", None, {"thinking": ["."]}]},
+        {"reasoning": [{"text": None, "thinking": "Hm."}, False]},
     ],
-    ids=["Envoy's", "in parts", "Databricks'", "as a text", "mixed"],
+    ids=["Envoy's", "in parts", "Databricks'", "as a text", "mixed", "with empty ones"],
 )
 def test_thoughts_are_read_in_whatever_they_come(delta):
     with FakeOpenAI() as fake:
         fake.play = [event(delta=delta), *fake.events(), DONE]
         response = reasoner(fake).reason(ASKED)
     assert (response.content, response.metadata["thinking"]) == ("Paris.", "Hm.")
+
+
+@pytest.mark.parametrize("none", [False, 0, "", [], {}])
+def test_thoughts_may_be_said_to_be_none(none):
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta={"reasoning": none}), *fake.events(), DONE]
+        assert "thinking" not in reasoner(fake).reason(ASKED).metadata
 
 
 @pytest.mark.parametrize("thoughts", [7, True, {"text": 7}])
