@@ -272,10 +272,10 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 template=settings.chat_template,
                 deadline=deadline,
             )
+            self._engine = engine  # from here on whoever closes it ends it
             if self._closings != closings:  # meanwhile, by another thread or a signal's handler
-                engine.close()
+                self._unload()
                 raise closed_error()
-            self._engine = engine
             return engine, engine.load_duration
 
     def _take(self, event: dict[str, Any], answer: Answer, last: dict[str, Any]) -> str:
