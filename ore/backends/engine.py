@@ -87,7 +87,7 @@ class Engine:
         except TimeoutError as exc:
             raise timeout_error(None, deadline, late) from exc
         self.computes_with: dict[str, int] = self._process.computes_with
-        self.device: str = ", ".join(self._process.cards * (layers != 0)) or "CPU"
+        self.device: str = "CPU" if layers == 0 else ", ".join(self._process.cards) or "CPU"
         # For a program that does not close it: when it lets go of this object, or ends.
         self._unclosed = weakref.finalize(self, self._process.end)
         try:
@@ -219,10 +219,10 @@ class Engine:
         except (OSError, HTTPException, ValueError) as exc:
             raise self._cut_off(turn) from exc
 
-    def _wait(self, socket: int, begin: float, silence: float | None, deadline: Deadline) -> None:
+    def _wait(self, number: int, begin: float, silence: float | None, deadline: Deadline) -> None:
         """Wait for an answer's beginning; ``TimeoutError`` where it takes longer than it may."""
         silent, stops, started = Deadline(silence), Stops(self._process.pid), time.monotonic()
-        while not is_ready(socket, deadline.wait(silent.wait(LOOK_SECONDS))):
+        while not is_ready(number, deadline.wait(silent.wait(LOOK_SECONDS))):
             now = time.monotonic() - stops.seconds()
             patience = begin if self._asking == 1 else _BEGIN_SECONDS  # others go before
             if now - started >= begin and now - self._last_event >= patience:

@@ -41,9 +41,8 @@ def refusal_error(body: bytes, remedy: str = OTHER_MODEL) -> BackendError:
     change = f"Change the prompt, or {remedy}"
     if "Field '" in said or "samplers" in said:
         change = f"Change the option, or {OTHER_MODEL}"
-    if is_of_schema or re.search(
-        "grammar|JSON schema|min_value", said
-    ):  # its samplers are made of it
+    # The engine's samplers are made of a schema.
+    if is_of_schema or re.search("grammar|JSON schema|min_value", said):
         change = f"Simplify the schema, or {OTHER_MODEL}"
     error = TurnRefusedError(f"The embedded engine refused the turn{said}. {change}.")
     error.said = said
