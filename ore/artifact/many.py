@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,7 +27,7 @@ from ore.artifact.verify import (
     short,
     unread,
 )
-from ore.errors import ArtifactError
+from ore.errors import ArtifactError, Terminated
 from ore.files import reason
 from ore.files.bounded import usable_processors
 from ore.files.neutral import one_line
@@ -42,6 +43,8 @@ ALONE = 500
 MOST_PROCESSES = 8
 _AT_ONCE = 64
 _READ_AHEAD = 1 << 20  # bytes
+_GRACE = 2.0
+"""Seconds in which a process that is told to end, ends a program that it waits for."""
 
 _Held = tuple[str, str, bytes]
 """What is kept of an artifact that holds, alone: SHA-256, id, and the hash of its content."""
@@ -156,6 +159,7 @@ def _in_parts(
             yield from look(part)
         return
     children: list[tuple[BaseProcess, Connection]] = []
+    is_done = False
     try:
         # The system gives no more of them, or a subinterpreter none: this one reads what is left.
         with suppress(OSError, RuntimeError):
@@ -165,11 +169,21 @@ def _in_parts(
         for number, part in enumerate(parts):
             reader = number % processes
             yield from _received(children[reader][1]) if reader < len(children) else look(part)
+        is_done = True
     finally:
-        for process, pipe in children:
-            process.kill()
-            process.join()
-            pipe.close()
+        _end(children, 0.0 if is_done else _GRACE)
+
+
+def _end(children: Sequence[tuple[BaseProcess, Connection]], seconds: float) -> None:
+    """End the processes; each has so long to end what it has started itself."""
+    until = time.monotonic() + seconds
+    for process, _ in children if seconds else ():
+        process.terminate()
+    for process, pipe in children:
+        process.join(max(0.0, until - time.monotonic()))
+        process.kill()
+        process.join()
+        pipe.close()
 
 
 def _begun(
@@ -209,12 +223,20 @@ def _read(
     """Be a process that reads: it ends when nobody waits for what it sends."""
     found.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))
-    with suppress(OSError, MemoryError):  # who waits sees the end
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    for number in ends:
+        signal.signal(number, _leave)
+    with suppress(OSError, MemoryError, Terminated):  # who waits sees the end
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
         for part in parts:
             there.send([*look(part)])
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _leave(number: int, frame: object) -> None:
+    """Stop the work in order: a program that it waits for is ended, too."""
+    raise Terminated
 
 
 def _look_at_all(

@@ -131,27 +131,31 @@ def ssh_keygen(
     pipe = subprocess.PIPE
     read = -1 if signature is None else _piped(signature)
     file = f"/dev/fd/{read}"
+    child: subprocess.Popen[bytes] | None = None
     try:
-        # A process that asks hears signals by itself, and has the terminal to put right.
-        with nullcontext() if asks else deferred_signals():
-            child = subprocess.Popen(
-                [PROGRAM, "-Y", *(file if word == SIGNATURE else word for word in words)],
-                env=environ,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                pass_fds=[] if signature is None else [read],
-                start_new_session=not asks,
-            )
-    except FileNotFoundError as exc:
-        raise missing() from exc
-    except (OSError, ValueError) as exc:
-        raise ArtifactError(f"ssh-keygen can't be started: {reason(exc)}.") from exc
+        try:
+            # A process that asks hears signals by itself, and has the terminal to put right.
+            with nullcontext() if asks else deferred_signals():
+                child = subprocess.Popen(
+                    [PROGRAM, "-Y", *(file if word == SIGNATURE else word for word in words)],
+                    env=environ,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    pass_fds=[] if signature is None else [read],
+                    start_new_session=not asks,
+                )
+        except FileNotFoundError as exc:
+            raise missing() from exc
+        except (OSError, ValueError) as exc:
+            raise ArtifactError(f"ssh-keygen can't be started: {reason(exc)}.") from exc
+        silence = _ASKED if asks else _UNSEEN if words[0] == "sign" else ""
+        return _ended(child, data, SECONDS_TO_TYPE if asks else SECONDS, silence)
     finally:
         if signature is not None:
             os.close(read)
-    silence = _ASKED if asks else _UNSEEN if words[0] == "sign" else ""
-    return _ended(child, data, SECONDS_TO_TYPE if asks else SECONDS, asks, silence)
+        if child is not None:  # a signal may have come before it was waited for
+            _end(child, asks)
 
 
 SIGNATURE = "\0signature"
@@ -188,9 +192,7 @@ def _piped(data: bytes) -> int:
     return read
 
 
-def _ended(
-    child: subprocess.Popen[bytes], data: bytes, seconds: float, asks: bool, silence: str
-) -> Ended:
+def _ended(child: subprocess.Popen[bytes], data: bytes, seconds: float, silence: str) -> Ended:
     """Return what a call left; ``silence`` says what it may wait for where it says nothing."""
     try:
         out, said = child.communicate(data, timeout=seconds)
@@ -200,16 +202,18 @@ def _ended(
         raise ArtifactError(
             f"ssh-keygen took longer than {seconds:g} seconds and was ended{why}."
         ) from exc
-    finally:
-        if child.poll() is None:
-            if asks:
-                child.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(_GRACE)
-            child.kill()
-            child.wait()
-        for stream in (child.stdin, child.stdout, child.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
     return Ended(child.returncode, out, said.decode("utf-8", "replace"))
+
+
+def _end(child: subprocess.Popen[bytes], asks: bool) -> None:
+    if child.poll() is None:
+        if asks:
+            child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_GRACE)
+        child.kill()
+        child.wait()
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+from pathlib import Path
 
 import pytest
 
+from ore.artifact.many import ALONE, MOST_PROCESSES
 from ore.errors import BackendError
+from ore.files.bounded import usable_processors
 from tests.support.keys import PASSPHRASE, allow, forget_agent, make_keys, needs_ssh_keygen
+from tests.support.process import end, environment, running, until
 from tests.support.runs import forge, rewrite
 from tests.support.terminal import OnTerminal
 
@@ -269,6 +274,29 @@ def test_a_passphrase_is_asked_for_once_for_one_file(keys, ore):
     assert ended == 0 and b"1 signed now" in shown
     result = ore("--verify", "run.json", "run.json", "--sign", "locked")
     assert result.code == 1 and "would ask for its passphrase for each file" in result.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("count", [2, ALONE + 100])
+def test_who_stops_a_check_leaves_no_program_behind(ore, count, number, tmp_path):
+    ore("hi", *SIGNED)
+    os.makedirs("runs")
+    for each in range(count):
+        for ending in ("", ".sig"):
+            shutil.copy(f"run.json{ending}", f"runs/{each}.json{ending}")
+    begun, bin_ = tmp_path / "begun", tmp_path / "bin"
+    begun.mkdir()
+    bin_.mkdir()
+    (bin_ / "ssh-keygen").write_text(f"#!/bin/sh\n: > {begun}/$$\nexec sleep 50\n")
+    (bin_ / "ssh-keygen").chmod(0o755)
+    path = f"{bin_}:{os.environ['PATH']}"
+    with running("--verify", "runs", *LAB, env=environment(PATH=path)) as process:
+        least = 1 if count == 2 else min(usable_processors(), MOST_PROCESSES)
+        until(lambda: len(list(begun.iterdir())) >= least)
+        process.send_signal(number)
+        assert end(process).code == 128 + number
+    assert [each.name for each in begun.iterdir() if Path("/proc", each.name).exists()] == []
 
 
 def test_a_report_says_who_signed_and_what_nobody_signed(ore):
