@@ -97,21 +97,22 @@ def _checked(name: str, result: object) -> ToolResult:
     """Return what a tool returned, in its name; ``TypeError`` if it is no result that can be used."""
     if not isinstance(result, ToolResult):
         raise TypeError(f"{name} returned {type(result).__name__}, not a ToolResult")
-    if result.status not in ("ok", "error") or not isinstance(result.output, str):
+    # Each is looked at once: of a class of its own, it may be another the next time.
+    said, output, own = result.status, result.output, result.metadata
+    if said not in ("ok", "error") or not isinstance(output, str):
         raise TypeError(
             f"{name} returned a result whose output is not text or status not ok or error"
         )
     if not (isinstance(result.tool_name, str) and result.tool_name.isprintable()):
         raise TypeError(f"{name} returned a result whose tool_name can't be shown")
-    if not isinstance(result.metadata, dict):
+    if not isinstance(own, dict):
         raise TypeError(f"{name} returned a result whose metadata is not a dict")
-    if len(result.output) > _MOST_RETURNED:
-        raise TypeError(f"{name} returned more than {_MOST_RETURNED:,} characters")
-    str.encode(result.output, "utf-8")  # half a character can't be sent
     # What is of a class of its own may be shown as anything, or made of something else.
-    status = "ok" if str.__eq__(result.status, "ok") else "error"
-    text, metadata = str.__str__(result.output), dict(result.metadata.items())
-    return ToolResult(name, text, status, result.id, result.timestamp, metadata)
+    status, text = "ok" if str.__eq__(said, "ok") else "error", str.__str__(output)
+    if len(text) > _MOST_RETURNED:
+        raise TypeError(f"{name} returned more than {_MOST_RETURNED:,} characters")
+    text.encode("utf-8")  # half a character can't be sent
+    return ToolResult(name, text, status, result.id, result.timestamp, dict(own.items()))
 
 
 def error_line(exc: BaseException) -> str:

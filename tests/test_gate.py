@@ -229,6 +229,18 @@ def test_a_text_of_a_class_of_its_own_is_what_it_holds():
     assert (type(result.output), f"{result.output}") == (str, "rain")
 
 
+class Changing(ToolResult):
+    """A result whose text is another one when it is looked at again."""
+
+    answers = iter(("fine", "caf\udce9", "caf\udce9", "caf\udce9"))
+    output = property(lambda self: next(self.answers), lambda self, value: None)
+
+
+def test_a_result_is_looked_at_once():
+    result = Gate().run(Recorder(behave=lambda args: Changing("recorder", "", "ok")), {})
+    assert (result.output, result.status) == ("fine", "ok")
+
+
 class Counted(ToolResult):
     """A result that is made of something else than the fields of one."""
 
