@@ -18,22 +18,29 @@ def outcome_of_stop(run: Run, length_before: int) -> str:
     """
     if run.conversation.length == length_before:
         return _DROPPED
+    return _outcome_of_session(run)
+
+
+def _outcome_of_session(run: Run, then: str = "") -> str:
     error = run.conversation.keep()
     if error is None:
-        return "Stopped: the turn was answered already, and is part of the session."
+        return f"Stopped: the turn was answered already, and is part of the session{then}."
     run.console.error(error)
-    return "Stopped: the turn was answered already, and is not saved."
+    return f"Stopped: the turn was answered already, and is not saved{then}."
 
 
 def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -> str:
-    """Return what became of a turn without a session, whose answer is there and was not all shown.
+    """Return what became of a turn whose answer is there, and was not all shown or signed.
 
     Args:
-        not_kept: Why its artifact is not as it was to be, if so; it is told here.
+        not_kept: Why it is not on disk as it was to be, if so; without a session it is told here.
     """
+    is_unsigned = is_recorded(run, response) and not is_signed(run, response)
+    if run.conversation.session is not None:
+        return _outcome_of_session(run, "; its artifact is not signed" if is_unsigned else "")
     if not_kept is not None:
         run.console.error(not_kept)
     elif is_recorded(run, response):
-        how = "written" if is_signed(run, response) else "written, and not signed"
+        how = "written, and not signed" if is_unsigned else "written"
         return f"Stopped: the turn was answered already, and its artifact is {how}."
     return _DROPPED

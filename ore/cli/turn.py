@@ -114,8 +114,6 @@ def take_turn(run: Run, context: Context) -> Turn:
             console.notice(f"The turn is part of the session '{run.conversation.name}'.")
         raise
     except KeyboardInterrupt:
-        if run.conversation.session is not None:
-            raise
         raise KeyboardInterrupt(outcome_of_record(run, response, not_kept)) from None
     return Turn(response, not_kept)
 

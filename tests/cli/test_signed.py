@@ -242,13 +242,15 @@ def test_the_whole_answer_is_shown_before_a_passphrase_is_asked_for(keys, flags)
 
 
 @pytest.mark.slow
-def test_who_interrupts_at_the_passphrase_has_the_artifact(keys):
-    args = ("hi", "--artifact-out", "run.json", "--sign", "locked")
+@pytest.mark.parametrize("session", [[], ["--session", "s"]], ids=" ".join)
+def test_who_interrupts_at_the_passphrase_has_the_artifact(keys, session):
+    args = ("hi", "--artifact-out", "run.json", "--sign", "locked", *session)
     with OnTerminal(*args, replies=["Paris."]) as terminal:
         terminal.wait_for("Enter passphrase")
         terminal.interrupt("\x03")
         ended, shown = terminal.end()
-    assert ended == 130 and b"and not signed." in shown.replace(b"\r\n", b"")
+    assert ended == 130 and b"not signed." in shown.replace(b"\r\n", b"")
+    assert (b"is part of the session" in shown) == bool(session)
     assert os.path.exists("run.json") and not os.path.exists("run.json.sig")
 
 
