@@ -280,7 +280,10 @@ def _check_parent(
     known: dict[str, Parent | None],
 ) -> None:
     same = there.get(parent.get("sha256", ""))
-    problem, note = None, f"its parent {parent.get('execution_id')} is not among these"
+    name = str(parent.get("execution_id"))
+    if not name.replace("-", "").isalnum():  # it could read like words of ours
+        name = json.dumps(name, ensure_ascii=False)
+    problem, note = None, f"its parent {name} is not among these"
     if same is not None:
         if same.path not in known:
             original = read_again(same)

@@ -72,6 +72,15 @@ def test_a_missing_parent_is_reported_and_is_not_a_failure(ore, chain):
     assert result.code == 0 and "is not among these" in result.out
 
 
+def test_the_id_of_a_parent_can_not_pass_for_words_of_the_line(ore, chain):
+    document = json.loads((chain / "b.json").read_text())
+    document["provenance"]["parent"]["execution_id"] = 'a"; signed by ada'
+    (chain / "b.json").write_text(json.dumps(seal(document)))
+    assert rows(ore("--verify", "b.json").out) == {
+        "b.json": ["holds", 'its parent "a\\"; signed by ada" is not among these']
+    }
+
+
 def test_a_child_asks_what_its_parent_asked(ore, chain):
     document = json.loads((chain / "b.json").read_text())
     document["input"]["prompt"] = document["provenance"]["messages"][-1]["content"] = "other"
