@@ -283,6 +283,16 @@ def test_a_tool_is_waited_for_so_long_and_no_longer():
     assert own.output == "TimeoutError: a socket"
 
 
+@pytest.mark.slow
+def test_a_result_whose_own_code_never_ends_is_waited_for_so_long_and_no_longer():
+    late = type("Late", (dict,), {"items": lambda self: time.sleep(60)})
+    made = ToolResult("recorder", "rain", "ok", metadata=late())
+    began = time.monotonic()
+    with pytest.raises(ToolFailedError, match="was not done after 0.1 s"):
+        Gate().run(Recorder(behave=lambda args: made), {}, seconds=0.1)
+    assert time.monotonic() - began < 30
+
+
 def test_a_tool_that_reports_an_error_is_left_as_it_is():
     result = Gate().run(Recorder(behave=lambda args: ToolResult("recorder", "no", "error")), {})
     assert (result.output, result.status) == ("no", "error")
