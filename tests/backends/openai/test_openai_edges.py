@@ -445,15 +445,15 @@ def test_a_part_that_lacks_what_is_looked_up_is_not_understood():
 @pytest.mark.parametrize(
     "headers, where",
     [
-        ({"Location": "https://ada:pw@gpu/v1/chat?key=x"}, "https://gpu/v1/chat"),
-        ({"Location": "https://gpu/sk-of-mine"}, r"https://gpu/\[the key]"),
+        ({"Location": "https://ada:pw@gpu/v1/chat?key=x"}, "to https://gpu/v1/chat"),
+        ({"Location": "https://gpu/sk-of-mine"}, r"to https://gpu/\[the key]"),
         ({}, "elsewhere"),
     ],
 )
 def test_it_is_said_where_a_redirect_leads_without_what_may_be_a_secret(headers, where):
     with FakeOpenAI(key="sk-of-mine") as fake:
         fake.play = [Whole(308, "text/html", b"<html>moved</html>", headers)]
-        with pytest.raises(BackendError, match=f"redirects to {where}, and ORE follows"):
+        with pytest.raises(BackendError, match=f"redirects {where}, and ORE follows"):
             OpenAIReasoner("small", Host(fake.url), "sk-of-mine").reason(ASKED)
 
 
