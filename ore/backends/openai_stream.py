@@ -52,7 +52,7 @@ def reported(event: Any) -> str:
         return _of_choice(choices[0]) if isinstance(choices, list) else ""
     if "choices" in event:
         return openai_words({"base_resp": event.get("base_resp")})
-    said = event.get("msg" if "code" in event and "msg" in event else "message")  # Zhipu's
+    said = event.get("msg" if event.get("code") and "msg" in event else "message")  # Zhipu's
     is_error = event.get("object") == "error" or isinstance(said, str)
     return openai_words(event) if is_error else ""
 

@@ -286,6 +286,12 @@ def test_a_choice_that_ended_by_itself_is_an_answer_whatever_else_is_in_it():
         assert reasoner(fake).reason(ASKED).content == "Paris."
 
 
+def test_a_message_beside_a_code_of_0_is_no_error():
+    with FakeOpenAI() as fake:
+        fake.play = [data('{"code": 0, "msg": "success"}'), *fake.events(), DONE]
+        assert reasoner(fake).reason(ASKED).content == "Paris."
+
+
 def test_an_error_without_words_in_a_choice_is_one():
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(None), data('{"choices": [{"error": {"code": 502}}]}'), DONE]
