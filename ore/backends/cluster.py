@@ -142,11 +142,11 @@ class ClusterBackend(Backend):
             ) from exc
         if told is None:
             raise NothingAnswersError(
-                f"No worker of {self.host} is left that can be used: start one as the "
-                f"others were, and run it again."
+                f"No worker that {self.host} had at the beginning is left: look that some run "
+                f"there, and run it again."
             )
         self._patience.come()
-        return told
+        return told[0]
 
     def _connect(self, seconds: float) -> None:
         try:
@@ -226,7 +226,7 @@ class ClusterReasoner(Reasoner):
             for text in warned:
                 if self._settings.on_warning is not None:
                     self._settings.on_warning(one_line(str(text)[:_LONGEST]))
-            if "error" in told:
+            if "error" in told and told.get("said"):
                 raise _raised(str(told["error"]), one_line(str(told.get("said"))[:_LONGEST]))
             with suppress(TypeError, ValueError):
                 return _response_of(**told)
@@ -299,11 +299,10 @@ def _raised(name: str, said: str) -> OreError:
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, OreError)):
         kind = BackendError
-    try:
+    with suppress(TypeError):
         made: OreError = kind(said)
-    except TypeError:
-        made = BackendError(said)
-    return made
+        return made
+    return BackendError(said)
 
 
 def _response_of(
@@ -314,6 +313,7 @@ def _response_of(
     It gets an id here: no worker decides that two rows have one.
     """
     texts = all(isinstance(each, str) for each in (content, model_id, id))
+    f"{content}{model_id}".encode()  # half a character can't be kept
     is_time = isinstance(timestamp, (int, float)) and 0 <= timestamp < _YEAR_10000
     if not (texts and is_time and isinstance(metadata, dict)):
         raise ValueError("it is no response")

@@ -79,7 +79,7 @@ class _Asked:
             if len(line) > MOST_REPLY:
                 raise ValueError("it is larger than can be taken")
         except (Exception, asyncio.CancelledError) as exc:  # the cluster's own, of many kinds
-            line = json.dumps({"failed": reason(exc)}).encode("ascii")
+            line = json.dumps({"failed": _why(exc)}).encode("ascii")
         finally:
             del self._tasks[number]
         left = memoryview(b"%d %s\n" % (number, line))
@@ -98,7 +98,7 @@ class _Asked:
         """Return what each worker says of itself, by its address; why it can't, as text."""
         answers = await self._client.run(about, where, model, on_error="return")
         return {
-            str(worker): reason(told) if isinstance(told, BaseException) else told
+            str(worker): _why(told) if isinstance(told, BaseException) else told
             for worker, told in answers.items()
         }
 
@@ -108,8 +108,8 @@ class _Asked:
         said = await asyncio.wait_for(ask, ASK_SECONDS)
         return {str(worker): int(each["nthreads"]) for worker, each in said["workers"].items()}
 
-    async def call(self, name: str, given: tuple[Any, ...], workers: list[str]) -> Any:
-        """Call a function on one of the workers; return what it returns, None where none is left."""
+    async def call(self, name: str, given: tuple[Any, ...], workers: list[str]) -> list[Any] | None:
+        """Call a function on a worker; return what it returns in a list, None where none is left."""
         alone_since, dropped, is_done = None, 0, asyncio.Event()
         loop = asyncio.get_running_loop()
         future = self._client.submit(
@@ -122,9 +122,10 @@ class _Asked:
                 # does not wait any longer takes the others with it.
                 try:
                     await asyncio.wait_for(is_done.wait(), _LOOK_SECONDS)
-                    return await asyncio.shield(future.result(timeout=ALONE_SECONDS))
+                    return [await asyncio.shield(future.result(timeout=ALONE_SECONDS))]
                 except (TimeoutError, asyncio.TimeoutError, distributed.TimeoutError):
-                    pass
+                    if future.status == "error":  # the worker's own
+                        raise
                 except UnboundLocalError:  # Dask's, where what it fetched for several was dropped
                     dropped += 1
                     if dropped > RETRIES:
@@ -141,3 +142,9 @@ class _Asked:
             return not (await self.threads()).keys().isdisjoint(workers)
         except Exception:  # the scheduler has gone, or says nothing
             return False
+
+
+def _why(raised: BaseException) -> str:
+    """Return what was raised in words; Dask gives what it can't make again as bytes."""
+    is_read = not any(isinstance(each, bytes) for each in raised.args)
+    return reason(raised) if is_read else "what was raised there can't be read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, PATIENCE, ROOT, environment, until
 
 pytest.importorskip("distributed", reason="distributed is not installed (requirements-dask.txt)")
+cluster_child = pytest.importorskip("ore.backends.cluster_child")
 pytestmark = pytest.mark.slow
 
 COUNT = 24
@@ -277,6 +279,12 @@ def test_dasks_client_ends_with_ore_and_ore_without_it(tmp_path):
             "metadata": {},
         },
         *(
+            {"warned": [], "content": text, "model_id": name, "id": "1"}
+            | {"timestamp": 0, "metadata": {}}
+            for text, name in (("caf\udce9", "m"), ("", "caf\udce9"))
+        ),
+        {"warned": [], "error": "BackendError", "said": ""},
+        *(
             {"warned": [], "error": name, "said": 5}
             for name in ("re", "Terminated", "_", "GateError")
         ),
@@ -289,8 +297,60 @@ def test_an_answer_that_is_none_is_an_error_of_the_cluster(told):
         def take(self, *_):
             return told
 
-    with pytest.raises(BackendError):
+    with pytest.raises(BackendError) as raised:
         ClusterReasoner(Odd(), "m", Settings()).reason([Message("user", "hi")])
+    assert str(raised.value)
+
+
+class Future:
+    """What Dask makes of a call that is over."""
+
+    def __init__(self, came):
+        self.came, self.status = came, "error" if isinstance(came, Exception) else "finished"
+
+    def add_done_callback(self, call):
+        call(self)
+
+    async def result(self, timeout):
+        if isinstance(self.came, Exception):
+            raise self.came
+        return self.came
+
+    def release(self):
+        pass
+
+
+class Client:
+    def __init__(self, came):
+        self.came = came
+
+    def submit(self, *given, **more):
+        return Future(self.came)
+
+
+@pytest.mark.parametrize(
+    "came, line",
+    [
+        (None, {"value": [None]}),  # not that no worker is left
+        (TimeoutError("too late"), {"failed": "too late"}),  # not that it is still to come
+        (Exception(b"\x80\x05\x95"), {"failed": "what was raised there can't be read"}),
+    ],
+)
+def test_what_a_worker_returns_or_raises_is_told_from_what_the_cluster_says(came, line):
+    reading, writing = os.pipe()
+
+    async def ask():
+        asked = cluster_child._Asked(writing)
+        asked._client, asked._tasks = Client(came), {7: None}
+        await asyncio.wait_for(asked._do(7, "call", ("take", (), ["tcp://there:1"])), 30)
+
+    with open(reading, "rb") as pipe:
+        try:
+            asyncio.run(ask())
+        finally:
+            os.close(writing)
+        number, _, data = pipe.read().partition(b" ")
+    assert (number, json.loads(data)) == (b"7", line)
 
 
 def test_no_worker_decides_how_long_a_sentence_is():
