@@ -215,14 +215,7 @@ class ContextSource:
 def _extracted(tool: Tool, prompt: str, seconds: float | None) -> dict[str, str]:
     """Return the arguments that a tool finds in a routed prompt, in so many ``seconds``."""
     try:
-        found: object = in_time(seconds, lambda: tool.extract_args(prompt))
-        if not (
-            isinstance(found, dict) and all(isinstance(each, str) for each in chain(*found.items()))
-        ):
-            raise TypeError("extract_args returned something other than a dict of texts")
-        for each in chain(*found.items()):
-            str.encode(each, "utf-8")  # half a character can't be kept
-        return dict(found)
+        return in_time(seconds, lambda: _plain(tool.extract_args(prompt)))
     except (KeyboardInterrupt, Terminated):
         raise
     except OutOfTime as exc:
@@ -235,6 +228,16 @@ def _extracted(tool: Tool, prompt: str, seconds: float | None) -> dict[str, str]
         raise ToolFailedError(
             f"The tool '{tool.name}' failed, so nothing was sent: {error_line(exc)}", tool.name
         ) from exc
+
+
+def _plain(found: object) -> dict[str, str]:
+    """Return the arguments that a tool found as they are, whatever classes of their own say."""
+    pairs = list(dict.items(found)) if isinstance(found, dict) else [(None, None)]
+    if not all(isinstance(each, str) for each in chain(*pairs)):
+        raise TypeError("extract_args returned something other than a dict of texts")
+    args = {str.__str__(key): str.__str__(value) for key, value in pairs}
+    "".join(chain(*args.items())).encode()  # half a character can't be kept
+    return args
 
 
 def parse_arguments(

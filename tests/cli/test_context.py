@@ -266,6 +266,26 @@ def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
     assert len(result.err.splitlines()) == 1
 
 
+class Other(dict):
+    """Arguments that are others for whoever copies them."""
+
+    def keys(self):
+        return ["half\ud800"]
+
+    def __getitem__(self, key):
+        return 5
+
+    def items(self):
+        return [("msg", "what it says")]
+
+    __iter__ = None
+
+
+def test_arguments_of_a_class_of_its_own_are_what_they_hold(ore, finder):
+    finder(lambda prompt: Other(msg="what it holds"))
+    assert ore("find it", "--route", "--json").json["routing"]["args"] == {"msg": "what it holds"}
+
+
 @pytest.mark.slow
 def test_a_routed_tool_that_never_finds_its_arguments_ends_at_the_deadline(ore, finder):
     finder(lambda prompt: time.sleep(20) or {})
