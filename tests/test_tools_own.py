@@ -442,6 +442,20 @@ def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
     assert told == ["The tool 'shout' of a package is hidden: another has that name."]
 
 
+@pytest.mark.parametrize("name", ["READ-FILE", "read\u2010file", "\uff52ead-file", "read file "])
+def test_no_tool_of_a_package_has_a_name_that_looks_like_another_s(
+    home, tmp_path, monkeypatch, name
+):
+    (tmp_path / "odd_alike.py").write_text(f"{BASE}T.name = {ascii(name)}", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "odd_alike", raising=False)
+    points = [EntryPoint("odd", "odd_alike:T", "ore.tools")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    told: list[str] = []
+    assert sorted(all_tools(told.append)) == ["echo", "read-file"]
+    assert told == [f"The tool '{name}' of a package is hidden: 'read-file' looks like it."]
+
+
 def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, tmp_path, monkeypatch):
     hints = "    asked = iter([['be odd']])\n    def routing_hints(self): return next(self.asked)\n"
     frozen = "import dataclasses\nT = dataclasses.dataclass(frozen=True)(T)\n"

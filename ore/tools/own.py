@@ -22,7 +22,7 @@ from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
 from ore.tools import MAX_FILE_BYTES, TOOL_REGISTRY, Permission, Tool, parse_permission
-from ore.tools.packages import PackageTool, tools_of_packages
+from ore.tools.packages import PackageTool, seen_as, tools_of_packages
 from ore.tools.running import run_bounded
 from ore.types import ToolResult
 
@@ -155,8 +155,12 @@ def own_tools(report: Callable[[str], None]) -> dict[str, Tool]:
             if isinstance(exc, PermissionError):  # of a path, not of the system
                 why = f"a file of it {why}; put the file itself into its folder"
             report(f"The tool '{one_line(name[:60])}' can't be used: {why}.")
+    seen = {seen_as(name): name for name in (*found, *TOOL_REGISTRY)}
     for tool in tools_of_packages(report):
-        if found.setdefault(tool.name, tool) is not tool:
+        other = seen.setdefault(seen_as(tool.name), tool.name)
+        if other != tool.name:
+            report(f"The tool '{tool.name}' of a package is hidden: '{other}' looks like it.")
+        elif found.setdefault(tool.name, tool) is not tool:
             report(f"The tool '{tool.name}' of a package is hidden: another has that name.")
     for name in TOOL_REGISTRY.keys() & found.keys():
         if _kind(found[name]) is not type(TOOL_REGISTRY[name]):  # a package may put its own there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -97,6 +98,13 @@ class PackageTool(Tool):
     def extract_args(self, prompt: str) -> dict[str, str]:
         """Return the arguments that it finds."""
         return self.made.extract_args(prompt)
+
+
+def seen_as(name: str) -> str:
+    """Return what is the same for names that look alike: case, forms of letters and dashes aside."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    letters = (each for each in folded if unicodedata.category(each)[0] not in "CPZ")
+    return "".join(letters) or name
 
 
 def _text(given: object) -> str:
