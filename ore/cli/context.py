@@ -28,6 +28,8 @@ from ore.types import RoutingDecision, SkillMetadata, ToolResult
 
 _MOST_SAID = 1 << 13
 """Characters that are shown of what a tool says of its failure."""
+_MOST_FOUND = 1 << 26
+"""Characters of the arguments that a tool finds in a prompt: as many as a prompt may have."""
 _PACKAGES = "The packages that have tools were not loaded"
 _SKILLS, _FILES = "The skills were not read", "The files were not read"
 
@@ -236,7 +238,10 @@ def _plain(found: object) -> dict[str, str]:
     if not all(isinstance(each, str) for each in chain(*pairs)):
         raise TypeError("extract_args returned something other than a dict of texts")
     args = {str.__str__(key): str.__str__(value) for key, value in pairs}
-    "".join(chain(*args.items())).encode()  # half a character can't be kept
+    text = "".join(chain(*args.items()))
+    if len(text) > _MOST_FOUND:
+        raise TypeError(f"extract_args returned more than {_MOST_FOUND:,} characters")
+    text.encode()  # half a character can't be kept
     return args
 
 

@@ -254,6 +254,7 @@ def finder():
         (lambda prompt: ["x"], "something other than a dict of texts"),
         (lambda prompt: {"x": 1}, "something other than a dict of texts"),
         (lambda prompt: {"x": "\ud800"}, "surrogates not allowed"),
+        (lambda prompt: {"x": "x" * (1 << 26)}, "more than 67,108,864 characters"),
     ],
 )
 def test_a_routed_tool_that_finds_no_arguments_but_fails_is_one_sentence(
