@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, http, refusals, registry_failures
 from ore.backends.address import Host
+from ore.backends.model_names import parse_name
 from ore.backends.ollama_client import OllamaClient
-from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.backends.registry import Registry
 from ore.cli.advice import said
 from ore.errors import (
     BackendError,
@@ -25,6 +28,7 @@ from ore.errors import (
 from ore.files.neutral import neutralise
 from ore.reasoner import AyaReasoner
 from ore.types import Message
+from tests.backends.ollama.test_ollama_questions import http as answered
 from tests.backends.ollama.test_ollama_questions import one_answer
 
 HOST = Host("http://127.0.0.1:11434", "OLLAMA_HOST")
@@ -224,6 +228,20 @@ def test_no_proxy_is_blamed_that_is_not_asked(ask, monkeypatch):
     with one_answer(REFUSED) as (server, _):
         said = said_of(ask, server.url)
     assert "A proxy answers at" in said and said.endswith("check the address.")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "127.1", "localhost"])
+def test_no_proxy_is_asked_for_this_machine_however_it_is_written(name, monkeypatch):
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    found = answered(b'{"data": [{"id": "small"}]}', "200 OK", "Content-Type: application/json")
+    with one_answer(found) as (server, _):
+        url = server.url.replace("127.0.0.1", name)
+        assert OpenAIBackend(Host(url)).models() == ["small"]
+    with one_answer(answered(b"{}")) as (server, _):
+        named = parse_name(f"{server.url.removeprefix('http://').replace('127.0.0.1', name)}/a/b")
+        with closing(Registry(named, insecure=True)) as registry:
+            assert registry.manifest() == b"{}"
 
 
 @pytest.mark.parametrize(
