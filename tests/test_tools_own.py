@@ -174,8 +174,12 @@ def test_a_command_that_fails_or_goes_too_far_is_an_error_in_a_sentence(home, co
 @pytest.mark.parametrize(
     "script, said",
     [
-        ("#!/bin/sh\r\ntrue\r\n", "can't be started: its lines end in CR LF"),
-        ("#!/usr/bin/env sh\r\ntrue\r\n", "ended with exit code 127: its lines end in CR LF"),
+        ("#!/bin/sh\r\ntrue\r\n", "can't be started: its first line ends in CR LF"),
+        ("#!/usr/bin/env sh\r\ntrue\r\n", "ended with exit code 127: its first line ends in CR LF"),
+        (
+            "#!/usr/bin/env -S sh\r\necho boom >&2; exit 3 #\r\n",
+            "ended with exit code 3: boom; its first line ends in CR LF",
+        ),
         ("#!/no/such/sh -e\ntrue\n", "can't be started: its first line names /no/such/sh, which"),
         ("#!/no/\udcff\n", "can't be started: its first line names /no/\ufffd, which"),
         ("#!/no\0\n", "weather.sh can't be started: "),

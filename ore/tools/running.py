@@ -24,6 +24,7 @@ _BLOCK = 1 << 16
 _MOST_SAID = 1 << 14  # bytes of stderr that are kept
 _MOST_SHOWN = 300  # characters of its last line
 _MOST_OF_LINE = 256  # bytes of a script's first line, of which Linux reads no more
+_NOT_FOUND = 127  # the exit code of env, and of a shell, for a program that is not there
 _END_SECONDS = 1.0  # that one is waited for which was killed, or which ended while ORE was stopped
 
 
@@ -61,15 +62,22 @@ def run_bounded(
             raise ToolError(f"{name} can't be started: {why}.", name) from exc
         out, said = _read(child, name, seconds, most)
     if child.returncode:
-        lines = said.decode("utf-8", "replace").split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), "")
-        shown = one_line(last.strip()[:_MOST_SHOWN]).replace("`", "'")  # no advice of ours
-        shown = _of_first_line(argv[0], environ) or shown
-        why = f": {shown}" if shown else ""
-        code = child.returncode
+        code, why = child.returncode, _of_end(child.returncode, said, argv[0], environ)
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         raise ToolError(f"{name} {how}{why}.", name)
     return out
+
+
+def _of_end(code: int, said: bytes, program: str, environ: Mapping[str, str]) -> str:
+    """Return why a program failed, for the end of a sentence: what it said, and its first line's fault."""
+    lines = said.decode("utf-8", "replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    shown = one_line(last.strip()[:_MOST_SHOWN]).replace("`", "'")  # no advice of ours
+    if not (fault := _of_first_line(program, environ)):
+        return f": {shown}" if shown else ""
+    if code == _NOT_FOUND or not shown:  # env says it in its own words
+        return f": {fault}"
+    return f": {shown.rstrip('.')}; {fault}"
 
 
 def _of_start(exc: Exception, program: str, environ: Mapping[str, str]) -> str:
@@ -82,7 +90,7 @@ def _of_start(exc: Exception, program: str, environ: Mapping[str, str]) -> str:
 
 
 def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
-    """Return why nothing runs a script as its first line says; "" where that is no reason."""
+    """Return what is wrong with a script's first line; "" where nothing is."""
     path = shutil.which(program, path=os.pathsep.join(os.get_exec_path(dict(environ))))
     try:
         head = read_regular(path, sys.maxsize, head=_MOST_OF_LINE) if path else b""
@@ -92,9 +100,7 @@ def _of_first_line(program: str, environ: Mapping[str, str]) -> str:
     if not line.startswith(b"#!") or b"\0" in line:
         return ""
     if line.endswith(b"\r"):
-        return (
-            "its lines end in CR LF, as on Windows, and nothing runs it: let them end in LF alone"
-        )
+        return "its first line ends in CR LF, as on Windows: let its lines end in LF alone"
     names = line[2:].split()
     if names and not os.access(names[0], os.X_OK):
         named = one_line(names[0].decode("utf-8", "replace"))
