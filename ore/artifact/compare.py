@@ -178,8 +178,8 @@ def _unseen(old: str, new: str) -> str | None:
 
 
 def _seen(line: str) -> str:
-    """Return a line as it looks: letters in parts, spaces of one kind, and without what has no ink."""
-    return _NO_INK.sub("", _SPACE.sub(" ", in_form("NFKD", line.expandtabs()))).rstrip()
+    """Return a line as it looks: letters whole, spaces of one kind, and without what has no ink."""
+    return _NO_INK.sub("", _SPACE.sub(" ", in_form("NFC", line.expandtabs()))).rstrip()
 
 
 def _span(begin: int, end: int) -> str:

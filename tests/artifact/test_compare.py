@@ -356,6 +356,8 @@ def test_one_message_that_looks_like_two_is_not_the_same(indent):
         ("\ta", " " * 8 + "a", "character 1 of a line is U+0009 in the old, U+0020 in the new"),
         ("x\na", "x\na ", "character 2 of a line is its end in the old, U+0020 in the new"),
         ("a b", "a  b", ""),
+        ("x\u00b2", "x2", ""),
+        ("\uff21", "A", ""),
         ("a", "b", ""),
         ("a" * 501, "a" * 501 + " ", ""),
     ],
