@@ -17,8 +17,8 @@ def make_blocking(*streams: object) -> None:
 def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:
     """Write a text; a text stream itself would drop what its file does not take at once."""
     make_blocking(stream)  # who shares it may have changed it meanwhile
-    if not isinstance(stream, io.TextIOWrapper):  # a program's own, which takes text alone
-        stream.write(text)
+    if not isinstance(stream, io.TextIOWrapper) or type(stream).write is not io.TextIOWrapper.write:
+        stream.write(text)  # a program's own, which takes text alone, or does more with it
     else:
         if flush:
             flush_whole(stream)  # what a program has written to it comes first
