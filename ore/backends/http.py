@@ -94,9 +94,9 @@ class Deadline:
             raise TimeoutError("the time is over")
         return left if timeout is None else min(left, timeout)
 
-    def within(self, seconds: float) -> Deadline:
-        """Return a deadline in so many seconds from now, and no later than this one."""
-        left = seconds if self._end is None else self._end - time.monotonic()
+    def within(self, seconds: float, more: float = 0.0) -> Deadline:
+        """Return a deadline in so many seconds from now, and no later than ``more`` after this one."""
+        left = seconds if self._end is None else self._end + more - time.monotonic()
         return Deadline(max(0.0, min(seconds, left)))
 
 

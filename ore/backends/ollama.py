@@ -12,9 +12,10 @@ from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
 from ore.backends.http import Deadline, TooLarge, shorten
 from ore.backends.logprobs import Logprobs
+from ore.backends.look_ups import KNOWN_SECONDS, beside_turn, time_for
 from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at_once, natural
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient
-from ore.backends.ollama_models import KNOWN_SECONDS, if_known, in_force, numbers_of, prompt_facts
+from ore.backends.ollama_models import if_known, in_force, numbers_of, prompt_facts
 from ore.backends.probe import answers
 from ore.backends.settings import Settings
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
@@ -96,7 +97,7 @@ class OllamaBackend(Backend):
     def prompt_facts(
         self, model_id: str, messages: list[Message], settings: Settings
     ) -> dict[str, Any]:
-        num_ctx, seconds = natural(settings.options, "num_ctx") or None, KNOWN_SECONDS
+        num_ctx, seconds = natural(settings.options, "num_ctx") or None, time_for(KNOWN_SECONDS)
         size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
         shown = if_known(lambda s: self._client.show(model_id, s))
         return prompt_facts(shown, size, messages, joins=settings.joins)
@@ -203,7 +204,7 @@ class AyaReasoner(StreamingReasoner):
             with closing(parts):
                 for part in parts:
                     if looks_early:  # after the answer the model may be gone
-                        size, looks_early = self._window(texts), False
+                        size, looks_early = beside_turn(ends, self._window, texts), False
                     if told is not None:
                         told.note(part.logprobs)
                     if text := self._take(answer, part.message):
@@ -215,7 +216,7 @@ class AyaReasoner(StreamingReasoner):
                     raise failures.unfinished_error(self.host, is_begun=answer.is_begun)
             if text := answer.end():
                 yield text
-        response = self._response(answer, part, messages, texts, size, groups)
+        response = beside_turn(ends, self._response, answer, part, messages, texts, size, groups)
         response.metadata.update({} if told is None else told.as_metadata())
         return response
 
@@ -296,8 +297,7 @@ class AyaReasoner(StreamingReasoner):
         also: dict[str, Any] = {"joined": groups, "thinking": answer.thinking or None}
         tools = answer.asks_for_tools or None
         also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
-        metadata.update({name: value for name, value in also.items() if value is not None})
-        metadata.update(deepcopy(self._asked))
+        metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
         metadata["context"] = window.outcome(
             window.estimate(texts, sum(len(message.images) for message in messages)),
             size or self._window(texts, metadata["prompt_eval_count"]),
@@ -312,7 +312,7 @@ class AyaReasoner(StreamingReasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self, texts: list[bytes], read: int | None = None) -> int | None:
-        seconds = min(self._patience, _WINDOW_SECONDS[self.strict_context])
+        seconds = time_for(min(self._patience, _WINDOW_SECONDS[self.strict_context]))
         size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 

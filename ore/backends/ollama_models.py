@@ -16,6 +16,7 @@ from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
 from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
+from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.model_options import natural
 from ore.backends.window import find_model
 from ore.errors import BackendError, OreError
@@ -23,8 +24,7 @@ from ore.files.neutral import word
 from ore.files.strictjson import above_zero
 from ore.types import Message
 
-KNOWN_SECONDS, _KEPT_SECONDS = 1.5, 0.5
-"""How long something may take to find out that a turn can do without, which may be over its deadline."""
+_KEPT_SECONDS = 0.5
 
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
@@ -41,7 +41,7 @@ Entry = dict[str, Any]
 def if_known(question: Callable[[float], Any], seconds: float = KNOWN_SECONDS) -> Any:
     """Return the answer to a question, or None where there is none in time."""
     try:
-        return question(seconds)
+        return question(time_for(seconds))
     except OreError:
         return None
 

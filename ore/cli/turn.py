@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ore.backends.effective import in_words
-from ore.backends.http import SPENT
+from ore.backends.http import SPENT, Deadline
+from ore.backends.look_ups import beside_turn
 from ore.backends.schema import as_document
 from ore.cli.context import Context
 from ore.cli.cut_conversations import tell_of_cut
@@ -27,6 +29,8 @@ from ore.errors import (
 )
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
+
+Taken = TypeVar("Taken")
 
 SHOWN_APART = (
     *("choice", "expectation", "format", "joined", "logprobs", "notes", "rendered"),
@@ -53,7 +57,7 @@ def answer_once(run: Run, context: Context) -> Response | None:
     if run.options.dry_run:
         from ore.cli.plan import show_plan
 
-        show_plan(run, context)
+        _beside(show_plan, run, context)
         return None
     before = run.conversation.length
     try:
@@ -77,9 +81,22 @@ def take_turn(run: Run, context: Context) -> Turn:
         OreError: The turn failed and nothing of it was kept, or it was and can't be shown.
         KeyboardInterrupt: It was interrupted; where its artifact is written, the text says so.
     """
+    return _beside(_taken, run, context)
+
+
+def _beside(take: Callable[[Run, Context], Taken], run: Run, context: Context) -> Taken:
+    """Return what ``take`` does, which looks nothing up for long after the turn's deadline."""
+    spent = SPENT.set(context.seconds)
+    try:
+        return beside_turn(Deadline.of_turn(run.asked.settings.deadline), take, run, context)
+    finally:
+        SPENT.reset(spent)
+
+
+def _taken(run: Run, context: Context) -> Turn:
+    """Take a turn: see ``take_turn``."""
     console = run.console
     console.begin_waiting(run.backend.phase)
-    spent = SPENT.set(context.seconds)
     try:
         response = _ask(run, context)
     except ContextTruncatedError:
@@ -90,7 +107,6 @@ def take_turn(run: Run, context: Context) -> Turn:
             )
         raise
     finally:
-        SPENT.reset(spent)
         console.end_waiting()
         console.end_thinking()
     not_kept: OreError | None = None

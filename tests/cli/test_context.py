@@ -406,3 +406,17 @@ def test_choosing_the_model_is_part_of_the_turn_s_time(home):
         assert run_ore(*flags, "--model", "llama3.2", open_backend=open_backend).code == 0
     assert (result.code, result.out) == (1, "")
     assert "was not complete after 5 s" in result.err
+
+
+@pytest.mark.slow
+def test_what_is_looked_up_beside_a_turn_ends_soon_after_its_deadline(home, folder):
+    slowly = {"on": "*", "wait": 1.4}
+    with FakeOllama(scenario=[("happy", {}), ("happy", slowly)]) as server:
+        flags = ("hi", "--host", server.url, "--deadline", "1", "--model", "llama3.2")
+        result = run_ore(*flags, "--artifact-out", "a.json", open_backend=open_backend)
+        assert (result.code, result.out) == (0, "Paris.\n")
+        seen = [each.path for each in server.requests]
+        assert seen[:3] == ["/api/chat", "/api/ps", "/api/show"] and "/api/tags" not in seen
+        begun = time.monotonic()
+        run_ore(*flags, "--artifact-out", "b.json", "--strict-context", open_backend=open_backend)
+        assert time.monotonic() - begun < 5
