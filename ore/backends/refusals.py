@@ -205,6 +205,7 @@ def openai_status_error(
     if status == 400 and _BAD_KEY.search(plain):
         status = 401
     plain = "a web page" if is_page else plain
+    words = text or plain
     if status in _REDIRECTS:
         why = _led(body.decode("utf-8", "replace") if re.match(b"https?:|/", body) else "")
     elif status == 402:
@@ -219,7 +220,7 @@ def openai_status_error(
             key = "it may not accept the key that it was sent" if has_key else "it may want a key"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif (status in (400, 404, 410) and _NO_MODEL.search(text[:MOST_JUDGED])) or (
+    elif (status in (400, 404, 410) and _NO_MODEL.search(words[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):
         return no_model_error(host, model, OPENAI)
@@ -230,7 +231,7 @@ def openai_status_error(
     elif status in (404, 405) and _NOTHING_THERE.match(text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
-        words, is_refused = text or plain, status in (400, 422)
+        is_refused = status in (400, 422)
         return reported_error(host, model, words, OPENAI, strict=strict, is_refused=is_refused)
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"

@@ -303,6 +303,7 @@ SAID = [
     (400, "Unknown model: small unknown_model", "There is no model 'small'"),
     (400, "Unknown Model, please check the model code. 1211", "There is no model 'small'"),
     (400, "The provided model identifier is invalid.", "There is no model 'small'"),
+    (404, "model not found", "There is no model 'small'"),
     (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
     (400, "unknown model architecture: 'x'", "failed: unknown model architecture: 'x'"),
     (400, "Your account was flagged", "failed: Your account was flagged"),
@@ -348,7 +349,7 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         with pytest.raises(BackendError) as caught:
             reasoner(fake).reason(ASKED)
         assert "check the address" not in str(caught.value)
-        assert words in str(caught.value) or (plain and "There is no" in words)
+        assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
