@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -84,7 +85,8 @@ def not_known(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
     """
     if old == new:
         return []
-    return [name for name in NAMES if None in _both(name, old, new)]
+    looks = {name: _told if name == IN_FORCE else partial(_both, name) for name in NAMES}
+    return [name for name, look in looks.items() if None in look(old, new)]
 
 
 def known_to_one(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
@@ -224,21 +226,28 @@ def _releases(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[str, str]
 
 
 def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
-    """Return what was in force in both runs, as far as it is known of both.
-
-    Before 1.4 nothing was said of it: of two such runs nothing is missed.
-    """
-    first, second = (_flat((each.provenance or {}).get(IN_FORCE)) for each in (old, new))
-    if first is None or second is None:
-        return ({}, {}) if first is second else (first, second)
-    both = first.keys() & second.keys() - {_NOT_SHAPING}
-    return {name: first[name] for name in both}, {name: second[name] for name in both}
+    """Return what was in force in both runs, as far as it is known of both."""
+    told = _told(old, new)
+    if None in told:
+        return told
+    first, second = map(_flat, told)
+    return _shared(first, second), _shared(second, first)
 
 
-def _flat(told: Any) -> dict[str, Any] | None:
-    """Return what is known of what was in force, by name; None where nothing is said of it."""
-    if not isinstance(told, dict):
-        return None
+def _told(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
+    """Return what is said of it, None where one says nothing: both did not before 1.4."""
+    told = [(each.provenance or {}).get(IN_FORCE) for each in (old, new)]
+    first, second = (each if isinstance(each, dict) else None for each in told)
+    return ({}, {}) if first is second is None else (first, second)
+
+
+def _shared(flat: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return what is in both, in its order: to sort hundreds of thousands in another takes long."""
+    return {name: flat[name] for name in flat if name in other and name != _NOT_SHAPING}
+
+
+def _flat(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of what was in force, by name."""
     parameters = told.get("parameters")
     chosen = parameters.items() if isinstance(parameters, dict) else ()
     flat = {name: each.get("value") for name, each in chosen if isinstance(each, dict)}

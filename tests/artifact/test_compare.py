@@ -10,7 +10,7 @@ from difflib import unified_diff
 
 import pytest
 
-from ore.artifact.compare import MOST_LAID_OUT, Difference, differences, unified
+from ore.artifact.compare import MOST_LAID_OUT, Difference, differences, known_to_one, unified
 from ore.types import ExecutionArtifact, Response
 from ore.types.artifact_fields import MAX_VALUES
 from tests.support.artifacts import GOOD
@@ -366,3 +366,24 @@ def test_of_lines_that_look_alike_it_is_said_what_differs(old, new, said):
     shown = unified(differences(messages_of(("user", old)), messages_of(("user", new))), "a", "b")
     told = [line for line in shown.splitlines() if line.startswith("\\")]
     assert told == ([f"\\ They look alike: {said}."] * 2 if said else [])
+
+
+def seconds_for(key):
+    """The processor time of comparing two runs that have many values at ``key``."""
+    runs = [
+        ExecutionArtifact.from_dict(
+            json.loads(
+                json.dumps(GOOD | {"provenance": {key: {str(n): value for n in range(99_999)}}})
+            )
+        )
+        for value in (0, 1)
+    ]
+    began = time.process_time()
+    assert [each.name for each in differences(*runs)] == [key] and key not in known_to_one(*runs)
+    return time.process_time() - began
+
+
+@pytest.mark.slow
+def test_what_was_in_force_is_not_sorted_anew_and_taken_once():
+    plain, in_force = (min(seconds_for(key) for _ in range(3)) for key in ("options", "effective"))
+    assert in_force < 7 * plain
