@@ -286,7 +286,7 @@ def _problem(told: Any) -> str | None:
         return f"it can't say what it is ({told}): install ORE {__version__} there"
     if told.get("ore") != __version__:
         return f"it has ORE {told.get('ore')}, and this is {__version__}"
-    if told.get("problem") is not None:
+    if told.get("problem"):
         return str(told["problem"])
     names, texts = told.get("models"), [told.get(key) for key in ("backend", "model", *_KNOWN)]
     is_right = isinstance(names, list) and all(isinstance(each, str) for each in names)

@@ -21,12 +21,14 @@ from typing import Any
 import distributed
 
 from ore.backends.cluster_worker import Where, about, in_force, take
-from ore.files import reason
+from ore.files import reason, strictjson
 
 MOST_MEMORY = 2 << 30
 """Bytes: the most memory of this process."""
 MOST_REPLY = 128 << 20
 """The most bytes of one line."""
+MOST_ABOUT = 4 << 20
+"""The most bytes of what one worker says of itself."""
 ALONE_SECONDS = 30.0
 """How long a turn waits where no worker that can be used is left."""
 ASK_SECONDS = 15.0
@@ -96,10 +98,14 @@ class _Asked:
 
     async def about(self, where: Where, model: str | None) -> dict[str, Any]:
         """Return what each worker says of itself, by its address; why it can't, as text."""
-        answers = await self._client.run(about, where, model, on_error="return")
+        workers = list(await self.threads())
+        run = self._client.run
+        asked = (run(about, where, model, workers=[each], on_error="return") for each in workers)
+        # Each by itself: one that says what can't be read hides no other.
+        answers = await asyncio.gather(*asked, return_exceptions=True)
         return {
-            str(worker): _why(told) if isinstance(told, BaseException) else told
-            for worker, told in answers.items()
+            each: _told(said if isinstance(said, BaseException) else said.get(each))
+            for each, said in zip(workers, answers, strict=True)
         }
 
     async def threads(self) -> dict[str, int]:
@@ -142,6 +148,16 @@ class _Asked:
             return not (await self.threads()).keys().isdisjoint(workers)
         except Exception:  # the scheduler has gone, or says nothing
             return False
+
+
+def _told(said: Any) -> Any:
+    """Return what a worker says of itself, or a text: why that can't be read."""
+    if isinstance(said, BaseException):
+        return _why(said)
+    try:
+        return strictjson.parse(json.dumps(said).encode(), limit=MOST_ABOUT)
+    except (TypeError, ValueError, RecursionError) as exc:
+        return reason(exc)
 
 
 def _why(raised: BaseException) -> str:

@@ -353,6 +353,41 @@ def test_what_a_worker_returns_or_raises_is_told_from_what_the_cluster_says(came
     assert (number, json.loads(data)) == (b"7", line)
 
 
+class Workers:
+    """A client of a scheduler whose workers say odd things of themselves; it asks all, or some."""
+
+    def __init__(self, said):
+        self.said, self.scheduler = said, self
+
+    async def identity(self, n_workers):
+        return {"workers": {each: {"nthreads": 1} for each in self.said}}
+
+    async def run(self, *given, workers=None, on_error):
+        found = {each: self.said[each] for each in workers or self.said}
+        for each in found.values():
+            if isinstance(each, LookupError):  # which Dask raises in the end
+                raise each
+        return found
+
+
+def test_a_worker_that_says_what_can_not_be_read_hides_no_other():
+    said = {
+        "ok": {"ore": "1"},
+        "nan": {"x": float("nan")},
+        "set": {"x": {1}},
+        "long": {"x": 10**400},
+        "large": {"x": "y" * (5 << 20)},
+        "lost": LookupError("gone"),
+        "raised": ValueError("why"),
+    }
+    asked = cluster_child._Asked(-1)
+    asked._client = Workers(said)
+    told = asyncio.run(asked.about((None, None), None))
+    assert told.pop("ok") == {"ore": "1"}
+    assert set(told) == set(said) - {"ok"} and all(isinstance(each, str) for each in told.values())
+    assert (told["raised"], told["lost"]) == ("why", "gone") and "NaN" in told["nan"]
+
+
 def test_no_worker_decides_how_long_a_sentence_is():
     class Odd:
         host = "tcp://127.0.0.1:9"
