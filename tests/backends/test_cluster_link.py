@@ -98,7 +98,7 @@ def test_what_a_worker_says_was_in_force_may_be_anything(monkeypatch, said):
 
     class Link:
         def ask(self, what, *_, **__):
-            return {"about": {"w": about}, "threads": {"w": 1}, "call": said}.get(what)
+            return {"about": {"w": about}, "threads": {"w": 1}, "call": [said]}.get(what)
 
         def close(self):
             pass

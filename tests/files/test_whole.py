@@ -1,8 +1,36 @@
-"""Writing whole to what others share, and to what a program has in the place of it."""
+"""What is written whole: to a file that does not block, and to a stream of a program's own."""
+
+from __future__ import annotations
 
 import io
+import os
+import threading
+import time
 
-from ore.files.whole import write_text
+import pytest
+
+from ore.files.whole import write_text, write_whole
+
+DATA = b"0123456789" * 20_000  # more than a pipe takes at once
+
+
+@pytest.mark.parametrize("buffering", [0, 4096], ids=["raw", "buffered"])
+def test_all_is_written_to_a_pipe_that_does_not_block(buffering):
+    came, (reader, writer) = [], os.pipe()
+    os.set_blocking(writer, False)
+
+    def read() -> None:
+        time.sleep(0.02)  # the pipe is full by then
+        with open(reader, "rb") as file:
+            came.append(file.read())
+
+    with open(writer, "wb", buffering=buffering) as file:
+        thread = threading.Thread(target=read)
+        thread.start()
+        write_whole(file, DATA)
+        assert os.get_blocking(writer)
+    thread.join()
+    assert came == [DATA]
 
 
 class Tee(io.TextIOWrapper):
