@@ -66,6 +66,15 @@ def test_what_is_asked_before_a_turn_counts_for_its_deadline(think):
 
 
 @pytest.mark.slow
+def test_a_deadline_that_is_over_before_the_turn_is_named_as_the_turn_s():
+    messages = [Message("system", "Be brief."), Message("system", "Rhyme."), *HELLO]
+    with FakeOllama(wait=0.5, on="*", capabilities=("completion", "thinking")) as server:
+        reasoner = AyaReasoner("llama3.2", server.url, deadline=0.2, think=True)
+        with pytest.raises(BackendTimeoutError, match="was not complete after 0.2 s"):
+            reasoner.reason(messages)
+
+
+@pytest.mark.slow
 @both_ways
 def test_a_drip_of_headers_meets_the_deadline_too(streams):
     def drip(listening: socket.socket) -> None:
