@@ -42,6 +42,8 @@ _THROUGH = (
 )
 CUT = re.compile("closed connection|disconnected|chunk (header|footer)")
 """What the HTTP library says of a connection that ended, or came apart, before the answer did."""
+REFUSED = re.compile(r"\[SSL(: TLSV1|: SSLV3_ALERT|\] tlsv1)")
+"""What it says of an alert that came from there: of TLS 1.3, some come after the handshake."""
 _UNTRUSTED = re.compile(r"certificate verify failed: (.*?)( \(_ssl|$)", re.IGNORECASE)
 
 OLLAMA = Protocol(
@@ -65,7 +67,7 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
         why = "what answers there does not speak https, so try http"
     if "UNEXPECTED_EOF" in why:
         why = "it closed the connection before it had said who it is, as one does that speaks no https"
-    if re.search(r"\[SSL: (TLSV1|SSLV3_ALERT)", why):  # names of alerts that came from there
+    if REFUSED.search(why):
         return ServerUnreachableError(
             f"The {protocol.server} at {host} refuses ORE's TLS ({shorten(why)}): ask whoever runs it "
             f"which version, name or certificate it wants, or name another with `host=`.",
@@ -176,11 +178,8 @@ def too_slow_error(host: Host, seconds: float) -> BackendTimeoutError:
 def broken_off_error(host: Host, why: str, *, is_begun: bool = True) -> IncompleteAnswerError:
     """The connection ended before the answer did; ``is_begun`` is whether anything of it came."""
     scheme, _, rest = host.url.partition("://")
-    tls = (
-        ""
-        if is_begun or scheme != "http"
-        else f" Nothing came: it may speak https, so try https://{rest}."
-    )
+    tls = f" Nothing came: it may speak https, so try https://{rest}."
+    tls = "" if is_begun or scheme != "http" else tls
     return IncompleteAnswerError(
         f"The answer from {host} broke off ({shorten(why)}), so it was dropped: ask again; the "
         f"server's log may say why.{tls}{_through_proxy(host)}",

@@ -291,9 +291,8 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
         return failures.silence_error(host, request.timeout)
     if isinstance(error, UnicodeError) and not request.status:  # the name of a proxy
         return failures.client_error(host, error)
-    if not request.status and isinstance(
-        error, (ConnectionError, httpx.ConnectError, httpx.ProxyError)
-    ):
+    unreached = (ConnectionError, httpx.ConnectError, httpx.ProxyError)
+    if not request.status and (isinstance(error, unreached) or failures.REFUSED.search(why)):
         return failures.unreachable_error(host, why, OLLAMA)
     if isinstance(error, (OSError, httpx.NetworkError)) or failures.CUT.search(why):
         return failures.broken_off_error(

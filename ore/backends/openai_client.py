@@ -259,7 +259,7 @@ class Call:
         if isinstance(cause, httpx.TimeoutException):
             return failures.silence_error(host, self._timeout)
         unreached, why = (httpx.ConnectError, httpx.ProxyError, ConnectionError), in_words(cause)
-        if isinstance(cause, unreached) and not self._status:
+        if not self._status and (isinstance(cause, unreached) or failures.REFUSED.search(why)):
             return failures.unreachable_error(host, why, OPENAI)
         if isinstance(cause, httpx.RemoteProtocolError) and not failures.CUT.search(why):
             return failures.protocol_error(host, why, OPENAI)

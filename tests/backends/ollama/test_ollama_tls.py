@@ -97,13 +97,40 @@ def server(certificate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alert", [40, 70, 112, 116])  # RFC 8446, 6.2
+@pytest.mark.parametrize("alert", [40, 70, 112, 116, 120])  # RFC 8446, 6.2
 def test_a_server_that_refuses_the_handshake_is_there_and_need_not_be_started(alert):
     says = "server at https://127.0.0.1:.* refuses ORE's TLS .*: ask whoever runs it which version"
     for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, "key")):
         with one_answer(bytes((21, 3, 3, 0, 2, 2, alert))) as (host, _):
             with pytest.raises(ServerUnreachableError, match=says):
                 make("m", Host(host.url.replace("http", "https"))).reason(HELLO)
+
+
+@pytest.mark.slow
+def test_a_server_that_wants_a_certificate_of_the_client_says_so_after_the_handshake(
+    certificate, monkeypatch
+):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # before that, it is part of the handshake
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+
+    open_ones = []  # one that was closed with a request unread might reset the connection
+
+    def refuse(listening):
+        how = {"server_side": True, "do_handshake_on_connect": False}
+        open_ones.append(context.wrap_socket(listening.accept()[0], **how))
+        with suppress(OSError):
+            open_ones[-1].do_handshake()
+
+    for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, "key")):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            threading.Thread(target=refuse, args=(listening,), daemon=True).start()
+            host = Host(f"https://127.0.0.1:{listening.getsockname()[1]}")
+            with pytest.raises(ServerUnreachableError, match="refuses ORE's TLS .*certificate req"):
+                make("m", host).reason(HELLO)
+        open_ones.pop().close()
 
 
 @pytest.mark.slow
