@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from ore.backends import ollama_models
+from ore.backends.address import Host
 from ore.backends.ollama import AyaReasoner
+from ore.backends.ollama_client import OllamaClient
 from ore.backends.ollama_models import default_of, described
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
+from tests.support.fake_ollama import FakeOllama
 
 MANY = {f"m{number}": {} for number in range(1_000)}
 
@@ -45,3 +49,13 @@ def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
         response = AyaReasoner("m", host).reason([Message("user", "Hello")])
     assert response.content == "Yes."
     assert response.metadata["response_model" if name == "model" else name] == "?x"
+
+
+@pytest.mark.slow
+def test_a_model_is_chosen_in_the_time_that_all_of_it_may_take():
+    with FakeOllama(wait=0.5, on="*", models=("b:1", "c:1"), version="0.12.0") as server:
+        client = OllamaClient(Host(server.url))
+        client.prepare()
+        started = time.monotonic()
+        assert client.default_model(0.6) == "b:1"  # the list took most of it
+        assert time.monotonic() - started < 0.9
