@@ -9,10 +9,12 @@ import warnings
 from importlib import import_module
 from pathlib import Path
 
+import httpx
 import pytest
 
 from ore import __file__ as ORE_FILE
 from ore import ORE, AyaReasoner, OpenAIReasoner, Session
+from ore.backends.pools import steady
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 
@@ -76,6 +78,14 @@ def test_an_interrupt_at_a_lock_keeps_no_later_turn_waiting(backend, lock, numbe
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()  # the connection that was interrupted
+
+
+def test_the_pool_of_a_proxy_has_a_lock_that_no_interrupt_leaves_held(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with steady(httpx.Client(verify=False)) as client:
+        ways = [client._transport, *filter(None, client._mounts.values())]
+        kinds = {type(way._pool._optional_thread_lock) for way in ways}
+    assert len(ways) > 1 and kinds == {type(threading.RLock())}
 
 
 @pytest.mark.slow
