@@ -35,13 +35,14 @@ _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
     r"not support|unsupported|only supports|not a multimodal model|does not accept"
     r"|only .{1,40} (is|are) supported"
-    r"|no vision (arm|tower|encoder|projector)|support image input|not enabled for (this model|models/)"
+    r"|no vision (arm|tower|encoder|projector)|support image input"
+    r"|(?<!key is )not enabled for (this model|models/)"
     r"|unknown variant .image_url|at most 0 image|content' : value must be a string",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"context[_ ](length|size)[_ ](has been )?exceeded|context ?window ?exceed|exceed_context_size"
-    r"|maximum context length|context length is only|model_max_prompt_tokens_exceeded"
+    r"context[_ ](length|size)[_ ](has been )?exceeded|context ?window ?exceed(ed|s limit)"
+    r"|exceed_context_size|maximum context length|context length is only|model_max_prompt_tokens_exceeded"
     r"|exceed(s|ed)? (the |this )?(available |model'?s )?(max(imum)? )?context"
     r"|exceeds (the )?maximum (allowed )?((input|prompt|sequence) length|number of tokens)"
     r"|prompt exceeds max length|more than max tokens allowed|tokens_limit_reached|too many tokens:"
@@ -55,8 +56,9 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
-    r"content[ _](filter|management policy|policy_violation)|(prompt|input|content) (was )?flagged"
-    r"|safety system|data_inspection_failed|violates usage|new_sensitive|\u654f\u611f\u5185\u5bb9",
+    r"content[ _](filter(?! timed out)|management policy|policy_violation)"
+    r"|(prompt|input|content) (was )?flagged|safety system"
+    r"|data_inspection_failed|violates usage|new_sensitive|\u654f\u611f\u5185\u5bb9",
     re.IGNORECASE,
 )
 """What a server's filter says: OpenAI's, Azure's, Anthropic's, OpenRouter's, xAI's and those of China."""
