@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends.http import Deadline
-from ore.errors import GateError, UnknownToolError
+from ore.errors import GateError, ToolFailedError, UnknownToolError
 from ore.gate import Gate
 from ore.tools import Permission, Tool, all_tools, find_tool
 from ore.types import ToolResult
@@ -486,6 +486,19 @@ def test_a_tool_of_a_package_is_asked_once_what_it_is(home, tmp_path, monkeypatc
     result = Gate(["shell"]).run(tool, {}, seconds=5)
     assert (result.tool_name, result.output) == ("odd0", "done")
     assert result.metadata["checked_permissions"] == ["shell"]
+
+
+@pytest.mark.slow
+def test_how_long_a_tool_of_a_package_takes_is_not_left_to_it(home, tmp_path, monkeypatch):
+    waits = "    def run_within(self, args, seconds): __import__('time').sleep(60)\n"
+    (tmp_path / "odd_within.py").write_text(BASE + waits)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint("odd", "odd_within:T", "ore.tools")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    began = time.monotonic()
+    with pytest.raises(ToolFailedError, match="was not done after 0.1 s"):
+        Gate().run(find_tool("odd"), {}, seconds=0.1)
+    assert time.monotonic() - began < 30
 
 
 def test_tools_of_packages_are_found(home, monkeypatch):
