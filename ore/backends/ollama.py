@@ -86,11 +86,11 @@ class OllamaBackend(Backend):
         return [said] if isinstance(said, str) and said.strip() else []
 
     def prepare(self) -> None:
-        self._client.prepare()
+        self._client.prepared()
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
         """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
-        version, tags = ollama_models.all_known(self._client.version, self._client.tags)
+        version, tags = ollama_models.all_known(self._client.prepared().version, self._client.tags)
         found = (window.find_model(tags or [], model_id) or {}).get("digest")
         return {"server_version": version, "model_digest": found if type(found) is str else None}
 
@@ -191,7 +191,7 @@ class AyaReasoner(StreamingReasoner):
             UsageError: The messages can't be sent.
             BackendError: There is no complete answer; ``partial`` is what was yielded.
         """
-        self._client.prepare()  # which takes nothing of the deadline
+        self._client.prepared()  # which takes nothing of the deadline
         ends, groups = Deadline.of_turn(self.deadline), None
         if self.settings.joins:
             messages, groups = ollama_models.to_arrive(lambda _: self._show(ends), messages)

@@ -85,9 +85,10 @@ class OllamaClient:
         for client in filter(None, clients):
             client.close()  # type: ignore[no-untyped-call]  # the package gives it no types
 
-    def prepare(self) -> None:
-        """Import the package, and make the client."""
+    def prepared(self) -> OllamaClient:
+        """Return this with the package imported, which may take long, and its client made."""
         self._made()
+        return self
 
     def chat_parts(
         self,

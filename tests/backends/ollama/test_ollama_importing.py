@@ -121,6 +121,25 @@ def test_no_turn_changes_the_environment_even_for_a_moment():
     assert (done.stdout, done.stderr) == ("Paris.\nParis.\n[] []\n", "")
 
 
+SLOW = """
+import sys, time
+from importlib.abc import MetaPathFinder
+class Slow(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "httpx":
+            time.sleep(1.7)
+sys.meta_path.insert(0, Slow())
+from ore.backends.ollama import OllamaBackend
+print(OllamaBackend(sys.argv[1]).provenance("llama3.2")["model_digest"])
+"""
+
+
+def test_importing_the_package_takes_nothing_of_the_time_for_the_model_s_digest():
+    with FakeOllama() as server:
+        done = run_python(SLOW, server.url)
+    assert len(done.stdout.strip()) == 64, done
+
+
 LEVELS = """
 import logging, sys
 from ore.backends.openai import OpenAIReasoner
