@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import shutil
 import signal
 from pathlib import Path
@@ -252,6 +253,20 @@ def test_who_interrupts_at_the_passphrase_has_the_artifact(keys, session):
     assert ended == 130 and b"not signed." in shown.replace(b"\r\n", b"")
     assert (b"is part of the session" in shown) == bool(session)
     assert os.path.exists("run.json") and not os.path.exists("run.json.sig")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_what_can_t_be_shown_is_signed_nevertheless(keys):
+    args = ("hi", "--artifact-out", "run.json", "--sign", "locked")
+    script = (sys.executable, "-m", "tests.support.scripted", '["Paris."]', *args)
+    command = ("sh", "-c", 'exec "$@" >/dev/full', "sh", *script)
+    with OnTerminal(command=command) as terminal:
+        terminal.wait_for("Enter passphrase")
+        terminal.type(f"{PASSPHRASE}\n")
+        ended, shown = terminal.end()
+    assert ended == 1 and b"The answer can't be written" in shown
+    assert os.path.exists("run.json.sig")
 
 
 @pytest.mark.slow
