@@ -369,7 +369,7 @@ def test_of_lines_that_look_alike_it_is_said_what_differs(old, new, said):
     assert told == ([f"\\ They look alike: {said}."] * 2 if said else [])
 
 
-def test_what_was_in_force_is_laid_out_once_and_in_the_order_in_which_it_was_told(monkeypatch):
+def test_what_was_in_force_is_laid_out_once(monkeypatch):
     told, flat = [], compare._flat
     monkeypatch.setattr(compare, "_flat", lambda each: told.append(each) or flat(each))
     names = [str(n) for n in range(100)]
@@ -383,4 +383,4 @@ def test_what_was_in_force_is_laid_out_once_and_in_the_order_in_which_it_was_tol
     ]
     [found] = differences(*runs)
     assert known_to_one(*runs) == [] and len(told) == 2
-    assert list(json.loads(found.old)) == list(json.loads(found.new)) == names
+    assert json.loads(found.new) == dict.fromkeys(names, 1)
