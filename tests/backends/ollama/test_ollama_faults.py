@@ -138,3 +138,11 @@ def test_a_stream_of_words_without_an_end_is_ended_at_the_limit():
         with pytest.raises(OreError, match="an answer larger than 16 MiB") as caught:
             answer(AyaReasoner("llama3.2", server.url), HELLO, STREAMED)
     assert len(caught.value.partial) <= (16 << 20) + 900_000
+
+
+@pytest.mark.parametrize("name", ["done_reason", "model"])
+def test_half_a_character_in_a_name_of_the_end_is_no_fault(name):
+    last = PARTS[1] | {"done_reason": "stop", name: "a\ud800"}
+    with FakeOllama(scenario="body", body=json.dumps(last).encode() + b"\n") as server:
+        metadata = AyaReasoner("llama3.2", server.url).reason(HELLO).metadata
+    assert metadata["response_model" if name == "model" else name] == "a?"
