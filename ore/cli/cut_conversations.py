@@ -78,9 +78,9 @@ def _beside_conversation(response: Response) -> Sequence[Message]:
 def _made_of(run: Run, response: Response, beside: Sequence[Message]) -> str:
     """Return a hash of what a prompt has beside its messages, and of what counts its tokens."""
     asked, settings = run.asked, run.asked.settings
-    model = str(response.metadata.get("response_model") or response.model_id)
+    answered = str(response.metadata.get("response_model") or response.model_id)
+    model = answered.removesuffix(":latest")
     more: list[object] = [settings.think, settings.format, settings.choices]
     more += [settings.chat_template, *([each.role, each.content] for each in beside)]
-    model = model.removesuffix(":latest")
     text = json.dumps([run.backend.name, model, asked.system_prompt, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -116,13 +116,10 @@ def _text(given: object) -> str:
 
 def _texts(given: object, *, again: bool = True) -> tuple[str, ...]:
     """Return the texts of a list; one that can be gone through once is none, unless ``again`` is false."""
-    # A text is many of one letter.
+    is_gone = again and isinstance(given, Iterator)
     if (
-        isinstance(given, str)
-        or not isinstance(given, Iterable)
-        or again
-        and isinstance(given, Iterator)
-    ):
+        isinstance(given, str) or is_gone or not isinstance(given, Iterable)
+    ):  # a text is many letters
         raise TypeError("its required_args and its hints must be lists of texts")
     return tuple(map(_text, _bounded(given)))
 
