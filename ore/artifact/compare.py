@@ -30,8 +30,7 @@ A value may take half of what the ones before it have left."""
 MOST_LAID_OUT = 1 << 18
 """The most characters of a value's JSON that are laid out by lines, which takes long."""
 
-_MOST_LOOKED_AT = 500
-"""Characters of a line of which it is said what the eye does not see."""
+_MOST_LOOKED_AT = 500  # characters of a line of which it is said what the eye does not see
 _SPACE = re.compile(r"\s")
 _NO_INK = re.compile(
     r"[\0-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
@@ -48,8 +47,8 @@ _INPUT = ("prompt", "model_id")
 _PROVENANCE = ("backend", "server_version", "model_digest", "options", "persona", "grants")
 _NAMED = ("skills", "tools")
 IN_FORCE = "effective"
-_NOT_SHAPING = "threads"
-"""What is in force and changes no answer: how many threads write it follows how busy a machine is."""
+_NOT_SHAPING = ("parameters", "threads")
+"""What changes no answer by itself: how many threads write it follows how busy a machine is."""
 NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "messages", ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 
@@ -231,6 +230,8 @@ def _in_force(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]
     if None in told:
         return told
     first, second = map(_flat, told)
+    if first.keys() == second.keys():
+        return first, second
     return _shared(first, second), _shared(second, first)
 
 
@@ -243,16 +244,15 @@ def _told(old: ExecutionArtifact, new: ExecutionArtifact) -> tuple[Any, Any]:
 
 def _shared(flat: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return what is in both, in its order: to sort hundreds of thousands in another takes long."""
-    return {name: flat[name] for name in flat if name in other and name != _NOT_SHAPING}
+    return {name: value for name, value in flat.items() if name in other}
 
 
 def _flat(told: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of what was in force, by name."""
+    """Return what is known of what was in force and shapes an answer, by name."""
     parameters = told.get("parameters")
     chosen = parameters.items() if isinstance(parameters, dict) else ()
-    flat = {name: each.get("value") for name, each in chosen if isinstance(each, dict)}
-    flat |= {name: value for name, value in told.items() if name != "parameters"}
-    return {name: value for name, value in flat.items() if value is not None}
+    flat = {name: each.get("value") for name, each in chosen if isinstance(each, dict)} | told
+    return {name: v for name, v in flat.items() if v is not None and name not in _NOT_SHAPING}
 
 
 def _value(name: str, artifact: ExecutionArtifact) -> Any:
