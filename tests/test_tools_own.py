@@ -437,6 +437,21 @@ def test_ore_s_own_names_are_taken(home):
     assert told == ["Your tool 'echo' is hidden: one of ORE's own has that name. Rename yours."]
 
 
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Puts a package with one tool there: its code, and what in it the entry point names."""
+
+    def put_there(code: str, made: str = "T") -> list[EntryPoint]:
+        (tmp_path / "odd_package.py").write_text(code, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "odd_package", raising=False)
+        points = [EntryPoint("odd", f"odd_package:{made}", "ore.tools")]
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+        return points
+
+    return put_there
+
+
 def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
     put(home, command("true").replace('"own"', '"shout"'), "shout")
     points = [EntryPoint("shout", "tests.test_tools_own:Shout", "ore.tools")]
@@ -447,36 +462,24 @@ def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["READ-FILE", "read\u2010file", "\uff52ead-file", "read file "])
-def test_no_tool_of_a_package_has_a_name_that_looks_like_another_s(
-    home, tmp_path, monkeypatch, name
-):
-    (tmp_path / "odd_alike.py").write_text(f"{BASE}T.name = {ascii(name)}", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "odd_alike", raising=False)
-    points = [EntryPoint("odd", "odd_alike:T", "ore.tools")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+def test_no_tool_of_a_package_has_a_name_that_looks_like_another_s(home, package, name):
+    package(f"{BASE}T.name = {ascii(name)}")
     told: list[str] = []
     assert sorted(all_tools(told.append)) == ["echo", "read-file"]
     assert told == [f"The tool '{name}' of a package is hidden: 'read-file' looks like it."]
 
 
-def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, tmp_path, monkeypatch):
+def test_a_tool_of_a_package_is_asked_once_for_its_hints(home, package):
     hints = "    asked = iter([['be odd']])\n    def routing_hints(self): return next(self.asked)\n"
     frozen = "import dataclasses\nT = dataclasses.dataclass(frozen=True)(T)\n"
-    (tmp_path / "odd_hints.py").write_text(BASE + hints + frozen)
-    monkeypatch.syspath_prepend(tmp_path)
-    points = [EntryPoint("odd", "odd_hints:T", "ore.tools")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    package(BASE + hints + frozen)
     tool = find_tool("odd")
     assert [tool.routing_hints(), tool.routing_hints()] == [("be odd",)] * 2
 
 
-def test_a_tool_of_a_package_is_asked_once_what_it_is(home, tmp_path, monkeypatch):
+def test_a_tool_of_a_package_is_asked_once_what_it_is(home, package):
     """Else one that was listed as harmless runs with what nobody granted."""
-    (tmp_path / "odd_twice.py").write_text(CHANGES)
-    monkeypatch.syspath_prepend(tmp_path)
-    points = [EntryPoint("odd", "odd_twice:Changes", "ore.tools")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    package(CHANGES, "Changes")
     tool = find_tool("odd0")
     seen = [(tool.name, tool.description, tool.required_args) for _ in range(2)]
     assert seen == [("odd0", "odd1", ("odd2",))] * 2
@@ -489,12 +492,9 @@ def test_a_tool_of_a_package_is_asked_once_what_it_is(home, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_how_long_a_tool_of_a_package_takes_is_not_left_to_it(home, tmp_path, monkeypatch):
+def test_how_long_a_tool_of_a_package_takes_is_not_left_to_it(home, package):
     waits = "    def run_within(self, args, seconds): __import__('time').sleep(60)\n"
-    (tmp_path / "odd_within.py").write_text(BASE + waits)
-    monkeypatch.syspath_prepend(tmp_path)
-    points = [EntryPoint("odd", "odd_within:T", "ore.tools")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    package(BASE + waits)
     began = time.monotonic()
     with pytest.raises(ToolFailedError, match="was not done after 0.1 s"):
         Gate().run(find_tool("odd"), {}, seconds=0.1)
@@ -517,13 +517,10 @@ def test_tools_of_packages_are_found(home, monkeypatch):
         Gate().run(find_tool("shout"), {})
 
 
-def test_a_route_loads_the_tools_of_packages_once(home, tmp_path, monkeypatch):
+def test_a_route_loads_the_tools_of_packages_once(home, package):
     """Else one that is slow to begin takes its time again, whatever the deadline."""
     made = "    def __init__(self): print('made')\n    def routing_hints(self): return ['be odd now']\n"
-    (tmp_path / "odd_once.py").write_text(BASE + made)
-    monkeypatch.syspath_prepend(tmp_path)
-    points = [EntryPoint("odd", "odd_once:T", "ore.tools")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    package(BASE + made)
     with redirect_stderr(StringIO()) as told:
         result = run_ore("be odd now", "--route", replies=["Yes."])
     assert "[Route]: odd" in result.err and told.getvalue() == "made\n"
@@ -580,13 +577,9 @@ class Endless:
         (f"{BASE}T.routing_hints = lambda self: (1,)", "must be texts"),
     ],
 )
-def test_a_bad_tool_of_a_package_stops_no_other(home, tmp_path, monkeypatch, module, said):
-    (tmp_path / "odd_package.py").write_text(module)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "odd_package", raising=False)
-    points = [EntryPoint("odd", "odd_package:T", "ore.tools")]
+def test_a_bad_tool_of_a_package_stops_no_other(home, package, module, said):
+    points = package(module)
     points.append(EntryPoint("shout", "tests.test_tools_own:Shout", "ore.tools"))
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     told: list[str] = []
     assert sorted(all_tools(told.append)) == ["echo", "read-file", "shout"]
     assert len(told) == 1 and "'odd' of a package can't be used" in told[0] and said in told[0]
