@@ -49,3 +49,10 @@ def test_a_stream_with_a_write_of_its_own_is_given_the_text():
     tee = Tee()
     write_text(tee, "Paris.\n")
     assert tee.seen == ["Paris.\n"] and tee.buffer.getvalue() == b"Paris.\n"
+
+
+def test_what_a_program_has_written_before_comes_first():
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    stream.write("The capital: ")
+    write_text(stream, "Paris.\n")
+    assert stream.buffer.getvalue() == b"The capital: Paris.\n"

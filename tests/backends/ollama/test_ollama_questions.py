@@ -412,3 +412,30 @@ def test_all_questions_after_a_loaded_model_take_as_long_as_one_may():
 
     assert Slow(Host("http://127.0.0.1:9")).window("m", num_ctx=None, size=0, seconds=1.0) is None
     assert given[0] <= 0.8 and given[1] <= 0.6
+
+
+def test_a_server_that_says_its_version_in_an_error_is_none():
+    with one_answer(http(b'{"version":"1"}', "404 Not Found")) as (host, _):
+        assert not answers(host.url)
+    with one_answer(http(b'{"version":"1"}')) as (host, _):
+        assert answers(host.url)
+
+
+@pytest.mark.slow
+def test_a_server_that_drips_is_not_looked_at_for_longer_than_it_may_take():
+    sent = []
+
+    def drip() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            while len(sent) < 40:
+                connection.sendall(b" ")
+                sent.append(1)
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        assert not answers(f"http://127.0.0.1:{listening.getsockname()[1]}", 0.3)
+        thread.join(PATIENCE)
+    assert len(sent) < 40  # it hung up
