@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # a backend is imported when it is chosen
 BACKENDS = ("auto", "ollama", "embedded", "openai")
 ON_THIS_MACHINE = ("ollama", "embedded")
 """What a session or an artifact may choose, where the user named no backend: no other machine."""
+_PATHS = ("./", "../", "/", "~/")
+"""How paths begin, and no name of a model."""
 
 
 class Choice(NamedTuple):
@@ -160,16 +162,17 @@ def _is_file(backend: str, named: str | None, wanted: Choice) -> bool:
 def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
     """Whether a model is a file; names of Ollama's may end like one (``hf.co/U/R:X.gguf``).
 
-    A path without the ending is one by its first bytes; a bare name is none, so that no file of the
-    current folder answers in a model's place.
+    So is what can only be a path (``./NAME``). Another without the ending is one by its first bytes; a
+    bare name is none, so that no file of the current folder answers in a model's place.
     """
     if model is None:
         return False
-    if not model.lower().endswith(".gguf"):
+    of_server = backend == "ollama" or host is not None
+    if not model.lower().endswith(".gguf") and (of_server or not model.startswith(_PATHS)):
         return os.sep in model and begins_with(model, b"GGUF")
     if os.path.isfile(model):
         return True
-    if backend == "ollama" or host is not None or ":" in os.path.basename(model):
+    if of_server or ":" in os.path.basename(model):
         return False
     raise ModelNotFoundError(f"There is no file {one_line(model)}: check the path.", model=model)
 

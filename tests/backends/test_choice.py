@@ -103,7 +103,7 @@ def test_a_model_that_only_ollama_can_have_is_asked_there(wanted, environ, no_ol
     )
 
 
-@pytest.mark.parametrize("model", ["../x", "a\x1b[31mb", "a\nYou: b", "x" * 400, "`f()`"])
+@pytest.mark.parametrize("model", ["x/", "a\x1b[31mb", "a\nYou: b", "x" * 400, "`f()`"])
 def test_no_advice_is_to_fetch_what_can_t_be_a_name(model, no_ollama, embedded):
     embedded(engine=True, model=True)
     _, (hint,) = opened(Choice(), {"ORE_MODEL": model})
@@ -215,11 +215,24 @@ def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tm
 
 @pytest.mark.parametrize(
     "wanted, environ",
-    [(Choice(model="none.gguf"), {}), (Choice(), {"ORE_MODEL": "none.gguf"})],
+    [
+        (Choice(model="none.gguf"), {}),
+        (Choice(), {"ORE_MODEL": "none.gguf"}),
+        (Choice(model="./none"), {}),
+        (Choice(), {"ORE_MODEL": "/none"}),
+        (Choice(model="../none", backend="embedded"), {}),
+    ],
 )
 def test_a_gguf_file_that_is_not_there_is_named(wanted, environ):
-    with pytest.raises(ModelNotFoundError, match="no file none.gguf"):
+    with pytest.raises(ModelNotFoundError, match="no file [./]*none"):
         opened(wanted, environ)
+
+
+def test_a_server_says_itself_whether_it_has_a_model_of_a_path_s_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").write_text("no model")
+    for model in ("./none", "./notes"):
+        assert opened(Choice(model=model, backend="ollama"))[0].name == "ollama"
 
 
 def test_the_embedded_backend_has_no_host():
