@@ -44,7 +44,7 @@ class Context:
         tool_results: One result per tool that ran.
         decision: What the router chose.
         skills: The names of the skills.
-        seconds: How long its tools took, and the choice of its model.
+        seconds: How long its tools took, the choice of its model, and the check of its pin.
     """
 
     prompt: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ore.cli.commands import Talk, complete, perform
@@ -91,9 +93,12 @@ def _attempt(talk: Talk, prompt: str) -> bool:
     talk.asked = prompt
     try:
         with console.hide_typing():
+            started = time.monotonic()
             if run.pin is not None:  # the name may have become another model's
                 run.backend.check_digest(run.model_id, run.pin)
-            turn = take_turn(run, run.source.gather(prompt))
+            checked = time.monotonic() - started
+            context = run.source.gather(prompt)
+            turn = take_turn(run, replace(context, seconds=context.seconds + checked))
         talk.answered = turn.response
         talk.turns += 1
         if turn.not_kept is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 
@@ -406,6 +407,16 @@ def test_choosing_the_model_is_part_of_the_turn_s_time(home):
         assert run_ore(*flags, "--model", "llama3.2", open_backend=open_backend).code == 0
     assert (result.code, result.out) == (1, "")
     assert "was not complete after 5 s" in result.err
+
+
+@pytest.mark.slow
+def test_checking_the_pin_is_part_of_the_time_of_each_turn_of_a_repl(home):
+    with FakeOllama(models=("llama3.2:latest",), wait=0.9, on="/api/tags") as server:
+        digest = hashlib.sha256(b"llama3.2:latest").hexdigest()
+        flags = ("-i", "-m", f"llama3.2@sha256:{digest}", "--host", server.url, "--deadline", "0.8")
+        result = run_ore(*flags, stdin="hi\nho\n", open_backend=open_backend)
+    assert (result.code, result.out, len(server.chats)) == (1, "", 0)
+    assert result.err.count("was not complete after 0.8 s") == 2
 
 
 @pytest.mark.slow
