@@ -43,14 +43,17 @@ _CAN_NOT = re.compile(
 _TOO_LONG = re.compile(
     r"context[_ ](length|size)[_ ](has been )?exceeded|context ?window ?exceed(ed|s limit)"
     r"|exceed_context_size|maximum context length|context length is only|model_max_prompt_tokens_exceeded"
-    r"|exceed(s|ed)? (the |this )?(available |model'?s )?(max(imum)? )?context"
+    r"|exceed(s|ed)? (the |this )?(available |model('?s)? )?(max(imum)? )?context"
     r"|exceeds (the )?maximum (allowed )?((input|prompt|sequence) length|number of tokens)"
+    r"|configured context size is \d|exceed max message tokens|larger than the model input length"
+    r"|(prompt|input) length .{0,60}(should not exceed|exceeds the max)|prompt_tokens \(\d+\) must be"
     r"|prompt exceeds max length|more than max tokens allowed|tokens_limit_reached|too many tokens:"
     r"|reduce the length of the messages|max_tokens must be at least 1, got -|n_keep .{1,20} >= n_ctx"
     r"|exceeded model token limit|maximum prompt length is|range of input length should"
     r"|prompt is \d+ tokens; the model context is \d+"
     r"|longer than the (model'?s )?(maximum )?(context|model length)"
-    r"|exceeds the maximum allowed length|(prompt|input) (is )?too long|greater than max_seq_len"
+    r"|exceeds the maximum allowed length|greater than max_seq_len"
+    r"|(prompt|input) (token )?(length |tokens )?(is )?too long"
     r"|keep (the first \d+ tokens|from the initial prompt)"
     r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,

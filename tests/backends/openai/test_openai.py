@@ -390,6 +390,16 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         "too many tokens: size limit exceeded by 19296 tokens. Try using shorter or fewer inputs.",
         "litellm.ContextWindowExceededError: litellm.BadRequestError",
         "Cannot truncate prompt with n_keep (5000) >= n_ctx (4096)",
+        "AiError: The estimated number of input and maximum output tokens (35000) exceeded this model "
+        "context window limit (24000)",
+        "length of prompt_tokens (51231) must be less than max_seq_len (32768).",
+        "Total tokens of image and text exceed max message tokens. Request id: 0217",
+        "Request prompt has 2015 tokens in total, larger than the model input length limit 1416.",
+        "The sum of prompt length (72417.0), query length (0) should not exceed max_num_tokens (69632)",
+        "Input length 205467 exceeds the maximum length 202752.",
+        "Prompt tokens too long",
+        "Prompt has 256468 tokens, but the configured context size is 256000 tokens",
+        "Input token length is too long",
     ],
     ids=[
         "LM Studio",
@@ -421,6 +431,15 @@ def test_what_a_server_says_is_what_is_said(status, text, words, plain):
         "Cohere",
         "LiteLLM",
         "llama.cpp in LM Studio",
+        "Cloudflare",
+        "SiliconFlow",
+        "Ark",
+        "MLC",
+        "TensorRT-LLM, later",
+        "Ark, GLM",
+        "Qianfan",
+        "DS4",
+        "Qwen",
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
