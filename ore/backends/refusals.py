@@ -58,6 +58,7 @@ _TOO_LONG = re.compile(
     r"|`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
     re.IGNORECASE,
 )
+_OF_BOTH = re.compile(r"max_(completion_|new_)?tokens|completion|output tokens", re.IGNORECASE)
 _FILTERED = re.compile(
     r"content[ _](filter(?! timed out)|management policy|policy_violation)"
     r"|(prompt|input|content) (was )?flagged|safety system"
@@ -131,10 +132,13 @@ def reported_error(
         )
     if _TOO_LONG.search(message):
         kind = ContextTruncatedError if strict else TurnFailedError
+        what, way = "The prompt does", "shorten it"
+        if _OF_BOTH.search(message):
+            what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"
         sentence = (
-            f"The prompt does not fit the model's context window{sizes} ({shown}): "
-            f"shorten it, or give the model a larger window."
+            f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the "
         )
+        sentence += "model a larger window."
     elif protocol is OPENAI and _FILTERED.search(message):
         kind = TurnFailedError
         sentence = (
@@ -302,14 +306,10 @@ def _innermost(text: Any) -> tuple[str, str]:
 
 
 def _led(location: str) -> str:
-    where = _shown(location)
-    return f"redirects {f'to {where}' if where else 'elsewhere'}, and ORE follows no redirects"
-
-
-def _shown(location: str) -> str:
-    """Return where a redirect leads, without what may be a secret: a user, a password, a query."""
+    """Say where a redirect leads, without what may be a secret: a user, a password, a query."""
     plain = re.sub(r"//[^/?#]*@", "//", location)  # where more is left of one, nothing is shown
-    return "" if "@" in plain else shorten(re.split("[?#]", plain, maxsplit=1)[0])
+    where = "" if "@" in plain else shorten(re.split("[?#]", plain, maxsplit=1)[0])
+    return f"redirects {f'to {where}' if where else 'elsewhere'}, and ORE follows no redirects"
 
 
 def _loads(body: bytes) -> Any:

@@ -453,6 +453,27 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
 @pytest.mark.parametrize(
     "text",
     [
+        "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context "
+        "length is 4096 tokens and your request has 2778 input tokens (8000 > 4096 - 2778).",
+        "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested "
+        "a total of 9010 tokens: 10 tokens from the input messages and 9000 tokens for the completion.",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
+        "input length and `max_tokens` exceed context limit: 100 + 200000 > 200000",
+    ],
+    ids=["vLLM", "SGLang", "TGI", "Anthropic"],
+)
+def test_where_the_answer_that_is_asked_for_does_not_fit_it_can_be_shorter(text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(400, text)]
+        with pytest.raises(ContextTruncatedError) as caught:
+            reasoner(fake, strict_context=True, options={"num_predict": 8000}).reason(ASKED)
+    assert str(caught.value).startswith("The prompt and its answer do not fit the model's context")
+    assert "shorten it, lower `options['num_predict']`, or give" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "Too many tokens, please wait before trying again.",
         "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
         "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7000",
