@@ -28,14 +28,15 @@ MOST_JUDGED = 4000
 _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
-    r"|not a valid model\b|DeploymentNotFound|unknown.model\b(?! architecture)|model identifier is invalid",
+    r"|not a valid model\b|DeploymentNotFound|unknown.model\b(?! architecture)|model identifier is invalid"
+    r"|\u6a21\u578b\u4e0d\u5b58\u5728",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
 _CAN_NOT = re.compile(
     r"not support|unsupported|only supports|not a multimodal model|does not accept"
-    r"|only .{1,40} (is|are) supported"
-    r"|no vision (arm|tower|encoder|projector)|support image input"
+    r"|only .{1,40} (is|are) supported|only supported by|missing data required for image"
+    r"|no vision (arm|tower|encoder|projector)|support image input|vision add-on is not loaded"
     r"|(?<!key is )not enabled for (this model|models/)"
     r"|unknown variant .image_url|at most 0 image|content' : value must be a string",
     re.IGNORECASE,

@@ -303,6 +303,7 @@ SAID = [
     (400, "Unknown model: small unknown_model", "There is no model 'small'"),
     (400, "Unknown Model, please check the model code. 1211", "There is no model 'small'"),
     (400, "The provided model identifier is invalid.", "There is no model 'small'"),
+    (400, "模型不存在，请检查模型代码。 1211", "There is no model 'small'"),
     (404, "model not found", "There is no model 'small'"),
     (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
     (400, "unknown model architecture: 'x'", "failed: unknown model architecture: 'x'"),
@@ -320,6 +321,9 @@ SAID = [
     (400, "Logprobs is not enabled for models/gemini-2.5", "can't do this (Logprobs is not"),
     (400, "At most 0 image(s) may be provided in one prompt.", "can't do this (At most 0"),
     (400, "'messages.0.content' : value must be a string", "can't do this ('messages.0"),
+    (400, "image_url is only supported by certain models.", "can't do this (image_url is only"),
+    (500, "this model is missing data required for image input", "can't do this (this model is"),
+    (400, "Vision add-on is not loaded, but images were provided", "can't do this (Vision add-on"),
 ]
 
 
