@@ -42,7 +42,10 @@ def parts_until(
 
 
 def reported(event: Any) -> str:
-    """Return the words of an event that is an error and has no ``error``, as vLLM's had, or nothing."""
+    """Return the words of an event that is an error and has no ``error``, as vLLM's had, or nothing.
+
+    Programs that use FastAPI have a ``detail``, Cloudflare's servers ``errors``.
+    """
     if isinstance(event, list):
         return openai_words(event)
     if not isinstance(event, dict):
@@ -53,8 +56,8 @@ def reported(event: Any) -> str:
     if "choices" in event:
         return openai_words({"base_resp": event.get("base_resp")})
     said = event.get("msg" if event.get("code") and "msg" in event else "message")  # Zhipu's
-    is_error = event.get("object") == "error" or isinstance(said, str)
-    return openai_words(event) if is_error else ""
+    is_error = event.get("object") == "error" or isinstance(said, str) or event.get("errors")
+    return openai_words(event) if is_error or isinstance(event.get("detail"), str) else ""
 
 
 def _of_choice(choice: Any) -> str:

@@ -29,7 +29,7 @@ _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
     r"|not a valid model\b|DeploymentNotFound|unknown.model\b(?! architecture)|model identifier is invalid"
-    r"|\u6a21\u578b\u4e0d\u5b58\u5728",
+    r"|no such model|\u6a21\u578b\u4e0d\u5b58\u5728",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
@@ -85,9 +85,10 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
 _NOTHING_THERE = re.compile(
-    r"((file|resource) )?not found\b(?! in)|method not allowed", re.IGNORECASE
+    r"(?i)((file|resource) )?not found\b(?! in)|method not allowed|no route (for|matched)"
+    r"|invalid url \(|unknown request url"
 )
-"""What web servers say, as JSON too, of an address that nothing is at; FastAPI, llama.cpp's server."""
+"""What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BAD_KEY = re.compile(r"API key not valid|(invalid|incorrect).api.key", re.IGNORECASE)
@@ -169,8 +170,7 @@ def ollama_status_error(
         return proxy_error(host)
     error = error_words(body)
     text = shorten(error or body.decode("utf-8", "replace"))
-    if text.startswith("<"):
-        text = "a web page"
+    text = "a web page" if text.startswith("<") else text
     if status in _REDIRECTS:
         why = _led(location)
     elif status == 401:
@@ -271,7 +271,7 @@ def openai_words(body: bytes | Any) -> str:
         return error
     if not isinstance(error, dict):
         return ""
-    words = [error.get(name) for name in ("message", "msg", "code", "type", "detail")]
+    words = [error.get(name) for name in ("message", "msg", "code", "type", "detail", "errors")]
     if isinstance(about := error.get("metadata"), dict):  # OpenRouter's, of the one that it asked
         words.append(about.get("raw"))
     if isinstance(about := error.get("base_resp"), dict) and about.get("status_code"):  # MiniMax's

@@ -303,6 +303,7 @@ SAID = [
     (400, "Unknown model: small unknown_model", "There is no model 'small'"),
     (400, "Unknown Model, please check the model code. 1211", "There is no model 'small'"),
     (400, "The provided model identifier is invalid.", "There is no model 'small'"),
+    (400, "AiError: No such model @cf/small or task", "There is no model 'small'"),
     (400, "模型不存在，请检查模型代码。 1211", "There is no model 'small'"),
     (404, "model not found", "There is no model 'small'"),
     (410, "The model `small` was retired model_not_found", "There is no model 'small'"),
@@ -498,6 +499,10 @@ def test_another_limit_than_the_window_s_is_no_check_that_failed(text):
         (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}),
         (404, {"error": {"code": "404", "message": "Resource not found"}}),
         (405, {"detail": "Method Not Allowed"}),
+        (404, {"message": "no Route matched with those values. Not Found"}),
+        (404, {"errors": [{"code": 7000, "message": "No route for that URI (not found)"}]}),
+        (404, {"error": {"message": "Invalid URL (POST /chat/completions): not found"}}),
+        (404, {"error": {"message": "Unknown request URL: POST /x. Not Found"}}),
     ],
 )
 def test_where_no_such_server_is_the_address_is_to_be_checked_though_json_says_so(status, body):

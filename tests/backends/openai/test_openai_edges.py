@@ -248,6 +248,9 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         b'"error": {"code": 502, "message": "too much of context_length_exceeded"}}]}',
         b'data: {"choices": [{"index": 0, "error": {"message": {"detail": [{"loc": ["body"], '
         b'"msg": "too much of context_length_exceeded"}]}}}]}',
+        b'event: error\ndata: {"detail": "too much of context_length_exceeded"}',
+        b'data: {"success": false, "errors": [{"code": 5021, "message": '
+        b'"too much of context_length_exceeded"}], "result": null}',
     ],
     ids=[
         "an object that is one",
@@ -259,6 +262,8 @@ def test_an_error_that_is_a_text_is_what_the_server_says():
         "MiniMax's",
         "a gateway's, of a choice",
         "with an object for a message",
+        "of a program with FastAPI",
+        "Cloudflare's",
     ],
 )
 @pytest.mark.parametrize("begun", [0, 2])
@@ -307,6 +312,7 @@ def test_an_error_without_words_in_a_choice_is_one():
             "no bal",
         ),
         ({"code": 401, "msg": "token expired or incorrect", "success": False}, "token expired"),
+        ({"success": False, "errors": [{"code": 3, "message": "no capacity"}]}, "no capacity"),
     ],
 )
 def test_an_error_with_status_200_is_what_the_server_says(said, words):
