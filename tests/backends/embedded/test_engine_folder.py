@@ -6,12 +6,34 @@ import errno
 import os
 import socket
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from ore.backends import engine_folder
 from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
 from ore.errors import BackendError
+from tests.support.process import PATIENCE, ROOT, environment
+
+# The handler comes while the package looks for the folder of temporary files, once, and holds a lock.
+WHILE_IT_LOOKS = """
+import os, signal, sys
+from ore.backends.engine_folder import private_folder
+
+made = []
+signal.signal(signal.SIGALRM, lambda *_: made.append(private_folder()))
+
+def look(event, given):
+    if event == "open" and not heard and str(given[0]).startswith(os.environ["TMPDIR"]):
+        heard.append(True)
+        signal.raise_signal(signal.SIGALRM)
+
+heard = []
+sys.addaudithook(look)
+made.append(private_folder())
+sys.stdout.write(str(len(set(made))))
+"""
 
 
 @pytest.fixture
@@ -44,6 +66,18 @@ def test_it_is_for_its_user_alone_and_has_a_path_that_a_socket_can_have(tmp_path
     finally:
         os.unlink(os.path.join(folder, SOCKET))
         os.rmdir(folder)
+
+
+@pytest.mark.slow
+def test_a_signal_s_handler_may_make_one_while_another_is_made(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_IT_LOOKS],
+        env=environment(PYTHONPATH=str(ROOT), TMPDIR=str(tmp_path)),
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout == "2"
 
 
 @pytest.mark.parametrize("files", [(), (LOG,), (LOG, SOCKET), (SOCKET,)])

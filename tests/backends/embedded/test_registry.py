@@ -175,6 +175,17 @@ def test_no_proxy_is_used_for_a_registry_of_this_machine(root, registry, monkeyp
     assert WEIGHTS in blobs_of(root)
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.1", "2130706433"])
+def test_a_proxy_is_not_blamed_that_a_registry_of_this_machine_is_not_asked_through(
+    monkeypatch, host
+):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    away = b"HTTP/1.1 302 Found\r\nLocation: https://models.invalid/x\r\nContent-Length: 0\r\n\r\n"
+    with answering(away) as port, pytest.raises(BackendError, match="invalid can't be") as caught:
+        pull(f"{host}:{port}/team/tiny:q4", nothing, insecure=True)
+    assert "proxy" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "answer, insecure, said",
     [
