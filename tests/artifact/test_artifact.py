@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,36 @@ def test_a_pipe_that_the_shell_opened_is_read():
     os.close(writing)
     assert read_artifact(f"/dev/fd/{reading}") == ARTIFACT
     os.close(reading)
+
+
+@pytest.mark.slow
+def test_an_artifact_goes_whole_into_a_pipe_that_others_keep_making_non_blocking():
+    artifact = ExecutionArtifact.from_dict(changed("output.content", "x" * 150_000))
+    for _ in range(4):  # it is a race
+        reading, writing = os.pipe()
+        is_written, came = threading.Event(), []
+
+        def read(pipe: int = reading, came: list[bytes] = came) -> None:
+            while part := os.read(pipe, 8192):
+                came.append(part)
+                time.sleep(0.001)
+
+        def unblock(pipe: int = writing, is_written: threading.Event = is_written) -> None:
+            while not is_written.is_set():
+                os.set_blocking(pipe, False)
+
+        threads = [threading.Thread(target=each) for each in (read, unblock)]
+        for thread in threads:
+            thread.start()
+        try:
+            write_artifact(artifact, f"/dev/fd/{writing}")
+        finally:
+            is_written.set()
+            threads[1].join()
+            os.close(writing)
+            threads[0].join()
+            os.close(reading)
+        assert b"".join(came) == encode_artifact(artifact).encode("ascii")
 
 
 # Chaining
