@@ -243,7 +243,8 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
         if isinstance(part, dict) and part.get(key) is not None:
             own.append((f"{name}: {key.replace('_', ' ')}", _line(part[key])))
     facts.messages = [
-        (_line(source), _line(sha256)) for source, sha256 in hashed_sources(artifact)[:MOST_LISTED]
+        (f"message: {_line(source)}", _line(sha256))
+        for source, sha256 in hashed_sources(artifact)[:MOST_LISTED]
     ]
     for key in ("tools", "skills", "routing"):
         if value := getattr(artifact.input, key):

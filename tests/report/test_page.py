@@ -67,7 +67,7 @@ def test_the_page_has_the_totals_and_each_run(tmp_path):
     assert (first["rate"], first["window"], first["used"]) == (50.0, 100, 0.25)
     assert [each["holds"] for each in (first, second, third)] == [1, None, 0]
     assert second["cut"] == 1 and third["seen"] == "'Rome.' was seen"
-    assert first["messages"][1] == ("prompt", text_digest("Question 1?"))
+    assert first["messages"][1] == ("message: prompt", text_digest("Question 1?"))
     assert first["shared"]["in force: seed"] == "1 (user)"
     assert first["own"]["id"] == "00000001-0000-4000-8000-000000000000"
 
@@ -198,9 +198,13 @@ def test_figures_that_nobody_measured_are_left_out(tmp_path, metadata):
     assert len(runs_of(page)) == 2 and "inf" not in text_of(page).split()
 
 
-def test_no_parameter_of_a_run_is_called_what_ore_says_of_it(tmp_path):
+def test_nothing_of_a_run_is_called_what_ore_says_of_it(tmp_path):
     forged = {"signed by": {"value": "ada@tides.example"}, "verdict": {"value": "holds"}}
-    document = run(1, provenance={"effective": {"parameters": forged}, "options": {"id": 1}})
+    sources = [{"source": "signed by", "sha256": "ada@tides.example"}]
+    provenance = {"effective": {"parameters": forged}, "options": {"id": 1}, "sources": sources}
+    document = run(1, provenance=provenance)
     found = runs_of(report_page([str(write(tmp_path / "runs", document))]))[0]
-    assert {"signed by", "verdict"} & {*found["own"], *found["shared"]} == set()
+    messages = dict(found["messages"])
+    assert {"signed by", "verdict"} & {*found["own"], *found["shared"], *messages} == set()
+    assert messages == {"message: signed by": "ada@tides.example"}
     assert found["shared"]["in force: signed by"] == "ada@tides.example"
