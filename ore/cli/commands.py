@@ -170,6 +170,8 @@ def _session(run: Run) -> str:
         return "none: every turn on its own"
     if conversation.name is None:
         return "in memory, not saved"
+    if conversation.unsaved:
+        return f"{conversation.name}, where the last turns are not saved; /save NAME takes another name"
     return f"{conversation.name}, saved after each turn"
 
 
@@ -192,7 +194,7 @@ def _save(talk: Talk, name: str) -> None:
         raise UsageError("/save needs a name: /save NAME keeps the conversation under it.")
     if conversation.session is None:
         raise UsageError("Every turn is on its own here: leave, and begin with --session NAME.")
-    if conversation.name is not None:
+    if conversation.name is not None and not conversation.unsaved:
         raise UsageError(
             f"The conversation is saved as '{conversation.name}' already: to fork it, leave, and "
             f"begin with --resume-session {conversation.name} --save-session NAME."

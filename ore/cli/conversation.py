@@ -182,16 +182,17 @@ class Conversation:
     def save_as(self, name: str, store: FileSessionStore, beginning: Beginning) -> None:
         """Save the session under a name that must be free, now and after each turn.
 
-        One that was loaded is forked: it gets an id of its own.
+        One that was loaded, or that can't be saved under the name that it has, is forked: it gets an
+        id of its own.
 
         Raises:
             SessionError: The name is illegal, taken or in use, or it can't be written.
         """
         assert self.session is not None
         session = self.session
-        self._runs()  # of the session that was loaded
-        if self.source_id is not None:
-            session, self.source_id = Session(list(session.messages)), None
+        self._runs(), self._sizes()  # of the session that was loaded
+        if self.source_id is not None or self.name is not None:
+            session = Session(list(session.messages))
         with ExitStack() as held:
             held.enter_context(store.lock(name))
             store.refuse_existing(name)
@@ -199,7 +200,7 @@ class Conversation:
                 store.create(session, name)
             self.held.push(held.pop_all())
         self.session, self.store, self.unsaved = session, store, False
-        self.name = name
+        self.name, self.source_id, self.is_noted, self.noted = name, None, False, set()
         self.beginning = replace(beginning, id=session.id)
         if session.messages:
             self._begin()

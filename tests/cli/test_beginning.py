@@ -316,3 +316,29 @@ def test_save_of_a_session_that_was_resumed_alone_is_a_fork(ore, begun):
     fork = store.load("fork")
     assert len(fork.messages) == 4 and fork.id != store.load("trip").id
     assert store.beginning("fork").persona == "critic" and store.beginning("fork").id == fork.id
+
+
+def test_save_of_what_can_not_be_saved_under_its_own_name_is_a_fork(ore, begun):
+    file = begun / "trip.json"
+    edited = file.read_text().replace("Where?", "When?")
+
+    def edit(_):
+        file.write_text(edited)
+        return "2"
+
+    lines, then = "two\n/show\n/save fork\nthree\n/show\n", ["3"]
+    result = ore("-S", "trip", stdin=lines, replies=[edit, *then], terminal="in out err", **MODELS)
+    assert "where the last turns are not saved" in result.err
+    assert "Saved as 'fork'" in result.err and "fork, saved after each turn" in result.err
+    store, fork = FileSessionStore(), FileSessionStore().load("fork")
+    assert result.code == 0 and file.read_text() == edited
+    assert [message.content for message in fork.messages][2:] == ["two", "2", "three", "3"]
+    assert fork.id != store.load("trip").id and store.beginning("fork").id == fork.id
+    assert ore("-S", "fork", "four", **MODELS).code == 0
+
+
+def test_a_fork_has_an_id_of_its_own_after_a_name_that_was_taken(ore, begun):
+    lines = "two\n/save trip\n/save fork\n"
+    result = ore("--resume-session", "trip", stdin=lines, terminal="in out err", **MODELS)
+    assert result.code == 0 and "There is a session 'trip' already" in result.err
+    assert FileSessionStore().load("fork").id != FileSessionStore().load("trip").id
