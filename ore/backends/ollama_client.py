@@ -11,7 +11,7 @@ from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
-from ore.backends.ollama_models import default_of, described, trained_window, weights_of
+from ore.backends.ollama_models import default_of, described, given_window, weights_of
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
 from ore.backends.window import find_model, window_of
@@ -163,10 +163,10 @@ class OllamaClient:
     def window(self, model: str, *, num_ctx: int | None, size: int, seconds: float) -> int | None:
         """Return the context window, in tokens, that ``model`` answers with, or None.
 
-        It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. The server takes
-        both as they are given, but never uses more than the model was trained with: that is asked
-        of ``/api/show``, where the request set it or the prompt is large (``size``, in tokens: what
-        was counted, or its bytes). What is not known after ``seconds`` is left out.
+        It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. What the server
+        makes of it is asked of ``/api/show``, where the request set it or the prompt is large
+        (``size``, in tokens: what was counted, or its bytes): see ``given_window``. What is not
+        known after ``seconds`` is left out.
         """
         size = max(size, _LARGE + 1) if self.asks_once else size
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
@@ -175,12 +175,11 @@ class OllamaClient:
         ends = Deadline(seconds)
         try:
             found = num_ctx or window_of(self.loaded(model, seconds))
-            if found is None or found <= _LEAST_TRAINED or not (num_ctx or size > _LARGE):
+            if found is None or not num_ctx and (found <= _LEAST_TRAINED or size <= _LARGE):
                 return found
-            trained = trained_window(self.show(model, ends.within(seconds).seconds))
+            return given_window(found, self.show(model, ends.within(seconds).seconds))
         except BackendError:
             return None
-        return min(found, trained or found)
 
     def loaded(self, model: str, seconds: float) -> dict[str, Any] | None:
         """Return what ``/api/ps`` says of a loaded model, also where it has another name there."""

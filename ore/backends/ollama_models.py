@@ -31,6 +31,9 @@ _MOST_ASKED = 200
 _LONGEST = 10.0
 """Seconds: when no further model is asked about."""
 
+_LEAST_TO_SEE = 2048
+"""Tokens: what Ollama gives every model that looks at images, whatever is asked for."""
+
 _NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 
 _WEIGHTS = re.compile(r"^FROM .*sha256[-:]([0-9a-f]{64})$", re.MULTILINE)
@@ -83,6 +86,17 @@ def trained_window(shown: Entry) -> int | None:
     return known_count(facts.get(f"{facts.get('general.architecture')}.context_length")) or None
 
 
+def given_window(wanted: int, shown: Entry) -> int:
+    """Return the window, in tokens, that a server gives a model where so many are wanted.
+
+    It is never more than the model was trained with, and has room for an image if it can see one.
+    """
+    able = shown.get("capabilities")
+    sees = isinstance(able, list) and "vision" in able
+    given = max(wanted, _LEAST_TO_SEE) if sees else wanted
+    return min(given, trained_window(shown) or given)
+
+
 def to_arrive(
     show: Callable[[float], Entry], messages: list[Message]
 ) -> tuple[list[Message], list[list[int]] | None]:
@@ -108,11 +122,11 @@ def prompt_facts(
     if shown is None:
         return {"window": window, "why": "The server does not say what it knows of the model."}
     template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
-    found, trained = _NUM_CTX.search(parameters or ""), trained_window(shown)
+    found = _NUM_CTX.search(parameters or "")
     window = window or (int(found[1]) if found else None)
     has_neighbours = joined(messages)[1] is not None
     return {
-        "window": min(window, trained or window) if window else None,
+        "window": given_window(window, shown) if window else None,
         "template": template,
         "parameters": parameters,
         "groups": arriving(shown, messages)[1] if joins and has_neighbours else None,

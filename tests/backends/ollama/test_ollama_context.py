@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends.ollama_models import trained_window, weights_of
+from ore.backends.ollama_models import given_window, trained_window, weights_of
 from ore.backends.window import find_model, window_of
 
 RUNNING = [
@@ -52,6 +52,23 @@ def test_the_window_is_the_one_of_the_model_that_answered(model, window):
 )
 def test_the_trained_window_is_the_one_of_the_model_s_architecture(shown, window):
     assert trained_window(shown) == window
+
+
+@pytest.mark.parametrize(
+    "wanted, able, trained, given",
+    [
+        (512, ["completion"], 8192, 512),
+        (512, ["completion", "vision"], 8192, 2048),
+        (4096, ["completion", "vision"], 8192, 4096),
+        (9999, ["completion", "vision"], 8192, 8192),
+        (512, ["vision"], 1024, 1024),
+        (512, "vision", 8192, 512),
+        (512, ["vision"], None, 2048),
+    ],
+)
+def test_a_window_is_what_the_model_can_have_of_it(wanted, able, trained, given):
+    info = {"general.architecture": "llama", "llama.context_length": trained}
+    assert given_window(wanted, {"capabilities": able, "model_info": info}) == given
 
 
 @pytest.mark.parametrize(

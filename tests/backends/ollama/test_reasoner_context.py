@@ -95,6 +95,18 @@ def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, str
         assert answer(reasoner, HELLO, streams).metadata["context"]["window"] == 8192
 
 
+@both_ways
+@pytest.mark.parametrize("num_ctx", [200, 512])
+def test_a_model_that_sees_images_has_a_window_with_room_for_one(num_ctx, streams):
+    """See ``Scheduler.getRunner`` of Ollama."""
+    with FakeOllama(capabilities=("completion", "vision"), overflow="rendered") as server:
+        reasoner = AyaReasoner(
+            "llama3.2", server.url, strict_context=True, options={"num_ctx": num_ctx}
+        )
+        context = answer(reasoner, [Message("user", "word " * 600)], streams).metadata["context"]
+    assert (context["status"], context["window"]) == ("complete", 2048)
+
+
 DENSE = "7f3a9c" * 400  # 600 tokens of the stand-in's
 
 

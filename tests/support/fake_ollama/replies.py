@@ -213,7 +213,7 @@ class Ollama:
         model = self.find(request.get("model") or "")
         check_abilities(request, model, self.abilities(model))
         check_options(request)
-        num_ctx = self.window(request)
+        num_ctx = self.window(request, model)
         if not request.get("messages"):
             return Reply(self.load_lines(request, model, num_ctx), loading=self.loading)
         stream = request.get("stream") is not False
@@ -231,9 +231,10 @@ class Ollama:
             return replace(reply, delay=self.delay)
         return replace(reply, lines=merged(lines), delay=self.delay * len(pieces))
 
-    def window(self, request: dict) -> int:
+    def window(self, request: dict, model: str) -> int:
         wanted = (request.get("options") or {}).get("num_ctx") or self.num_ctx
-        return min(max(int(wanted), 4), self.context_length)
+        least = 2048 if "vision" in self.abilities(model) else 4
+        return min(max(int(wanted), least), self.context_length)
 
     def load_lines(self, request: dict, model: str, num_ctx: int) -> Iterator[dict]:
         reason = "unload" if request.get("keep_alive") in UNLOAD else "load"
