@@ -9,6 +9,7 @@ from ore.backends.answer import known_count
 from ore.backends.logprobs import Logprobs
 
 _THOUGHTS = ("thinking", "reasoning")
+_NO_TEXT = ("reference", "tool_reference")
 _FOR_TOOLS = ("tool_calls", "function_call", "tool_use")
 
 
@@ -46,11 +47,12 @@ class Parts:
             delta = (choice.get("delta") if self._has_delta else whole) or {}  # MiniMax's, both
             asks = delta.get("tool_calls") or delta.get("function_call")
             self._asks_for_tools |= bool(asks) or self.reason in _FOR_TOOLS
-            thinking += _thoughts(delta.get("reasoning_content") or delta.get("reasoning"))
+            told = ("reasoning_content", "reasoning", "thinking")
+            thinking += _thoughts(next((delta[name] for name in told if delta.get(name)), None))
             content = delta.get("content") or delta.get("refusal") or ""
-            if isinstance(content, list):  # of parts, as Mistral's and Databricks' servers send it
-                thinking += _thoughts([part for part in content if part["type"] in _THOUGHTS])
-                content = "".join(part["text"] for part in content if part["type"] not in _THOUGHTS)
+            if isinstance(content, list):
+                thought, content = _of_list(content)
+                thinking += thought
             text += content
         return thinking, text
 
@@ -59,9 +61,11 @@ class Parts:
         details = _of(self._usage, "prompt_tokens_details")
         cached = known_count(_of(details, "cached_tokens"))
         timings = self._timings if isinstance(self._timings, dict) else {}
+        read = known_count(_of(self._usage, "prompt_tokens")) or None
+        written = known_count(_of(self._usage, "completion_tokens"))
         return {
-            "eval_count": known_count(_of(self._usage, "completion_tokens")),
-            "prompt_eval_count": known_count(_of(self._usage, "prompt_tokens")) or None,
+            "eval_count": written or (written if read else None),  # who counts none counts nothing
+            "prompt_eval_count": read,
             "eval_duration": _nanoseconds(timings.get("predicted_ms")),
             "prompt_eval_duration": _nanoseconds(timings.get("prompt_ms")),
             "total_duration": total,
@@ -94,6 +98,22 @@ def _thoughts(value: Any) -> str:
         elif part:
             left += [part[name] for name in ("text", "thinking", "summary") if part.get(name)][:1]
     return "".join(texts)
+
+
+def _of_list(parts: list[Any]) -> tuple[str, str]:
+    """Return the thinking and the text of parts, as Mistral's and Databricks' servers send them.
+
+    Some are texts by themselves, others say where the text before them comes from.
+    """
+    thinking = text = ""
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+        elif part["type"] in _THOUGHTS:
+            thinking += _thoughts(part)
+        elif part["type"] not in _NO_TEXT:
+            text += part["text"]
+    return thinking, text
 
 
 def _of(value: Any, name: str) -> Any:

@@ -20,7 +20,7 @@ from ore.errors import BackendError, ContextTruncatedError, ModelNotFoundError, 
 from ore.glass.limits import notices_of, warnings_of
 from tests.backends.openai.test_openai import ASKED, reasoner
 from tests.support.fake_ollama.scenarios import FOREVER, Chunk, Cut, Pause, Raw, Whole
-from tests.support.fake_openai import DONE, JSON, FakeOpenAI, data, event, refusal, whole
+from tests.support.fake_openai import DONE, JSON, USAGE, FakeOpenAI, data, event, refusal, whole
 
 SOON = 8.0
 """Seconds: what takes a tenth of that on an idle machine."""
@@ -127,17 +127,33 @@ def test_a_text_that_comes_as_a_list_of_parts_is_text_and_thinking():
     assert (response.content, response.metadata["thinking"]) == ("Paris", "Hm.")
 
 
+def test_a_list_of_parts_may_hold_plain_texts_and_references_as_mistral_s_does():
+    parts = [{"type": "text", "text": "Pa"}, "r", {"type": "reference", "reference_ids": [1]}, "is"]
+    with FakeOpenAI() as fake:
+        fake.play = [event(delta={"content": parts}, finish="stop"), DONE]
+        assert reasoner(fake).reason(ASKED).content == "Paris"
+
+
 @pytest.mark.parametrize(
     "delta",
     [
         {"reasoning_content": {"text": "Hm."}},
+        {"thinking": "Hm."},
         {"reasoning": [{"type": "text", "text": "Hm."}]},
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}]},
         {"content": [{"type": "thinking", "thinking": "Hm."}]},
         {"reasoning_content": [{"text": "H"}, {"signature": "x"}, "m", None, {"thinking": ["."]}]},
         {"reasoning": [{"text": None, "thinking": "Hm."}, False]},
     ],
-    ids=["Envoy's", "in parts", "Databricks'", "as a text", "mixed", "with empty ones"],
+    ids=[
+        "Envoy's",
+        "by that name",
+        "in parts",
+        "Databricks'",
+        "as a text",
+        "mixed",
+        "with empty ones",
+    ],
 )
 def test_thoughts_are_read_in_whatever_they_come(delta):
     with FakeOpenAI() as fake:
@@ -166,6 +182,13 @@ def test_tokens_that_are_counted_within_a_choice_are_counted_as_moonshot_has_it(
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(None), data(json.dumps({"choices": [choice]})), DONE]
         assert reasoner(fake).reason(ASKED).metadata["prompt_eval_count"] == 19
+
+
+def test_zeros_for_all_tokens_are_no_count_of_an_answer():
+    with FakeOpenAI() as fake:
+        fake.play = [*fake.events(None), event({}, "stop", usage=dict.fromkeys(USAGE, 0)), DONE]
+        metadata = reasoner(fake).reason(ASKED).metadata
+    assert (metadata["prompt_eval_count"], metadata["eval_count"]) == (None, None)
 
 
 def test_a_list_with_parts_of_another_kind_is_refused_not_left_out():
