@@ -81,14 +81,9 @@ def normalised(text: str, source: str, default_port: int) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether an address stays on this machine: ``localhost``, 127.0.0.0/8, ``::1``."""
+    """Tell whether an address stays on this machine: ``localhost``, or a number of its own, as 127.1."""
     host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost" or _is_own_number(host)
 
 
 def stays_here(url: str) -> bool:
@@ -102,8 +97,10 @@ def leads_here(host: str) -> bool:
     What a name server says of a name is not asked.
     """
     name = host.rstrip(".").lower()
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
+    return name == "localhost" or name.endswith(".localhost") or _is_own_number(name)
+
+
+def _is_own_number(name: str) -> bool:
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
     try:
         address = ipaddress.IPv4Address(inet_aton(name))  # as the system reads numbers

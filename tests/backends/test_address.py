@@ -17,6 +17,7 @@ from ore.backends.address import (
     normalise_ollama,
     ollama_authorization,
     resolve_ollama,
+    sendable,
     stays_here,
 )
 from ore.errors import UsageError
@@ -161,6 +162,16 @@ def test_loopback_is_told_from_the_rest(url, local):
 @pytest.mark.parametrize("host", ["localhost.", "127.1", "0x7f.1", "[::ffff:7f00:1]", "0.0.0.0"])
 def test_this_machine_is_known_however_it_is_written(host):
     assert stays_here(f"http://{host}:11434")
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f.1", "[::ffff:7f00:1]", "0"])
+def test_this_machine_s_number_is_sent_a_key_however_it_is_written(host):
+    assert sendable("sk-of-mine", "OPENAI_API_KEY", f"http://{host}:8000") == "sk-of-mine"
+
+
+@pytest.mark.parametrize("host", ["localhost.", "x.localhost", "128.1", "[::ffff:8001:1]"])
+def test_what_a_name_server_may_be_asked_for_is_sent_no_key(host):
+    assert sendable("sk-of-mine", "OPENAI_API_KEY", f"http://{host}:8000") is None
 
 
 @pytest.mark.parametrize(
