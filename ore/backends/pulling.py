@@ -54,6 +54,8 @@ def pull(text: str, progress: Progress, *, insecure: bool = False) -> None:
     """
     name, shelf = parse_name(text), Shelf(weights.models_folder(), is_own=True)
     with closing(Registry(name, insecure=insecure)) as registry, _writing(shelf, name):
+        with suppress(FileAccessError):  # where not all can be listed, it gets a place of its own
+            name = shelf.find(text) or name  # as it is spelled where it is: one name is one model
         check_way(shelf, name)
         progress("asking the registry", 0, 0)
         data = _patiently(registry.manifest, progress)

@@ -713,6 +713,16 @@ def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name
     assert BLOB not in in_blobs(root)
 
 
+def test_a_model_that_is_there_in_another_case_is_updated_and_not_hidden_behind_it(root, registry):
+    pull(registry.add("Team/Tiny:Q4", WEIGHTS), nothing)
+    newer = tiny_model()
+    pull(registry.add("team/tiny:q4", newer), nothing)
+    shelf = shelf_of(root)
+    (name,) = shelf.every()
+    assert shelf.weights(name).read_bytes() == newer and BLOB not in in_blobs(root)
+    assert str(name).endswith("/Team/Tiny:Q4")
+
+
 def test_where_a_manifest_can_t_be_read_no_room_is_made(root, registry):
     pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
     (root / "manifests" / "h" / "n" / "m").mkdir(parents=True)
