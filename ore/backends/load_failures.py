@@ -44,7 +44,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "use a smaller window (`options['num_ctx']`), or another model",
     ),
     (
-        r"unknown model architecture: '(?P<why>[^'\n]*)'",
+        r"unknown model architecture: '(?P<why>[^\n]+)'",
         "the engine does not know its architecture, '{why}': use another model",
     ),
     (

@@ -298,6 +298,11 @@ def patched(at: int, data: bytes) -> bytes:
         (tiny_model(tokenizer__chat_template="{{ raise_exception('No.') }}"), "be used (No)"),
         (tiny_model(tokenizer__chat_template="{{ raise_exception('a\nError: b') }}"), "used (b)"),
         (tiny_model(general__architecture="martian"), "does not know its architecture, 'martian'"),
+        (tiny_model(general__architecture="it's"), "does not know its architecture, 'it's'"),
+        (
+            tiny_model(general__architecture=""),
+            "not as the engine expects it (unknown model archit",
+        ),
         (
             tiny_model(tokenizer__ggml__model="martian"),
             "its tokenizer (unknown tokenizer: 'martian')",
@@ -316,8 +321,8 @@ def patched(at: int, data: bytes) -> bytes:
         (tiny_model(llama__block_count=2000), "crashed over it (SIGABRT)"),
     ],
     ids=(
-        "template,raises,lines,architecture,tokenizer,tokens,cut,head,zeros,version,tensors,dims,type,"
-        "offset,layers,more layers,absurd layers"
+        "template,raises,lines,architecture,quote,no architecture,tokenizer,tokens,cut,head,zeros,"
+        "version,tensors,dims,type,offset,layers,more layers,absurd layers"
     ).split(","),
 )
 def test_each_kind_of_failure_to_load_has_its_sentence(tmp_path, data, said, capfd):
