@@ -108,11 +108,10 @@ class ClusterBackend(Backend):
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         """Return what a worker says was in force."""
-        try:
+        with suppress(AttributeError, OreError):  # what a worker says may be anything
             told = self._ask("in_force", settings, self._where, model_id, _plain(settings))
             return {name: each for name in _LAYERS if isinstance(each := told.get(name), dict)}
-        except (AttributeError, OreError):  # what a worker says may be anything
-            return {}
+        return {}
 
     def reasoner(self, model_id: str, settings: Settings) -> Reasoner:
         """Return what has the workers take turns."""
@@ -163,9 +162,10 @@ class ClusterBackend(Backend):
         return sum(known.get(each, 0) for each in self._told)
 
     def _no_answer(self, error: Exception) -> BackendError:
+        tls = ", that Dask is configured for its TLS here" * self.host.startswith(("tls:", "wss:"))
         return BackendError(
             f"The scheduler {one_line(str(self.host))} does not answer ({shorten(str(error))}): check "
-            f"that it runs there, and that its version is not far from this one's."
+            f"that it runs there{tls}, and that its version is not far from this one's."
         )
 
     def _workers(self, notice: Callable[[str], None], seconds: float) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ import pickle
 import select
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ _MOST_REPLY = 1 << 28  # the process refuses a larger one earlier
 _BLOCK = 1 << 16
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 5.0
+_LOCAL = 3  # where the local modes stand in what ``termios`` says of a terminal
 
 
 class LostCall(Exception):
@@ -48,6 +50,7 @@ class ClusterLink:
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         self._numbers, self._writing, self._is_ended = count(), threading.Lock(), False
         self._waiting: dict[int, SimpleQueue[dict[str, Any]]] = {}
+        self._shows_typing = _shows_typing()
         try:
             with deferred_signals(
                 starts_threads=True
@@ -103,6 +106,8 @@ class ClusterLink:
         self._child.kill()
         with suppress(subprocess.TimeoutExpired):  # it hangs in a disk: the system ends it later
             self._child.wait(_END_SECONDS)
+        if self._shows_typing:  # it may have been asking for the passphrase of a key
+            _shows_typing(again=True)
         with self._writing, suppress(OSError):
             if self._child.stdin is not None:
                 self._child.stdin.close()
@@ -200,6 +205,23 @@ def until(seconds: float) -> Callable[[], None]:
             raise OutOfTime(f"nothing came for {seconds:.3g} s")
 
     return look
+
+
+def _shows_typing(*, again: bool = False) -> bool:
+    """Return whether the terminal shows what is typed, if there is one; have it do so ``again``."""
+    with suppress(OSError, termios.error):
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            modes = termios.tcgetattr(terminal)
+            if (
+                again and os.tcgetpgrp(terminal) == os.getpgrp()
+            ):  # who is in the background is stopped
+                modes[_LOCAL] |= termios.ECHO
+                termios.tcsetattr(terminal, termios.TCSANOW, modes)
+            return bool(modes[_LOCAL] & termios.ECHO)
+        finally:
+            os.close(terminal)
+    return False
 
 
 def _no_time() -> None:

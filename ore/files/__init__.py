@@ -317,4 +317,4 @@ def close_quietly(descriptor: int) -> None:
 def reason(exc: BaseException) -> str:
     """Return why an operation on a file failed, in the system's words, for use in a sentence."""
     text = getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
-    return text[:1].lower() + text[1:]
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

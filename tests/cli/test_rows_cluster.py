@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -25,6 +26,7 @@ from ore.errors import BackendError
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, PATIENCE, ROOT, environment, until
+from tests.support.terminal import OnTerminal
 
 pytest.importorskip("distributed", reason="distributed is not installed (requirements-dask.txt)")
 cluster_child = pytest.importorskip("ore.backends.cluster_child")
@@ -423,3 +425,67 @@ def test_a_row_that_fails_on_a_worker_is_named_with_its_reason(tmp_path):
         done = rows(tmp_path, address, "--max-failures", "2")
         _, err = done.communicate(timeout=120)
     assert done.returncode == 1 and "broke off" in err.decode() or "breaks" in err.decode()
+
+
+@contextmanager
+def tls_cluster(folder, password="secret"):
+    """A scheduler with TLS; yields its address, and the settings of a client whose key has a password."""
+    for name in ("plain", "locked"):
+        key = ["-newkey", "rsa:2048", "-keyout", str(folder / f"{name}.key")]
+        key += ["-nodes"] if name == "plain" else ["-passout", f"pass:{password}"]
+        made = ["openssl", "req", "-x509", *key, "-out", str(folder / f"{name}.pem"), "-days", "2"]
+        subprocess.run([*made, "-subj", "/CN=localhost"], check=True, capture_output=True)
+    ours = {"CA_FILE": "plain.pem", "SCHEDULER__CERT": "plain.pem", "SCHEDULER__KEY": "plain.key"}
+    theirs = {"CA_FILE": "plain.pem", "CLIENT__CERT": "locked.pem", "CLIENT__KEY": "locked.key"}
+    ours, theirs = (
+        {f"DASK_DISTRIBUTED__COMM__TLS__{key}": str(folder / value) for key, value in each.items()}
+        for each in (ours, theirs)
+    )
+    about, null = folder / "tls.json", subprocess.DEVNULL
+    command = [
+        sys.executable,
+        "-m",
+        "dask",
+        "scheduler",
+        "--host",
+        "tls://127.0.0.1",
+        "--port",
+        "0",
+    ]
+    command += ["--no-dashboard", "--scheduler-file", str(about)]
+    with subprocess.Popen(command, env=environment(**ours), stdout=null, stderr=null) as one:
+        try:
+            until(lambda: about.exists() and about.read_text().strip())
+            yield json.loads(about.read_text())["address"], theirs
+        finally:
+            one.kill()
+
+
+needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes the keys")
+
+
+@needs_openssl
+@pytest.mark.parametrize("typed", ["", "\x03"], ids=["nothing", "Ctrl-C"])
+def test_the_terminal_shows_what_is_typed_after_dask_asked_for_a_passphrase(tmp_path, typed):
+    (tmp_path / "t.csv").write_text("n\n1\n")
+    with tls_cluster(tmp_path) as (address, settings):
+        ore = (
+            f"{sys.executable} {MAIN} --rows {tmp_path}/t.csv x{{{{n}}}} -m m --scheduler {address}"
+        )
+        ore += " --deadline 3"
+        script = f"trap : INT; {ore}; stty -a | grep -o -e '[- ]echo ' | sed 's/^/now:/'"
+        with OnTerminal(
+            command=["sh", "-c", script], env={**settings, "HOME": str(tmp_path)}
+        ) as tty:
+            tty.wait_for("pass phrase")
+            tty.interrupt(typed)
+            tty.wait_for("now:")
+            assert tty.end()[1].startswith(b" echo")
+
+
+@needs_openssl
+def test_the_advice_for_a_scheduler_with_tls_names_dasks_settings(tmp_path):
+    with tls_cluster(tmp_path) as (address, _):
+        _, err = rows(tmp_path, address).communicate(timeout=60)
+    said = err.decode()
+    assert "(TLS expects" in said and ", that Dask is configured for its TLS here, and" in said
