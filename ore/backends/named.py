@@ -9,6 +9,7 @@ from typing import Any
 
 from ore.backends import Backend
 from ore.backends.choice import Choice, model_of, open_backend
+from ore.backends.model_options import checked_seconds
 from ore.backends.schema import SchemaReasoner
 from ore.backends.settings import Settings
 from ore.errors import UsageError
@@ -97,7 +98,9 @@ def backend(
     """
     if kind not in KINDS:
         raise UsageError(f"{kind!r} names no backend: it is one of {', '.join(KINDS)}.")
-    choice = Choice(backend=kind, model=None, host=host, seconds=timeout)
+    choice = Choice(
+        backend=kind, model=None, host=host, seconds=checked_seconds("timeout", timeout)
+    )
     return open_backend(choice, os.environ, {}, _nobody, _nobody)
 
 

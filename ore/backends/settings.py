@@ -7,6 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from ore.backends.model_options import checked_seconds
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -33,6 +35,9 @@ class Settings:
         chat_template: A Jinja template in the place of the model's own.
         rendered: Whether ``metadata["rendered"]`` is to hold the text that the model read, where it
             is known.
+
+    Raises:
+        UsageError: ``timeout`` or ``deadline`` is no time to wait.
     """
 
     timeout: float | None = None
@@ -51,6 +56,10 @@ class Settings:
     at_once: int | None = None
     chat_template: str | None = None
     rendered: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "deadline"):
+            checked_seconds(name, getattr(self, name))
 
     def asked(self) -> dict[str, Any]:
         """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""

@@ -12,7 +12,7 @@ from typing import Any
 from ore.artifact.canonical import text_digest
 from ore.backends import Backend
 from ore.backends.choice import Choice, open_backend
-from ore.backends.model_options import as_pairs, parse_options
+from ore.backends.model_options import as_pairs, checked_seconds, parse_options
 from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreError, UsageError
 from ore.files.neutral import one_line
@@ -102,7 +102,7 @@ class Reopening(Closing):
         connect: What opens a backend; None is ``ore.backends.choice.open_backend``.
 
     Raises:
-        UsageError: An option is unknown, or has a value of another type.
+        UsageError: An option is unknown, or has a value of another type; or a limit is no time to wait.
     """
 
     def __init__(
@@ -121,15 +121,16 @@ class Reopening(Closing):
         waiting: Callable[[Callable[[], str]], AbstractContextManager[None]] = _unseen,
         connect: Callable[[Choice], Backend] | None = None,
     ) -> None:
-        seconds = min((each for each in (timeout, deadline) if each is not None), default=None)
+        bounds = {"timeout": timeout, "deadline": deadline}
+        given = [checked_seconds(name, each) for name, each in bounds.items()]
+        seconds = min((each for each in given if each is not None), default=None)
         self.wanted: Choice = Choice(backend=backend, model=model, host=host, seconds=seconds)
         texts = as_pairs(options) if isinstance(options, Mapping) else list(options)
         self.option_texts: list[str] = texts
         self.options: dict[str, Any] = parse_options(texts)
         self.chat_template = chat_template
         self.waiting = waiting
-        self._bounds: dict[str, Any] = {"timeout": timeout, "deadline": deadline}
-        self._bounds["strict_context"] = strict_context
+        self._bounds: dict[str, Any] = {**bounds, "strict_context": strict_context}
         self.notice = notice
         self._others = None if others is None else Earlier(others)
         self._connect = connect or _connect
