@@ -17,7 +17,7 @@ from ore.backends.model_options import check_ollama, checked_seconds, lets_go_at
 from ore.backends.ollama_client import QUESTION_SECONDS, OllamaClient
 from ore.backends.ollama_models import if_known, in_force, numbers_of, prompt_facts
 from ore.backends.probe import answers
-from ore.backends.settings import Settings
+from ore.backends.settings import Settings, plain
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
 from ore.reasoner import Reasoner, StreamingReasoner
 from ore.types import Message, Response
@@ -175,7 +175,7 @@ class AyaReasoner(StreamingReasoner):
         self.strict_context: bool = strict_context
         self.on_thinking: OnThinking | None = on_thinking
         asked = {"options": options, "think": think, "format": format, "keep_alive": keep_alive}
-        self._asked: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+        self._asked: dict[str, Any] = {k: plain(v) for k, v in asked.items() if v is not None}
         bounds: dict[str, Any] = {"timeout": self.timeout, "deadline": self.deadline}
         self._patience = min([QUESTION_SECONDS, *filter(None, bounds.values())])
         self._num_ctx = natural(options, "num_ctx") or None if options else None

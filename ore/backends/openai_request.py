@@ -54,7 +54,8 @@ def request_of(model: str, messages: list[Message], settings: Settings) -> dict[
         "stream_options": {"include_usage": True},
     }
     for name, value in settings.options.items():
-        if not (name == "num_predict" and value < 0):
+        is_number = isinstance(value, (int, float))  # of anything else the server says what it is
+        if not (name == "num_predict" and is_number and value < 0):
             request[_NAMES[name]] = value
     if settings.think is not None:
         request["reasoning_effort"] = settings.think

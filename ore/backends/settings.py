@@ -10,6 +10,15 @@ from typing import Any
 from ore.backends.model_options import checked_seconds
 
 
+def plain(value: Any) -> Any:
+    """Return a copy of ``value`` of dicts and lists, whatever mappings and sequences are in it."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a turn needs beyond its messages; every backend refuses what it does not have.
@@ -60,6 +69,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("timeout", "deadline"):
             checked_seconds(name, getattr(self, name))
+        for name in ("options", "format"):  # whatever kind of mapping it is, it is sent as JSON
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def asked(self) -> dict[str, Any]:
         """Return what was set of ``options``, ``think``, ``format`` and ``keep_alive``."""

@@ -15,6 +15,7 @@ from jsonschema_specifications import REGISTRY
 from referencing.jsonschema import specification_with
 
 from ore.backends.http import shorten
+from ore.backends.settings import plain
 from ore.files.bounded import Bounded
 
 LONGEST = 3.0
@@ -76,8 +77,8 @@ class Judge:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema
-        self._text = json.dumps(schema)
+        self._schema = plain(schema)
+        self._text = json.dumps(self._schema)
         self._child = Bounded(f"{__name__}:violation", LONGEST)
         self._may_be_slow = any(f'"{word}' in self._text for word in _SLOW)
         if self._may_be_slow:

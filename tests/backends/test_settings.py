@@ -1,13 +1,18 @@
-"""``Settings`` from a program: limits of time are times."""
+"""``Settings`` from a program: limits of time are times, and any mapping will do for options and schemas."""
 
 from __future__ import annotations
 
+import json
 import math
+from types import MappingProxyType
 
 import pytest
 
 import ore
+from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
+
+SCHEMA = MappingProxyType({"type": "string", "enum": ("Paris.", "Rome.")})
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, math.nan, math.inf, 10**400, "5"])
@@ -25,3 +30,23 @@ def test_the_limits_of_a_backend_and_of_recorded_runs_are_refused_as_well(second
         ore.backend("ollama", timeout=seconds)
     with pytest.raises(ore.UsageError, match="The deadline must be"):
         ore.Reopening(deadline=seconds)
+
+
+def test_options_and_a_schema_may_be_any_mapping():
+    """A dict that can't be changed can't be copied either: the answer was lost over it."""
+    with FakeOllama(reply='"Paris."') as server:
+        options = MappingProxyType({"temperature": 0, "stop": ("a", "b")})
+        asked = ore.AyaReasoner("llama3.2", server.url, options=options, format=SCHEMA)
+        answered = ore.ORE(asked).execute("Where?")
+        again = ore.reasoner("ollama:llama3.2", host=server.url, options=options, format=SCHEMA)
+        assert ore.ORE(again).execute("Where?").content == '"Paris."'
+    assert answered.metadata["options"] == {"temperature": 0, "stop": ["a", "b"]}
+    assert answered.metadata["format"] == {"type": "string", "enum": ["Paris.", "Rome."]}
+    assert ore.validate(SCHEMA, '"Rome."') == "Rome."
+
+
+def test_an_option_of_another_type_is_the_server_s_to_refuse():
+    with FakeOpenAI() as server:
+        asked = ore.reasoner("openai:small", host=server.url, options={"num_predict": "5"})
+        ore.ORE(asked).execute("Why?")
+        assert json.loads(server.chats[0].body)["max_tokens"] == "5"
