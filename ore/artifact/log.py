@@ -49,7 +49,7 @@ class RunLog:
             os.stat(self.root)
         except (FileNotFoundError, NotADirectoryError):
             pass  # it is made; what is in its way shows next
-        except OSError as exc:
+        except (OSError, ValueError) as exc:
             raise self._unwritable(self.root, reason(exc)) from exc
         there = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
         if not os.path.isdir(there):
@@ -95,7 +95,7 @@ class RunLog:
             return
         try:
             make_private(day)
-        except OSError as exc:
+        except (OSError, ValueError) as exc:
             raise self._unwritable(day, reason(exc)) from exc
 
     def last(self) -> Path:
@@ -118,7 +118,7 @@ class RunLog:
                     return Path(max(same, key=lambda run: (_written(run), run.name)).path)
         except FileNotFoundError:
             pass
-        except OSError as exc:
+        except (OSError, ValueError) as exc:
             shown = one_line(str(self.root))
             raise ArtifactError(f"The run log in {shown} can't be read: {reason(exc)}.") from exc
         raise ArtifactError(

@@ -141,6 +141,8 @@ class Folder:
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | OPEN_FLAGS)
+    except ValueError as exc:  # a NUL, or half a character
+        raise FileAccessError(f"No folder can be called {one_line(str(path))}.", path) from exc
     except OSError as exc:
         if exc.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise

@@ -8,7 +8,16 @@ import time
 
 import pytest
 
-from ore.errors import InvalidSessionError, SessionError, SessionExistsError, SessionNotFoundError
+from ore.artifact.log import RunLog
+from ore.errors import (
+    ArtifactError,
+    FileAccessError,
+    InvalidSessionError,
+    SessionError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionNotSavedError,
+)
 from ore.store import FileSessionStore, Found, Salvaged, SessionDetails
 from ore.types import Session
 from tests.store.test_session_text import BAD
@@ -307,3 +316,16 @@ def test_a_run_is_not_noted_in_a_copy_that_was_made_of_links(store):
     (store.root / "other.runs").mkdir()
     with pytest.raises(OSError):
         store.add_runs("other", {"c": "c" * 64})
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_folder_that_none_can_be_called_is_an_error_of_ore_s(name, tmp_path):
+    """A program may take the name from anywhere: a NUL, or half a character, is no fault of ORE's."""
+    place = tmp_path / name
+    with pytest.raises(FileAccessError, match="No folder can be called"):
+        FileSessionStore(place).list()
+    with pytest.raises(SessionNotSavedError, match="No folder can be called"):
+        FileSessionStore(place).save(Session(), "a")
+    for look in (RunLog(place).last, RunLog(place).check):
+        with pytest.raises(ArtifactError, match="run log"):
+            look()
