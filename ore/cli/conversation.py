@@ -190,7 +190,8 @@ class Conversation:
         """
         assert self.session is not None
         session = self.session
-        self._runs(), self._sizes()  # of the session that was loaded
+        self._runs()  # of the session that was loaded
+        self._sizes()
         if self.source_id is not None or self.name is not None:
             session = Session(list(session.messages))
         with ExitStack() as held:
