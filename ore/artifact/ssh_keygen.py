@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ore.errors import ArtifactError
 from ore.files import reason
+from ore.files.environment import environment
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
@@ -123,7 +124,7 @@ def ssh_keygen(
     Raises:
         ArtifactError: It is not there, or takes too long.
     """
-    environ = dict(os.environ)
+    environ = environment()
     if not asks:
         environ[_ASKPASS] = "never"
     elif has_terminal():

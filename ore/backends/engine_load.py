@@ -25,6 +25,7 @@ from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
 from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
+from ore.files.environment import environment
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals, is_ready
 from ore.reasoner.stop import woken_by
@@ -153,9 +154,7 @@ class EngineProcess:
         child, self._is_ended = self._child, True
         if child is not None:
             self._kill()
-            with suppress(
-                subprocess.TimeoutExpired
-            ):  # it hangs in a disk: the system ends it later
+            with suppress(subprocess.TimeoutExpired):  # in a disk: the system ends it later
                 child.wait(_END_SECONDS)
             for pipe in (child.stdin, child.stdout):
                 if pipe is not None:
@@ -181,7 +180,7 @@ class EngineProcess:
                 self._child = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_CHILD)],
                     cwd=self._folder,
-                    env=child_environment(os.environ),
+                    env=child_environment(environment()),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -24,6 +24,7 @@ from ore.errors import (
     OreError,
     ServerUnreachableError,
 )
+from ore.files.environment import looking_through
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _through_proxy(host: Host) -> str:
     return f" {_THROUGH.format(proxy=proxy).rstrip()}" if proxy else ""
 
 
+@looking_through
 def proxy_for(url: str) -> str:
     """Return the variable that names the proxy through which an address is asked, or nothing."""
     from urllib.request import getproxies_environment, proxy_bypass  # takes long

@@ -27,6 +27,7 @@ from ore.backends import Progress, weights
 from ore.backends.weights import PINNED, PinnedFile
 from ore.errors import BackendError, FileAccessError, OreError
 from ore.files import make_private, reason, replace_file, sync_folder
+from ore.files.environment import environment
 from ore.files.locks import is_locked
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
@@ -121,7 +122,7 @@ def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progre
             child = subprocess.Popen(
                 command,
                 cwd=work,
-                env={**os.environ, **environ},
+                env={**environment(), **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

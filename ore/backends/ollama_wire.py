@@ -33,6 +33,7 @@ from ore.backends.http import (
 )
 from ore.backends.lines import Lines
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
+from ore.files.environment import looking_through
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
 
@@ -154,7 +155,7 @@ def new_client(
     key = ollama_authorization(host.url)
     before = [hooks.before] if key else [hooks.before, _without_key]
     try:
-        client = ollama.Client(
+        client = looking_through(ollama.Client)(
             host=host.url,
             follow_redirects=False,
             headers={"accept-encoding": "identity", "authorization": key or _NO_KEY},

@@ -1,7 +1,6 @@
 """One connection to an OpenAI-compatible server through the ``openai`` package.
 
-Turns whatever the package, and the HTTP library below it, raise into ORE's errors. Never retries,
-never follows a redirect.
+Turns whatever the package, and HTTP below it, raise into ORE's errors. No retry, no redirect.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from ore.backends.openai_stream import in_utf8, reported
 from ore.backends.pools import steady
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
+from ore.files.environment import looking_through
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
 
@@ -163,7 +163,7 @@ class Call:
                 max_retries=0,
                 timeout=timeout,
                 http_client=steady(
-                    httpx.Client(
+                    looking_through(httpx.Client)(
                         timeout=timeout,
                         follow_redirects=False,
                         verify=tls_context() if url.startswith("https:") else False,

@@ -36,6 +36,7 @@ from ore.backends.refusals import error_words
 from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
 from ore.files import strictjson
+from ore.files.environment import looking_through
 
 SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given up
 HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and answer in one piece
@@ -44,10 +45,9 @@ _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
 _REDIRECTS, _LATER = (301, 302, 303, 307, 308), {408, 425, 429, *range(500, 600)} - {501, 505}
 _TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
 _LEADS_NOWHERE = "Invalid URL in location header"  # as the HTTP library says it
-_ODD = (TooLarge, UnicodeError)
 _PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
-_TOKEN = re.compile(r"[!-~]{1,16384}")
+_ODD, _TOKEN = (TooLarge, UnicodeError), re.compile(r"[!-~]{1,16384}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Registry:
         self._sockets: set[socket.socket] = set()
         self._own = threading.local()
         try:
-            self._client = httpx.Client(
+            self._client = looking_through(httpx.Client)(
                 headers={"user-agent": f"ore/{ore.__version__}", "accept-encoding": "identity"},
                 verify=tls_context(),
                 timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),

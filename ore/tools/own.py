@@ -18,6 +18,7 @@ from typing import Any
 
 from ore.errors import OreError, ToolError, UsageError
 from ore.files import read_confined, reason
+from ore.files.environment import environment
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
@@ -313,6 +314,6 @@ def _environment(names: tuple[str, ...]) -> dict[str, str]:
     usual = ("HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER")
     return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environment().items()
         if name in usual or name in names or name.startswith("LC_")
     }
