@@ -127,8 +127,7 @@ def reported_error(
             return BackendError(f"The server at {host} {why}", host=host.url)
     if _NO_MANIFEST in message:
         return ModelNotFoundError(
-            f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the "
-            f"name.",
+            f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the name.",
             model=model,
             host=host.url,
         )
@@ -138,9 +137,9 @@ def reported_error(
         if _OF_BOTH.search(message):
             what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"
         sentence = (
-            f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the "
+            f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the model a "
+            f"larger window."
         )
-        sentence += "model a larger window."
     elif protocol is OPENAI and _FILTERED.search(message):
         kind = TurnFailedError
         sentence = (
