@@ -9,6 +9,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from socket import inet_aton
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -89,6 +90,28 @@ def is_loopback(url: str) -> bool:
 def stays_here(url: str) -> bool:
     """Tell whether an address is one of this machine, however it is written: it takes no proxy."""
     return leads_here(urlsplit(url).hostname or "")
+
+
+def takes_no_proxy(url: str) -> bool:
+    """Tell whether an address is asked directly: one of this machine, or of those in ``NO_PROXY``.
+
+    These are names and what ends in them, addresses, networks, each with a scheme or a port or
+    without, and ``*``; HTTP libraries differ in which of them they know.
+    """
+    here, host = urlsplit(url), urlsplit(url).hostname or ""
+    named = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    for item in named.lower().split(","):
+        scheme, _, name = item.strip().rpartition("://")
+        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, here.netloc, name):
+            return True
+    return stays_here(url)
+
+
+def _is_in(host: str, netloc: str, named: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
+    name = named.removeprefix("*").lstrip(".")
+    return name != "" and (netloc == name or f".{host}".endswith(f".{name}"))
 
 
 def leads_here(host: str) -> bool:

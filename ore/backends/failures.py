@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ore.backends.address import Host, stays_here, without_key
+from ore.backends.address import Host, takes_no_proxy, without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.errors import (
     BackendError,
@@ -110,11 +110,11 @@ def _through_proxy(host: Host) -> str:
 @looking_through
 def proxy_for(url: str) -> str:
     """Return the variable that names the proxy through which an address is asked, or nothing."""
-    from urllib.request import getproxies_environment, proxy_bypass  # takes long
+    from urllib.request import getproxies_environment  # takes long
 
     parts, proxies = urlsplit(url), getproxies_environment()
     key = next((key for key in (parts.scheme, "all") if proxies.get(key)), None)
-    if key is None or stays_here(url) or proxy_bypass(parts.netloc):
+    if key is None or takes_no_proxy(url):
         return ""
     named = [name for name, value in os.environ.items() if value and name.lower() == f"{key}_proxy"]
     return max(named, default="")  # the one in small letters goes before the others

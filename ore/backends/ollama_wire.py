@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals
-from ore.backends.address import Host, ollama_authorization, stays_here, without_key
+from ore.backends.address import Host, ollama_authorization, takes_no_proxy, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -162,7 +162,7 @@ def new_client(
             verify=tls_context() if host.url.startswith("https:") else False,
             transport=transport,
             limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),  # no limit to open ones
-            trust_env=not stays_here(host.url),
+            trust_env=not takes_no_proxy(host.url),
             event_hooks={"request": before, "response": [hooks.after]},
         )
     except (ImportError, *kinds) as exc:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals
-from ore.backends.address import Host, stays_here, without_key
+from ore.backends.address import Host, takes_no_proxy, without_key
 from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -167,7 +167,7 @@ class Call:
                         timeout=timeout,
                         follow_redirects=False,
                         verify=tls_context() if url.startswith("https:") else False,
-                        trust_env=not stays_here(url),
+                        trust_env=not takes_no_proxy(url),
                         event_hooks={"request": [self._before], "response": [self._after]},
                     )
                 ),

@@ -304,6 +304,45 @@ def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
         assert failures.proxy_for("http://box:1") == ""
 
 
+EXCEPTED = ["x, *", "*.example", ".box.example", "box.example:80", "http://box.example"]
+
+
+@pytest.mark.parametrize("excepted", EXCEPTED)
+@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
+    ask, excepted, monkeypatch
+):
+    def unknown(*_: object, **more: object) -> None:
+        raise socket.gaierror(-2, "unknown name")
+
+    monkeypatch.setattr(http, "getaddrinfo", unknown)  # of all but the proxy, which is a number
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(0)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.setenv("NO_PROXY", excepted)
+        assert "proxy" not in said_of(ask, "http://box.example:80")
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
+@pytest.mark.parametrize(
+    "url, excepted",
+    [
+        ("http://10.1.2.3:8000/v1", "10.0.0.0/8"),
+        ("http://10.1.2.3:8000/v1", "10.1.2.3:8000"),
+        ("http://[2001:db8::5]:8000", "x,2001:db8::/32"),
+        ("http://[2001:db8::5]:8000", "[2001:db8::5]"),
+        ("http://[2001:db8::5]:8000", "[2001:db8::5]:8000"),
+        ("http://ai.box:1", "all://BOX"),
+        ("http://box:1", "https://box,box:2,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99"),
+    ],
+)
+def test_what_no_proxy_excepts_is_asked_directly(url, excepted, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://x")
+    monkeypatch.setenv("no_proxy", excepted)
+    assert failures.proxy_for(url) == ("http_proxy" if url == "http://box:1" else "")
+
+
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
 def test_where_nothing_comes_over_http_the_server_may_speak_https(ask):
     with one_answer(b"") as (server, _):
