@@ -99,7 +99,8 @@ def takes_no_proxy(url: str) -> bool:
     without, and ``*``; HTTP libraries differ in which of them they know.
     """
     here, host = urlsplit(url), urlsplit(url).hostname or ""
-    named = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    found = (pair for pair in os.environ.items() if pair[0].lower() == "no_proxy")
+    _, named = max(found, default=("", ""))  # small letters go before the others
     for item in named.lower().split(","):
         scheme, _, name = item.strip().rpartition("://")
         if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, here.netloc, name):
