@@ -53,10 +53,11 @@ def other_model(asked: str, metadata: Mapping[str, Any]) -> str | None:
 def _is_same_model(asked: str, answered: str) -> bool:
     """Whether two names are one model's: a file and its path, a name and its release or revision.
 
-    A server passes on what is asked of a model in Ollama's cloud under its name there.
+    A server passes on what is asked of a model in Ollama's cloud under its name there. What ends in
+    ``-latest``, as Anthropic has it, is whatever release is the last one.
     """
     asked, answered = (
-        os.path.basename(name.lower()).removesuffix(":latest") for name in (asked, answered)
+        re.sub("[:-]latest$", "", os.path.basename(name.lower())) for name in (asked, answered)
     )
     rest = answered.removeprefix(asked)
     is_release = re.fullmatch(r"-\d{4}-?\d\d-?\d\d|@main", rest) is not None

@@ -255,6 +255,8 @@ def test_an_interrupt_waits_for_the_import_of_the_package(module):
         ("small", "small@other", True),
         ("Small.gguf", "/models/small.gguf", False),
         ("small", "small:latest", False),
+        ("small-latest", "small-20260131", False),
+        ("small-latest", "small-2-20260131", True),
         ("small", "o\x1b[31mther", False),
     ],
 )
