@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ore.backends.address import Host, takes_no_proxy, without_key
 from ore.backends.http import TooLarge, in_words, shorten
+from ore.backends.model_names import shown_names
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -262,7 +263,7 @@ def no_model_error(
     if available == ():
         advice = "it names none, so look there for what its model is called"
     if protocol is OLLAMA:
-        others = f", or use one that is there: {', '.join(available[:20])}" if available else ""
+        others = f", or use one that is there: {shown_names(available)}" if available else ""
         advice = f"fetch it with `Backend.pull('{name}')`{others}"
     return ModelNotFoundError(
         f"There is no model '{name}' at {host}: {advice}.",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ore.errors import UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 
 DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 """What a name means where it does not say so."""
@@ -19,6 +20,7 @@ _PARTS = {
 }
 _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80
+_MOST_SHOWN = 20
 
 
 class ModelName(NamedTuple):
@@ -94,6 +96,12 @@ def shown_name(text: str) -> str:
     """Return what was given as a name as a sentence shows it: on one line, and not too long."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"
     return one_line(shown).replace("`", "'")  # between backticks stands what is to be done
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Return how a sentence lists the models that are there: others may have chosen what they are called."""
+    shown = [brief(name).replace("`", "'") for name in names[:_MOST_SHOWN]]
+    return ", ".join(shown) + (", \u2026" if len(names) > _MOST_SHOWN else "")
 
 
 def _illegal(text: str) -> UsageError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
-from ore.backends.model_names import is_name, shown_name
+from ore.backends.model_names import is_name, shown_name, shown_names
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import OPEN_FLAGS, begins_with, reason
 from ore.files.neutral import one_line
@@ -56,7 +56,6 @@ Told = Callable[[int, int], None]
 _SUFFIX = ".gguf"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLOCK = 1 << 20
-_MOST_NAMED = 20
 _NO_WAIT = OPEN_FLAGS & os.O_NONBLOCK
 
 
@@ -157,10 +156,9 @@ def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundE
         if os.path.lexists(path):
             step = f"{path} does not have the bytes that ORE trusts; move it away, then {step}"
     else:
-        names = ", ".join(available[:_MOST_NAMED])
         steps = [f"fetch it with `Backend.pull('{model_id}')`"] if is_name(model_id) else []
         if available:
-            steps.append(f"use one that is there: {names}{', …' * (len(available) > _MOST_NAMED)}")
+            steps.append(f"use one that is there: {shown_names(available)}")
         else:
             steps.append(f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`")
         if not is_name(model_id):

@@ -158,6 +158,12 @@ def test_a_missing_model_says_what_to_do(folder, model, said):
     assert error.value.model == model
 
 
+def test_files_that_are_there_are_named_on_one_line(folder):
+    put(folder, "a\nYou: hi\x1b[2J.gguf")
+    with pytest.raises(ModelNotFoundError, match=r"there: a\^JYou: hi\^\[\[2J\.$"):
+        weights.find("nope")
+
+
 def test_without_any_model_the_small_one_is_offered(home):
     with pytest.raises(ModelNotFoundError, match="`Backend.pull.'smollm2:135m'.`") as error:
         weights.find("llama3.2")

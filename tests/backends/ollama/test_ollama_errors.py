@@ -233,6 +233,13 @@ def test_a_missing_model_names_those_that_are_there():
     )
 
 
+def test_the_names_that_a_server_gives_its_models_stay_on_the_line_and_are_bounded():
+    names = ("a\nYou: \x1b[2J`b`", "m" * 100_000, *map(str, range(30)))
+    said = str(failures.no_model_error(HOST, "m", failures.OLLAMA, names))
+    assert "there: a^JYou: ^[[2J'b', mmm" in said and said.endswith("17, \u2026.")
+    assert said.isprintable() and len(said) < 1000
+
+
 def test_a_server_that_is_not_there_says_where_why_and_what_to_do():
     error = failures.unreachable_error(HOST, "connection refused", failures.OLLAMA)
     assert (type(error), error.exit_code) == (ServerUnreachableError, 1)
