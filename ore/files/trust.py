@@ -28,13 +28,16 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
     it. Its group may, where the user is all of it: many systems give each user such a group.
     """
     shown = one_line(shlex.quote(str(path)))
+    is_own = os.geteuid() in (0, status.st_uid)
+    as_root = "" if is_own else "sudo "  # who else may give nothing away, nor change root's
     if status.st_uid not in _owners():
-        as_root = "sudo " if os.geteuid() else ""  # who else may give nothing away
         return f"it belongs to another user; run {as_root}chown -h {os.geteuid()} {shown}"
     mode = status.st_mode
     by_group = mode & stat.S_IWGRP and (not _is_private(status.st_gid) or _is_shared(path))
     if mode & stat.S_IWOTH or by_group:
-        return f"others can write to it; run chmod go-w {shown}"
+        if stat.S_ISCHR(mode) or mode & stat.S_ISVTX:  # /dev/null and /tmp are there for all
+            return "others can write to it, as they are meant to; use one of your own"
+        return f"others can write to it; run {as_root}chmod go-w {shown}"
     return ""
 
 

@@ -38,7 +38,7 @@ def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
         (0o775, ME, OTHER, "others can write to it; run chmod go-w /x/y"),
         (0o702, ME, MINE, "others can write to it; run chmod go-w /x/y"),
         (0o777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
-        (0o1777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
+        (0o1777, ME, MINE, "others can write to it, as they are meant to; use one of your own"),
         (0o600, OTHER, MINE, f"it belongs to another user; run {SUDO}chown -h {ME} /x/y"),
     ],
 )
@@ -49,6 +49,13 @@ def test_only_the_user_and_root_may_write(kind, mode, user, group, says):
 def test_what_is_advised_can_be_done_by_who_is_not_root_and_changes_a_link_itself(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: OTHER + 1)
     assert distrust(status(0o600, OTHER), "/x").endswith(f"; run sudo chown -h {OTHER + 1} /x")
+    assert distrust(status(0o777, 0), "/x").endswith("; run sudo chmod go-w /x")
+
+
+def test_nobody_is_told_to_take_from_others_what_is_there_for_all(monkeypatch):
+    monkeypatch.setenv("ORE_HOME", os.devnull)
+    with pytest.raises(HomeError, match="Nothing in /dev/null is used: .*; use one of your own.$"):
+        home_folder("models")
 
 
 def test_a_path_is_shown_so_that_it_can_be_pasted():
