@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 EXACT = 2**53 - 1
@@ -20,7 +19,7 @@ _PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 """How a value of a type that is derived from one of JSON's, as NumPy's ``float64`` is, becomes that."""
 
-_FIXED_DIGITS = 21  # ECMAScript writes larger numbers with an exponent
+_FIXED_DIGITS = 21  # ECMAScript writes numbers of more with an exponent
 
 
 def canonical(value: Any) -> bytes:
@@ -121,15 +120,11 @@ def _number(value: float) -> str:
     written = repr(value)
     if "e" not in written:
         return written.removesuffix(".0")
-    sign = "-" if value < 0 else ""
-    parts = Decimal(written).as_tuple()
-    digits = "".join(map(str, parts.digits))
-    point = len(digits) + int(parts.exponent)  # how many digits stand before the decimal point
-    digits = digits.rstrip("0")
-    if 0 < point <= _FIXED_DIGITS:
-        whole, rest = digits[:point].ljust(point, "0"), digits[point:]
-        return f"{sign}{whole}.{rest}" if rest else sign + whole
-    if -6 < point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"
+    mantissa, _, power = written.partition("e")
+    exponent = int(power)
+    if not -7 < exponent < _FIXED_DIGITS:
+        return f"{mantissa}e{exponent:+d}"
+    sign, digits = "-" if value < 0 else "", mantissa.lstrip("-").replace(".", "")
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    return sign + digits.ljust(exponent + 1, "0")

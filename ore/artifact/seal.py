@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from ore.artifact.canonical import EXACT, canonical_text, digest, joined
+from ore.artifact.canonical import EXACT, canonical_text, joined
 
 SELF = "self_sha256"
 VALUES = "values_sha256"
@@ -37,9 +37,7 @@ def seal(document: dict[str, Any]) -> dict[str, Any]:
     """
     texts = _texts(document)
     values = dict(_values(texts))
-    texts["provenance"][VALUES] = canonical_text(values)
-    whole = {key: joined(each) if isinstance(each, dict) else each for key, each in texts.items()}
-    hashes = {VALUES: values, SELF: _sha256(joined(whole))}
+    hashes = {VALUES: values, SELF: _hash_of_all(texts, {VALUES: values})}
     return {**document, "provenance": document["provenance"] | hashes}
 
 
@@ -58,14 +56,14 @@ def breaks(document: dict[str, Any]) -> list[str]:
     quick = _quick_digest(rest)
     if quick and provenance[SELF] == quick and _is_plain(rest):
         return []
+    kept = {key: value for key, value in provenance.items() if key == VALUES}
     try:
-        found = digest(rest)
-        values = dict(_values(_texts(document)))
+        texts = _texts(document)
+        if provenance[SELF] == _hash_of_all(texts, kept):
+            return []
     except ValueError as exc:
         return [f"it has no canonical JSON: {exc}"]
-    if provenance[SELF] == found:
-        return []
-    named = _changed(provenance.get(VALUES), values)
+    named = _changed(provenance.get(VALUES), dict(_values(texts)))
     return named or [f"provenance.{SELF} is not the hash of the artifact"]
 
 
@@ -96,6 +94,17 @@ def _texts(document: dict[str, Any]) -> dict[str, Any]:
         else:
             texts[key] = canonical_text(value)
     return texts
+
+
+def _hash_of_all(texts: dict[str, Any], values: dict[str, Any]) -> str:
+    """Return ``self_sha256``: of the ``texts``, with the ``values`` that are in the provenance besides."""
+    added = {name: canonical_text(value) for name, value in values.items()}
+    parts = {**texts, "provenance": {**texts["provenance"], **added}}
+    return _sha256(
+        joined(
+            {key: joined(each) if isinstance(each, dict) else each for key, each in parts.items()}
+        )
+    )
 
 
 def _values(texts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ore.artifact import canonical as canonical_json
 from ore.artifact.canonical import canonical
 from ore.artifact.seal import breaks, seal
 from ore.files import strictjson
@@ -100,6 +102,18 @@ def test_layout_and_the_order_of_keys_do_not_matter(document):
 
 def test_sealing_again_changes_nothing(document):
     assert seal(document) == document
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_each_value_of_what_is_not_plain_is_laid_out_once(document, monkeypatch, is_changed):
+    document["output"]["metadata"]["measured"] = [1e-300 * each for each in range(1, 101)]
+    document = seal(document)
+    if is_changed:
+        document["output"]["content"] += "x"
+    lay_out = Mock(side_effect=canonical_json._number)
+    monkeypatch.setattr(canonical_json, "_number", lay_out)
+    assert bool(breaks(document)) == is_changed
+    assert sum(0 < call.args[0] < 1e-290 for call in lay_out.call_args_list) == 100
 
 
 EDGES = [0.0, -0.0, 1e-4, 9.999e-5, 1e15, 1e16, 9999999999999998.0, float(2**53), 5e-324, 0.1]
