@@ -461,7 +461,17 @@ def test_of_two_tools_with_one_name_the_hidden_one_is_said(home, monkeypatch):
     assert told == ["The tool 'shout' of a package is hidden: another has that name."]
 
 
-@pytest.mark.parametrize("name", ["READ-FILE", "read\u2010file", "\uff52ead-file", "read file "])
+ALIKE = ["READ-FILE", "read\u2010file", "\uff52ead-file", "read file "]
+ALIKE += [
+    "read-file\ufe0f",
+    "read\u034f-file",
+    "read-file\u3164",
+    "read-file\u2800",
+    "\u115fread-file",
+]
+
+
+@pytest.mark.parametrize("name", ALIKE)
 def test_no_tool_of_a_package_has_a_name_that_looks_like_another_s(home, package, name):
     package(f"{BASE}T.name = {ascii(name)}")
     told: list[str] = []

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from ore.errors import SessionNameError
+from ore.files.neutral import SHOWS_NOTHING
 
 MOST_CHARACTERS = 100
 MOST_NAME_BYTES = 249
@@ -18,10 +19,6 @@ META = ".meta.json"
 """What follows a session's name in the file that says what it was begun with."""
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\.|$)", re.IGNORECASE)
-# Letters and marks that show nothing: two names that look the same must be the same.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 
 
 def check_name(name: str, what: str = "session") -> str:
@@ -67,7 +64,7 @@ def _problem(name: str) -> str | None:
         return "it is empty"
     if len(name) > MOST_CHARACTERS:
         return f"it is longer than {MOST_CHARACTERS} characters"
-    kinds = ["?" if _INVISIBLE.match(each) else unicodedata.category(each) for each in name]
+    kinds = ["?" if SHOWS_NOTHING.match(each) else unicodedata.category(each) for each in name]
     for character, kind in zip(name, kinds):
         if kind[0] not in "LM" and kind != "Nd" and character not in ".-_":
             return f"it holds {character!r}"

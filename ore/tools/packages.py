@@ -11,7 +11,7 @@ from typing import Any
 
 from ore.errors import Terminated
 from ore.files.in_time import in_time
-from ore.files.neutral import one_line, said_by
+from ore.files.neutral import SHOWS_NOTHING, one_line, said_by
 from ore.tools import Permission, Tool
 from ore.types import ToolResult
 
@@ -103,6 +103,7 @@ class PackageTool(Tool):
 def seen_as(name: str) -> str:
     """Return what is the same for names that look alike: case, forms of letters and dashes aside."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    folded = SHOWS_NOTHING.sub("", folded)
     letters = (each for each in folded if unicodedata.category(each)[0] not in "CPZ")
     return "".join(letters) or name
 
