@@ -13,7 +13,7 @@ from ore.store.beginnings import Beginning
 
 
 def begun_with(
-    begun: Beginning, settings: Settings | None = None, *, host: str | None = None
+    begun: Beginning | None, settings: Settings | None = None, *, host: str | None = None
 ) -> tuple[Reasoner, str | None]:
     """Return the reasoner and the system prompt that a session was begun with, as ``ORE`` takes them.
 
@@ -22,7 +22,8 @@ def begun_with(
     look at ``begun.backend`` and ``begun.model`` before you send what others must not read.
 
     Args:
-        begun: What ``FileSessionStore.beginning`` returns.
+        begun: What ``FileSessionStore.beginning`` returns; None, of an old session, chooses the
+            backend and the model as the command line does.
         settings: What else is asked of the model; its options win over those of the beginning.
         host: The server's address; None is what the environment names, else the default one. What a
             session was begun with names none.
@@ -37,6 +38,8 @@ def begun_with(
         OreError: What ``ore.reasoner`` raises.
     """
     settings = settings or Settings()
+    if begun is None:
+        return reasoner_with(None, None, host, settings), None
     options = {**parse_options(begun.options), **settings.options}
     system = begun.system if begun.persona is None else load_persona(begun.persona)
     asked = replace(settings, options=options)

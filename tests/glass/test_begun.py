@@ -73,3 +73,12 @@ def test_a_session_is_written_as_markdown(tmp_path):
     assert rest == ["## System prompt", "Be kind.", "## You", "Hi.", "## Answer", "# Hello"]
     store.create(session, "trip")
     assert session_markdown(store.load("trip"), "trip").split("\n\n")[-2] == "## Aya"
+
+
+def test_a_session_of_which_nobody_knows_how_it_was_begun_goes_on_as_a_new_one(tmp_path):
+    """One of an older ORE, or one that a program has saved, has no beginning."""
+    store = FileSessionStore(tmp_path)
+    store.save(Session(), "old")
+    chat = asked_of(store.beginning("old"), ore.Settings(options={"seed": 7}))
+    assert chat["model"] == "llama3.2:latest" and chat["options"] == {"seed": 7}
+    assert chat["messages"][0]["content"] == ore.load_persona("aya")
