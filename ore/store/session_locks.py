@@ -90,9 +90,11 @@ def _acquire(folder: Folder, name: str, wait: float) -> Lock:
     while (lock := try_lock(folder, file)) is None:
         if time.monotonic() >= deadline:
             pid = holder(folder, file)
-            who = "another process" if pid is None else f"process {pid}"
+            who, to_do = "another process" if pid is None else f"process {pid}", "end it there"
+            if pid == os.getpid():  # another thread's, or a handler's
+                who, to_do = "this process", "wait until it is done there"
             raise SessionInUseError(
-                f"The session '{name}' is in use by {who}: end it there, or use another name.",
+                f"The session '{name}' is in use by {who}: {to_do}, or use another name.",
                 name,
                 pid,
             )

@@ -212,3 +212,13 @@ def test_an_interrupt_as_a_lock_is_let_go_of_leaves_the_session_to_the_next_save
             store.save(session, "talk")
     FileSessionStore(tmp_path / "s", wait=0.0).save(session, "talk")
     assert caught.traceback  # who keeps the error, as a notebook does, keeps no lock with it
+
+
+def test_a_session_in_use_by_this_very_process_is_not_told_to_end_it(store):
+    """Two requests of one service: there is no other process to end."""
+    with store.lock("talk"):
+        with pytest.raises(
+            SessionInUseError, match="by this process: wait until it is done"
+        ) as seen:
+            FileSessionStore(store.root, wait=0.0).save(Session(), "talk")
+    assert seen.value.pid == os.getpid()
