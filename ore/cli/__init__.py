@@ -202,14 +202,21 @@ def _signals_raise() -> Iterator[None]:
     heard = dict.fromkeys(_RAISED, -math.inf)
 
     def hear(number: int, _: object) -> None:
-        now, end = time.monotonic(), max(heard[signal.SIGTERM], heard[signal.SIGHUP])
+        first: BaseException | None = None
+        try:
+            now = time.monotonic()
+        except SystemError as exc:  # input() lets a signal be heard while it raises another's
+            first, now = exc.__cause__, time.monotonic()
+        end = max(heard[signal.SIGTERM], heard[signal.SIGHUP])
         is_late = number == signal.SIGINT and now - end < _ENDING_SECONDS
         if is_late or now - heard[number] < _AGAIN_SECONDS:
+            if first is not None:
+                raise first
             return
         heard[number] = now
         if number == signal.SIGHUP:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shell sends another, in mid-closing
-        raise _RAISED[number]
+        raise first if isinstance(first, Terminated) else _RAISED[number]
 
     if threading.current_thread() is not threading.main_thread():
         yield

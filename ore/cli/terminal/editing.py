@@ -103,8 +103,10 @@ class LineEditor:
                 return None
             except Terminated as exc:
                 raise self._end or exc from None
-            except SystemError as exc:  # two signals came at once: how Python's input() says it
-                raise _first_of_two(exc.__cause__, self._is_left) from None
+            except SystemError as exc:  # a second signal, not heard: Python tells the first so
+                if isinstance(exc.__cause__, Terminated):
+                    raise exc.__cause__ from None
+                raise KeyboardInterrupt from None
             except _Stopped:
                 held = self.typed
                 self._hear_ctrl_z_as_before()  # it may have come where the block was being left
@@ -155,13 +157,6 @@ def _offer(entry: str) -> None:
 
 class _Stopped(Exception):
     """Ctrl-Z was pressed in a line."""
-
-
-def _first_of_two(first: BaseException | None, is_left: bool) -> BaseException:
-    """Return what is to be raised of two signals, of which Python tells the first: the end, if it is one."""
-    if isinstance(first, Terminated):
-        return first
-    return KeyboardInterrupt() if is_left else Terminated()
 
 
 @contextmanager

@@ -127,7 +127,6 @@ def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
         ("INT HUP", "Hi\r", 129),
         ("TERM HUP", "", 129),
         ("TSTP TERM", "", 143),
-        ("INT TSTP", "", 0),
     ],
 )
 def test_of_signals_that_come_at_once_the_one_that_ends_it_does(signals, prompt, code):
@@ -141,10 +140,55 @@ def test_of_signals_that_come_at_once_the_one_that_ends_it_does(signals, prompt,
             for name in ["STOP", *signals.split(), "CONT"]:
                 time.sleep(0.05)
                 terminal.process.send_signal(getattr(signal, f"SIG{name}"))
-            if code == 0:
-                terminal.wait_for(ASK)
-                terminal.type("\x04")
             assert terminal.end()[0] == code
+
+
+PRESSED_TWICE = """
+import signal, sys, threading, time
+from ore.cli import _signals_raise
+from ore.cli.terminal.editing import LineEditor
+from ore.cli.terminal.history import History
+
+number, heard, main = signal.Signals[sys.argv[1]], False, threading.get_ident()
+
+def press():
+    time.sleep(0.3)
+    signal.pthread_kill(main, signal.SIGINT)
+    while number == signal.SIGINT and not heard:  # two of the others are there at once
+        time.sleep(0)
+    signal.pthread_kill(main, number)
+
+def noting(*args):
+    global heard
+    heard = True
+    return hear(*args)
+
+editor = LineEditor(History(None), lambda line: [])
+with _signals_raise():
+    hear = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, noting)
+    threading.Thread(target=press).start()
+    try:
+        editor.read("You: ", str)
+    except BaseException as exc:
+        print("raised", type(exc).__name__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "second, raised",
+    [
+        ("SIGINT", "KeyboardInterrupt"),
+        ("SIGTSTP", "KeyboardInterrupt"),
+        ("SIGTERM", "Terminated"),
+        ("SIGHUP", "HungUp"),
+    ],
+)
+def test_a_key_that_follows_ctrl_c_at_once_does_not_end_the_repl(second, raised):
+    with OnTerminal(command=[sys.executable, "-c", PRESSED_TWICE, second]) as terminal:
+        terminal.wait_for("You: ")
+        assert f"raised {raised}\r\n".encode() in terminal.end()[1]
 
 
 def test_a_paste_of_several_lines_is_one_prompt():
