@@ -199,13 +199,17 @@ def _save(talk: Talk, name: str) -> None:
             f"The conversation is saved as '{conversation.name}' already: to fork it, leave, and "
             f"begin with --resume-session {conversation.name} --save-session NAME."
         )
-    conversation.save_as(
-        name,
-        FileSessionStore(report=run.console.notice),
-        beginning_of(
-            run.options, run.asked, run.backend, run.model_id, conversation.session, run.pin
-        ),
-    )
+    if name == conversation.name:  # what was in the way may be gone
+        if (error := conversation.keep()) is not None:
+            raise error
+    else:
+        conversation.save_as(
+            name,
+            FileSessionStore(report=run.console.notice),
+            beginning_of(
+                run.options, run.asked, run.backend, run.model_id, conversation.session, run.pin
+            ),
+        )
     run.console.reply(f"Saved as '{conversation.name}', and so is each turn that follows.")
 
 

@@ -337,6 +337,20 @@ def test_save_of_what_can_not_be_saved_under_its_own_name_is_a_fork(ore, begun):
     assert ore("-S", "fork", "four", **MODELS).code == 0
 
 
+def test_save_under_its_own_name_tries_again(ore, begun):
+    file = begun / "trip.json"
+
+    def block(_):
+        file.unlink()
+        file.mkdir()
+        return "2"
+
+    lines = {"stdin": "two\n/save trip\n", "terminal": "in out err"}
+    result = ore("-S", "trip", replies=[block], **lines, **MODELS)
+    assert result.code == 1 and result.err.count("it is not a regular file") == 3  # and at the end
+    assert "in use" not in result.err
+
+
 def test_a_fork_has_an_id_of_its_own_after_a_name_that_was_taken(ore, begun):
     lines = "two\n/save trip\n/save fork\n"
     result = ore("--resume-session", "trip", stdin=lines, terminal="in out err", **MODELS)
