@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import signal
@@ -120,6 +121,8 @@ def _fault(exc: Exception) -> str:
 
     What the error itself says is left out: it may hold a prompt, or a key.
     """
+    if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):
+        return "This process may open no more files: raise the limit (ulimit -n), or close some."
     own, where = os.path.dirname(os.path.dirname(__file__)), ""
     at = exc.__traceback__
     while at is not None:

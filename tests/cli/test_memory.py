@@ -75,3 +75,19 @@ def test_a_process_without_memory_to_begin_with_is_one_sentence(error):
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"ore: {NO_MEMORY}\n")
+
+
+@pytest.mark.slow
+def test_a_process_that_may_open_no_more_files_says_so(tmp_path):
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5)); "
+    code = few + "from ore.__main__ import start; start()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--list-tools"],
+        cwd=ROOT,
+        env=environment(HOME=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("ore: This process may open no more files: raise the limit")
