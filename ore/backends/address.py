@@ -99,20 +99,21 @@ def takes_no_proxy(url: str) -> bool:
     without, and ``*``; HTTP libraries differ in which of them they know.
     """
     here, host = urlsplit(url), urlsplit(url).hostname or ""
+    at = here.netloc if here.port else f"{here.netloc}:{_SCHEME_PORTS.get(here.scheme)}"
     found = (pair for pair in os.environ.items() if pair[0].lower() == "no_proxy")
     _, named = max(found, default=("", ""))  # small letters go before the others
     for item in named.lower().split(","):
         scheme, _, name = item.strip().rpartition("://")
-        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, here.netloc, name):
+        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, at, name):
             return True
     return stays_here(url)
 
 
-def _is_in(host: str, netloc: str, named: str) -> bool:
+def _is_in(host: str, at: str, named: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
     name = named.removeprefix("*").lstrip(".")
-    return name != "" and (netloc == name or f".{host}".endswith(f".{name}"))
+    return name != "" and (at == name or f".{host}".endswith(f".{name}"))
 
 
 def leads_here(host: str) -> bool:

@@ -17,7 +17,7 @@ import httpx
 
 import ore
 from ore.backends import registry_failures as failures
-from ore.backends.address import Host, is_loopback, leads_here, normalised, stays_here
+from ore.backends.address import Host, is_loopback, leads_here, normalised
 from ore.backends.failures import client_error, proxy_error
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -82,7 +82,7 @@ class Registry:
                 headers={"user-agent": f"ore/{ore.__version__}", "accept-encoding": "identity"},
                 verify=tls_context(),
                 timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-                trust_env=not stays_here(self._origin),
+                **failures.proxies(self._origin),
             )
         except (ImportError, httpx.InvalidURL, *HOSTILE) as exc:
             raise client_error(Host(self._origin), exc) from exc

@@ -307,8 +307,17 @@ def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
 EXCEPTED = ["x, *", "*.example", ".box.example", "box.example:80", "http://box.example"]
 
 
+def of_registry(url: str) -> None:
+    name = parse_name(f"{url.partition('//')[2]}/a/b")
+    with closing(Registry(name, insecure=True)) as registry:
+        try:
+            registry.manifest()
+        except registry_failures.Trouble as trouble:
+            raise trouble.error from trouble
+
+
 @pytest.mark.parametrize("excepted", EXCEPTED)
-@pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
+@pytest.mark.parametrize("ask", [*ASK, of_registry], ids=["ollama", "openai", "registry"])
 def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
     ask, excepted, monkeypatch
 ):
