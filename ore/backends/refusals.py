@@ -29,7 +29,8 @@ _NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
 _NO_MODEL = re.compile(
     r"model.*(not (found|exist)|does not exist)|model_not_found|invalid model( name)?\b"
     r"|not a valid model\b|DeploymentNotFound|unknown.model\b(?! architecture)|model identifier is invalid"
-    r"|no such model|\u6a21\u578b\u4e0d\u5b58\u5728",
+    r"|no such model|no router for requested|could not find (suitable inference|real modelID)"
+    r"|\u6a21\u578b\u4e0d\u5b58\u5728",
     re.IGNORECASE,
 )
 _NO_MANIFEST = "pull model manifest: file does not exist"
@@ -91,8 +92,7 @@ _NOTHING_THERE = re.compile(
 """What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
 _REDIRECTS = (301, 302, 303, 307, 308)
-_BAD_KEY = re.compile(r"API key not valid|(invalid|incorrect).api.key", re.IGNORECASE)
-"""What Gemini's and xAI's servers say with status 400, where others use 401."""
+_BAD_KEY = re.compile(r"(?i)API key not valid|(invalid|incorrect).api.key")  # Gemini's, xAI's 400
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 _OF_ONE_TURN = re.compile(r"jinja|roles must alternate|parse grammar|JSON schema", re.IGNORECASE)
 """What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
