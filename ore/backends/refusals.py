@@ -91,6 +91,7 @@ _NOTHING_THERE = re.compile(
 )
 """What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
+_KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnFailedError}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BAD_KEY = re.compile(r"(?i)API key not valid|(invalid|incorrect).api.key")  # Gemini's, xAI's 400
 _BUSY = (429, 503, 529)  # the last is Anthropic's
@@ -195,7 +196,7 @@ def ollama_status_error(
         why = f"answered, but not {OLLAMA.alike} (status {status}: {text or 'no text'}): "
         why += "check the address, or its log"
     through = "" if error else answered_by_proxy(host)
-    kind = NothingAnswersError if status == 401 else BackendError
+    kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 
@@ -240,14 +241,14 @@ def openai_status_error(
     elif status in (404, 405) and _NOTHING_THERE.match(text):
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     elif text or (status not in (404, 405) and body.strip() and not is_page):
-        is_refused = status in (400, 422)
+        is_refused = status in (400, 413, 422)
         return reported_error(host, model, words, OPENAI, strict=strict, is_refused=is_refused)
     elif status >= 500:
         why = f"failed (status {status}: {plain}): look at its log, or check the address"
     else:
         why = f"answered, but not {OPENAI.alike} (status {status}: {plain}): {OPENAI.check}"
     through = "" if text else answered_by_proxy(host)
-    kind = NothingAnswersError if status in (401, 402) else BackendError
+    kind = _KINDS.get(status, BackendError)
     return kind(f"The server at {host} {why}.{through}", host=host.url)
 
 

@@ -515,6 +515,16 @@ def test_where_no_such_server_is_the_address_is_to_be_checked_though_json_says_s
             reasoner(fake).reason(ASKED)
 
 
+@pytest.mark.parametrize("body", [b"", b'{"error": "Request too large"}', b"<html>413</html>"])
+def test_a_request_that_is_too_large_says_nothing_of_another(body):
+    host = Host("http://127.0.0.1:1")
+    for error in (
+        refusals.openai_status_error(host, "small", 413, body, has_key=False),
+        refusals.ollama_status_error(host, "small", 413, body),
+    ):
+        assert type(error) is TurnFailedError
+
+
 def test_what_a_key_is_not_allowed_is_said_and_not_that_it_is_not_accepted():
     with FakeOpenAI(key="sk-of-mine") as fake:
         fake.play = [refusal(403, "your country is not served")]
