@@ -29,6 +29,7 @@ from ore.files import UnfitFileError, begins_with, make_private, reason, replace
 from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
+from ore.files.signals import deferred_signals
 
 _SMALL_BYTES = 1 << 20
 """The largest layer that is read in one piece; all but the weights are smaller."""
@@ -110,10 +111,11 @@ def _place(shelf: Shelf, name: ModelName, data: bytes) -> None:
     with suppress(FileAccessError):
         before = shelf.manifest(name)
     make_private(path.parent)
-    replace_file(path, [data])
-    if before is not None:
-        with suppress(FileAccessError):
-            free(shelf, before)
+    with deferred_signals():  # in between, the old weights would stay where nothing lists them
+        replace_file(path, [data])
+        if before is not None:
+            with suppress(FileAccessError):
+                free(shelf, before)
 
 
 def _patiently(ask: Callable[[], bytes], progress: Progress) -> bytes:

@@ -19,6 +19,7 @@ from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreErr
 from ore.files import reason
 from ore.files.folder import Folder
 from ore.files.neutral import one_line
+from ore.files.signals import deferred_signals
 
 Told = Callable[[str, int, int], None]
 
@@ -155,11 +156,14 @@ def _remove_from(shelf: Shelf, name: ModelName) -> int:
     named(shelf, but=name)  # raises where it can't be told
     with suppress(FileNotFoundError), Folder(shelf.root / BLOBS):
         pass  # raises where no blob could be removed from it
-    path = shelf.manifest_path(name)
-    path.unlink()
-    with suppress(OSError):  # another process puts a model there, or removes one
-        for folder in path.parents:
-            if folder.name == MANIFESTS or any(folder.iterdir()):
-                break
-            folder.rmdir()
-    return 0 if gone is None else free(shelf, gone)
+    path, freed = shelf.manifest_path(name), 0
+    with deferred_signals():  # in between, its weights would stay where nothing lists them
+        path.unlink()
+        with suppress(OSError):  # another process puts a model there, or removes one
+            for folder in path.parents:
+                if folder.name == MANIFESTS or any(folder.iterdir()):
+                    break
+                folder.rmdir()
+        if gone is not None:
+            freed = free(shelf, gone)
+    return freed

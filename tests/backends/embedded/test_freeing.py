@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,20 @@ def test_a_shared_blob_stays_however_many_models_there_are(root):
         assert blobs_of(root) == blobs
     assert shelf_care.remove("c") > len(GGUF)
     assert not blobs_of(root)
+
+
+def test_an_interrupt_leaves_no_weights_that_no_model_names(root, monkeypatch):
+    put_model(root, "mine", GGUF)
+    free = shelf_care.free
+
+    def interrupted(*given):
+        signal.raise_signal(signal.SIGINT)
+        return free(*given)
+
+    monkeypatch.setattr(shelf_care, "free", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shelf_care.remove("mine")
+    assert not blobs_of(root) and not any((root / "manifests").iterdir())
 
 
 def test_where_no_blob_could_go_the_model_stays(root):

@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -711,6 +712,22 @@ def test_a_newer_model_takes_the_room_of_the_one_before_but_for_what_others_name
     assert set(in_blobs(root)) == named and BLOB in named
     pull(registry.add("team/other:q4", newer, params={"num_ctx": 1}), nothing)
     assert BLOB not in in_blobs(root)
+
+
+def test_an_interrupt_as_a_newer_model_takes_its_place_leaves_none_of_the_one_before(
+    root, registry, monkeypatch
+):
+    pull(registry.add("team/tiny:q4", WEIGHTS), nothing)
+    free = freeing.free
+
+    def interrupted(*given):
+        signal.raise_signal(signal.SIGINT)
+        return free(*given)
+
+    monkeypatch.setattr(pulling, "free", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pull(registry.add("team/tiny:q4", b"GGUF newer"), nothing)
+    assert BLOB not in in_blobs(root) and len(listed(root)) == 1
 
 
 def test_a_model_that_is_there_in_another_case_is_updated_and_not_hidden_behind_it(root, registry):
