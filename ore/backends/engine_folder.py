@@ -79,7 +79,8 @@ def _remove_stale(made: str) -> None:
 def _remove_if_stale(entry: os.DirEntry[str], now: float) -> None:
     """Remove a folder of this user's own whose log nobody has open, and nothing else."""
     status = entry.stat(follow_symlinks=False)
-    is_mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_mode & 0o777 == 0o700
+    is_mine = is_private and status.st_uid == os.getuid()
     if not is_mine or abs(now - status.st_mtime) < _STALE_SECONDS:
         return
     if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not is_locked(

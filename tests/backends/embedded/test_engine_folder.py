@@ -42,10 +42,10 @@ def parent(tmp_path, monkeypatch):
     return tmp_path
 
 
-def left(parent, name="ore-left", files=(LOG, SOCKET), age=3600.0):
+def left(parent, name="ore-left", files=(LOG, SOCKET), age=3600.0, mode=0o700):
     """Make what a killed process leaves; return its path."""
     folder = parent / name
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=mode)
     for file in files:
         (folder / file).touch()
     status = folder.stat()
@@ -89,8 +89,13 @@ def test_what_a_killed_process_left_is_removed(parent, files):
 
 @pytest.mark.parametrize(
     "kind",
-    [{"age": 1.0}, {"files": (LOG, "notes.txt")}, {"name": "other"}],
-    ids=["being made", "somebody's own", "another name"],
+    [
+        {"age": 1.0},
+        {"files": (LOG, "notes.txt")},
+        {"files": (), "mode": 0o755},
+        {"name": "other"},
+    ],
+    ids=["being made", "somebody's own", "made by hand", "another name"],
 )
 def test_what_may_be_anybody_s_is_left_alone(parent, kind):
     folder = left(parent, **kind)
