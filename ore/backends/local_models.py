@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -65,13 +65,8 @@ def names(files: Mapping[str, Path] | None = None) -> list[str]:
     Args:
         files: What ``weights.installed`` returns, where that is known.
     """
-    found = list(weights.installed() if files is None else files)
-    known = {name.casefold() for name in found}
-    for name, _ in _on_shelves():
-        if str(name).casefold() not in known:
-            known.add(str(name).casefold())
-            found.append(str(name))
-    return found
+    files = weights.installed() if files is None else files
+    return [*files, *(str(name) for name, _ in _on_shelves(files))]
 
 
 def is_empty() -> bool:
@@ -234,11 +229,8 @@ def described(*, whole: bool = False, progress: Progress | None = None) -> list[
     found: list[tuple[Model, Path | None]] = []
     for name, path in weights.installed().items():
         found.append((gguf.described(name, path)._replace(where=str(path.parent)), path))
-    known = {model.name.casefold() for model, _ in found}
-    for named, shelf in _on_shelves():
-        if (folded := str(named).casefold()) not in known:
-            known.add(folded)
-            found.append(_described(shelf, named))
+    files = {model.name for model, _ in found}
+    found.extend(_described(shelf, named) for named, shelf in _on_shelves(files))
     if not whole:
         return [model for model, _ in found]
     read = import_module("ore.backends.whole_files").with_digests
@@ -273,10 +265,18 @@ def _preferred(there: Sequence[str]) -> Iterator[str]:
         yield from sorted(tagged, key=lambda name: ":" in name and not name.endswith(":latest"))
 
 
-def _on_shelves() -> Iterator[tuple[ModelName, Shelf]]:
+def _on_shelves(files: Collection[str]) -> Iterator[tuple[ModelName, Shelf]]:
+    """Yield what ``find`` takes from a shelf: no file is called so, and no shelf before has it.
+
+    The case of a file's name counts; that of a shelf's does not.
+    """
+    known: set[str] = set()
     for shelf in own_shelves():
         for name in shelf.names():
-            yield name, shelf
+            folded = str(name).casefold()
+            if str(name) not in files and folded not in known:
+                known.add(folded)
+                yield name, shelf
 
 
 def _described(shelf: Shelf, name: ModelName) -> tuple[Model, Path | None]:

@@ -45,6 +45,14 @@ def test_what_is_in_ore_s_folder_goes_before_what_is_on_a_shelf(folder, ollama):
     ]
 
 
+def test_a_model_is_listed_beside_a_file_whose_name_differs_in_case(folder, ollama):
+    write_model(folder / "Tiny.gguf")
+    put_model(folder, "tiny", TINY)
+    assert local_models.names() == ["Tiny", "tiny"]
+    assert [model.name for model in local_models.described()] == ["Tiny", "tiny"]
+    assert [local_models.find(name).on_shelf is None for name in ("Tiny", "tiny")] == [True, False]
+
+
 def test_another_folder_of_ollama_s_is_named_by_its_variable(home, tmp_path, monkeypatch):
     put_model(tmp_path / "elsewhere", "there", TINY)
     assert local_models.names() == []
