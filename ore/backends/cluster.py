@@ -256,8 +256,8 @@ def _linked(address: str) -> ClusterLink:
     except (LostCall, OutOfTime) as exc:
         link.close()
         raise ExtraNotInstalledError(
-            f"The package 'distributed' can't be loaded ({shorten(str(exc))}): "
-            f"{install_command('dask', again=True)}",
+            f"The package 'distributed' can't be loaded ({shorten(str(exc))}): correct Dask's "
+            f"configuration where it is that, or {install_command('dask', again=True)}",
             "dask",
         ) from exc
     except BaseException:

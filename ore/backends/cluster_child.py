@@ -16,9 +16,8 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
-
-import distributed
 
 from ore.backends.cluster_worker import Where, about, in_force, take
 from ore.files import reason, strictjson
@@ -45,7 +44,6 @@ def run() -> None:
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all: ORE decides
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by ORE
     replies = os.dup(1)
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 1)  # what others print is no reply
@@ -89,12 +87,15 @@ class _Asked:
             left = left[os.write(self._replies, left) :]
 
     async def hello(self) -> None:
-        """Say that this process is there, with all that it imports."""
+        """Load Dask; its settings may have faults."""
+        _dask()
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said by ORE
 
     async def connect(self, address: str, seconds: float) -> None:
         """Connect to a scheduler."""
-        made: Any = distributed.Client  # which has no types
-        self._client = await made(address, timeout=seconds, set_as_default=False, asynchronous=True)
+        self._client = await _dask().Client(
+            address, timeout=seconds, set_as_default=False, asynchronous=True
+        )
 
     async def about(self, where: Where, model: str | None) -> dict[str, Any]:
         """Return what each worker says of itself, by its address; why it can't, as text."""
@@ -129,7 +130,7 @@ class _Asked:
                 try:
                     await asyncio.wait_for(is_done.wait(), _LOOK_SECONDS)
                     return [await asyncio.shield(future.result(timeout=ALONE_SECONDS))]
-                except (TimeoutError, asyncio.TimeoutError, distributed.TimeoutError):
+                except (TimeoutError, asyncio.TimeoutError, _dask().TimeoutError):
                     if future.status == "error":  # the worker's own
                         raise
                 except UnboundLocalError:  # Dask's, where what it fetched for several was dropped
@@ -148,6 +149,11 @@ class _Asked:
             return not (await self.threads()).keys().isdisjoint(workers)
         except Exception:  # the scheduler has gone, or says nothing
             return False
+
+
+def _dask() -> Any:
+    """Return the package, which has no types."""
+    return import_module("distributed")
 
 
 def _told(said: Any) -> Any:

@@ -489,3 +489,15 @@ def test_the_advice_for_a_scheduler_with_tls_names_dasks_settings(tmp_path):
         _, err = rows(tmp_path, address).communicate(timeout=60)
     said = err.decode()
     assert "(TLS expects" in said and ", that Dask is configured for its TLS here, and" in said
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [("a: [1,", "a dask config file at"), ("logging: {distributed: LOUD}", "'LOUD'")],
+)
+def test_what_is_wrong_with_dasks_configuration_is_said(tmp_path, monkeypatch, text, why):
+    (tmp_path / "dask.yaml").write_text(text)
+    monkeypatch.setenv("DASK_CONFIG", str(tmp_path))
+    _, err = rows(tmp_path, "tcp://127.0.0.1:9").communicate(timeout=60)
+    said = err.decode()
+    assert f"can't be loaded ({why}" in said and "): correct Dask's configuration where" in said
