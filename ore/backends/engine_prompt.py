@@ -12,6 +12,7 @@ from ore.backends.engine_failures import system_refused_error
 from ore.backends.http import REPLY_LIMIT, Deadline
 from ore.backends.joining import Groups, joined, left_out
 from ore.backends.llama_tokens import tokens_of
+from ore.backends.model_options import natural
 from ore.backends.reading import Part, Reading, counted, missing_from, parts_of
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnRefusedError
@@ -148,7 +149,7 @@ def planned_tokens(
         ContextTruncatedError: The prompt does not fit the window; or, with strict context, the
             answer would have less room than it may have.
     """
-    window, limit = engine.window, max(settings.options.get("num_predict") or 0, 0)
+    window, limit = engine.window, natural(settings.options, "num_predict") or 0
     most = len(prompt.rendered.encode()) + _MARKS
     if not settings.strict_context and most + limit < window:
         return None

@@ -33,6 +33,7 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda window: LEAST_WINDOW <= window <= MOST_WINDOW,
         f"{LEAST_WINDOW} to {MOST_WINDOW} tokens",
     ),
+    CARD_LAYERS: (lambda layers: isinstance(layers, int), "a whole number of layers"),
     "repeat_last_n": (lambda tokens: tokens <= MOST_WINDOW, f"at most {MOST_WINDOW} tokens"),
     "repeat_penalty": (lambda penalty: penalty > 0, "a number above 0, where 1 is no penalty"),
 }

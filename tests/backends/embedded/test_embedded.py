@@ -20,6 +20,7 @@ from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnFailedError
 from ore.core import ORE
 from ore.errors import (
+    BackendError,
     BackendTimeoutError,
     CapabilityError,
     ContextTruncatedError,
@@ -136,6 +137,7 @@ def test_what_the_model_sets_is_taken_as_ollama_takes_it():
     [
         ({"num_ctx": 255}, "'num_ctx' is 255: give 256 to 1048576 tokens"),
         ({"num_ctx": "wide"}, "'num_ctx' is wide: give 256 to"),
+        ({"num_gpu": "5"}, "'num_gpu' is 5: give a whole number of layers"),
         ({"repeat_last_n": 10**9}, "'repeat_last_n' is 1000000000: give at most 1048576 tokens"),
         (
             {"repeat_penalty": 0},
@@ -209,6 +211,13 @@ def test_an_answer_that_is_cut_by_its_limit_says_so(model_dir):
     with closing(EmbeddedReasoner(MODEL, Settings(options={"num_predict": 2}))) as reasoner:
         metadata = reasoner.reason(HI).metadata
     assert (metadata["eval_count"], metadata["done_reason"]) == (2, "length")
+
+
+@pytest.mark.embedded
+def test_a_limit_that_is_no_number_is_the_engine_s_to_refuse(model_dir):
+    with closing(EmbeddedReasoner(MODEL, Settings(options={"num_predict": "5"}))) as reasoner:
+        with pytest.raises(BackendError, match="refused the turn"):
+            reasoner.reason(HI)
 
 
 @pytest.mark.embedded
