@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import gc
 import inspect
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from ore.store import FileSessionStore
 from tests.support.fake_ollama import FakeOllama
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.harness import ScriptedReasoner
+from tests.support.house import ROOT
 from tests.support.process import until
 
 WORDS = "word " * 400
@@ -538,3 +540,20 @@ def test_an_asynchronous_stream_that_can_t_be_copied_leaves_no_second_error(monk
         copy.deepcopy(stream)
     gc.collect()
     assert seen == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "ore.ORE(ore.AyaReasoner('small'))",
+        "ore.ORE(ore.AyaReasoner('small')).astream('Why?')",
+        "ore.backends.schema.judge_of({'pattern': 'a+b'})",
+    ],
+)
+def test_what_a_program_still_has_at_its_end_goes_without_a_word(kept):
+    """A hook of Python's keeps a program's names until the modules are gone that they need."""
+    program = f"import ore.backends.schema, sys; kept = {kept}; sys.excepthook = lambda *a: None"
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -60,8 +60,10 @@ class OllamaClient:
         self._known: dict[object, Any] = {}
 
     def __del__(self) -> None:
-        with suppress(Exception):  # the interpreter may be half gone
+        try:
             self.close()
+        except Exception:  # the interpreter is half gone, and with it what its modules have
+            pass
 
     def asking_once(self, at_once: int | None) -> OllamaClient:
         """Return this client, which from now on asks once where many turns are to follow."""

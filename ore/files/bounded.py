@@ -100,7 +100,10 @@ class Bounded:
             child.wait()
 
     def __del__(self) -> None:
-        self.close()
+        try:
+            self.close()
+        except Exception:  # the interpreter is half gone, and with it what its modules have
+            pass
 
     def _send(self, data: bytes, end: float) -> None:
         assert self._child is not None and self._child.stdin is not None

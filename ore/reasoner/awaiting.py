@@ -125,7 +125,10 @@ class AsyncStream(AsyncIterator[str]):
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        try:
+            self.close()
+        except Exception:  # the interpreter is half gone, and with it what its modules have
+            pass
 
 
 def _begin(work: Callable[[], None]) -> None:
