@@ -212,8 +212,7 @@ def openai_status_error(
     text = openai_words(body)
     plain = shorten(text or body.decode("utf-8", "replace")) or "no text"
     is_page = plain.startswith("<")
-    if status == 400 and _BAD_KEY.search(plain):
-        status = 401
+    status = 401 if status == 400 and _BAD_KEY.search(plain) else status
     plain = "a web page" if is_page else plain
     words = text or plain
     if status in _REDIRECTS:
@@ -230,6 +229,11 @@ def openai_status_error(
             key = "it may not accept the key that it was sent" if has_key else "it may want a key"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
+        why += (
+            ""
+            if status == 401 or body.strip()
+            else ". Ollama's wants to be asked by its IP address"
+        )
     elif (status in (400, 404, 410) and _NO_MODEL.search(words[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):
