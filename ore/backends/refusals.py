@@ -227,13 +227,9 @@ def openai_status_error(
         key = "the key in OPENAI_API_KEY is not accepted" if has_key else "it wants a key"
         if status == 403:  # a firewall says so, too
             key = "it may not accept the key that it was sent" if has_key else "it may want a key"
+            key += "" if body.strip() else "; Ollama wants its IP address, not a name"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-        why += (
-            ""
-            if status == 401 or body.strip()
-            else ". Ollama's wants to be asked by its IP address"
-        )
     elif (status in (400, 404, 410) and _NO_MODEL.search(words[:MOST_JUDGED])) or (
         status == 404 and text and model and model in text
     ):

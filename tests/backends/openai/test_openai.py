@@ -519,7 +519,9 @@ def test_where_no_such_server_is_the_address_is_to_be_checked_though_json_says_s
 def test_a_bare_403_may_be_ollama_s_that_is_asked_by_another_name(status, body, is_said):
     host = Host("http://box.example:11434/v1")
     error = refusals.openai_status_error(host, "small", status, body, has_key=False)
-    assert ("Ollama's wants to be asked by its IP address." in str(error)) is bool(is_said)
+    assert ("it may want a key; Ollama wants its IP address, not a name." in str(error)) is bool(
+        is_said
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b'{"error": "Request too large"}', b"<html>413</html>"])
