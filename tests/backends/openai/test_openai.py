@@ -643,7 +643,8 @@ def test_why_a_server_lets_nobody_in_is_told(key, way):
 )
 def test_whether_it_is_the_key_is_not_known_where_a_server_only_refuses(body, said, has_key, way):
     error = refusals.openai_status_error(Host("https://h"), "m", 403, body, has_key=has_key)
-    assert f"refuses{said}: it may {way}. Set OPENAI_API_KEY" in str(error)
+    more = "" if body else "; Ollama wants its IP address, not a name"
+    assert f"refuses{said}: it may {way}{more}. Set OPENAI_API_KEY" in str(error)
 
 
 def test_the_key_is_sent_and_never_shown():
