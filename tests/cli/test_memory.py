@@ -84,7 +84,7 @@ def test_a_process_that_may_open_no_more_files_says_so(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code, "--list-tools"],
         cwd=ROOT,
-        env=environment(HOME=str(tmp_path)),
+        env=environment(HOME=str(tmp_path), ORE_TRACEBACK=None),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
