@@ -19,17 +19,13 @@ from ore.files.neutral import in_form, one_line
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import other_model
 
-MOST_LINES = 5000
-"""The longest text that is compared line by line: the comparison's time grows with its square."""
+MOST_LINES = 5000  # of a text that is compared line by line: the time grows with their square
 
 MOST_STEPS = 20_000_000
-"""What comparing two artifacts line by line may cost, at most a few seconds: see ``_Matcher``.
+"""What comparing two artifacts line by line may cost, at most a few seconds: see ``_Matcher``. A value may
+take half of what the ones before it have left."""
 
-A value may take half of what the ones before it have left."""
-
-MOST_LAID_OUT = 1 << 18
-"""The most characters of a value's JSON that are laid out by lines, which takes long."""
-
+MOST_LAID_OUT = 1 << 18  # characters of a value's JSON: to lay out more by lines takes long
 _MOST_LOOKED_AT = 500  # characters of a line of which it is said what the eye does not see
 _SPACE = re.compile(r"\s")
 _NO_INK = re.compile(
@@ -72,7 +68,9 @@ def differences(old: ExecutionArtifact, new: ExecutionArtifact) -> list[Differen
     found = []
     for name in NAMES:
         first, second = _both(name, old, new)
-        if first is not None and second is not None and not _are_same(first, second):
+        if None in (first, second):
+            continue
+        if first != second or not _are_of_one_kind(first, second):
             found.append(Difference(name, _text(first), _text(second)))
     return found
 
@@ -139,14 +137,17 @@ class _Matcher(SequenceMatcher[str]):
         self._most = most
         self._up_to = [0, *accumulate(1 + len(self.b2j.get(line, ())) for line in first)]
 
+    def takes(self, steps: int) -> bool:
+        """Count ``steps``, and return whether so many were left."""
+        self.taken += steps
+        is_within, self.taken = self.taken <= self._most, min(self.taken, self._most)
+        return is_within
+
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
-        steps = self._up_to[-1 if ahi is None else ahi] - self._up_to[alo]
-        if self.taken + steps > self._most:
-            self.taken = self._most
+        if not self.takes(self._up_to[-1 if ahi is None else ahi] - self._up_to[alo]):
             raise _TakesLongError
-        self.taken += steps
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
@@ -162,14 +163,17 @@ def _hunks(matcher: _Matcher, first: list[str], second: list[str]) -> Iterator[s
             olds, news = first[begin:end], second[new_begin:new_end]
             yield from (f"-{line}" for line in olds)
             yield from (f"+{line}" for line in news)
-            if said := next(filter(None, map(_unseen, olds, news)), None):
+            if said := next(filter(None, map(partial(_unseen, matcher), olds, news)), None):
                 yield f"\\ {said}."
 
 
-def _unseen(old: str, new: str) -> str | None:
-    """Return what differs in two lines that look the same; None where they do not, or are very long."""
-    is_long = max(len(old), len(new)) > _MOST_LOOKED_AT
-    if old == new or is_long or _seen(old) != _seen(new):
+def _unseen(matcher: _Matcher, old: str, new: str) -> str | None:
+    """Return what differs in two lines that look the same; None where they do not, or that takes long."""
+    if old == new or max(len(old), len(new)) > _MOST_LOOKED_AT:
+        return None
+    first, second = old.expandtabs(), new.expandtabs()
+    # Two steps a character: of marks above letters, each takes as long as two of the lines.
+    if not matcher.takes(2 * len(first + second)) or _seen(first) != _seen(second):
         return None
     at = len(os.path.commonprefix([old, new]))
     first, second = (f"U+{ord(each[at]):04X}" if each[at:] else "its end" for each in (old, new))
@@ -180,17 +184,13 @@ def _unseen(old: str, new: str) -> str | None:
 
 def _seen(line: str) -> str:
     """Return a line as it looks: letters whole, spaces of one kind, and without what has no ink."""
-    return _NO_INK.sub("", _SPACE.sub(" ", in_form("NFC", line.expandtabs()))).rstrip()
+    return _NO_INK.sub("", _SPACE.sub(" ", in_form("NFC", line))).rstrip()
 
 
 def _span(begin: int, end: int) -> str:
     """Return where lines stand, as a unified diff says it: the first is 1, one that has none before it."""
     count = end - begin
     return f"{begin + 1}" if count == 1 else f"{begin + (count > 0)},{count}"
-
-
-def _are_same(first: Any, second: Any) -> bool:
-    return bool(first == second) and _are_of_one_kind(first, second)
 
 
 def _are_of_one_kind(first: Any, second: Any) -> bool:

@@ -369,6 +369,18 @@ def test_of_lines_that_look_alike_it_is_said_what_differs(old, new, said):
     assert told == ([f"\\ They look alike: {said}."] * 2 if said else [])
 
 
+def test_how_many_characters_are_looked_at_for_lines_that_look_alike_is_limited(monkeypatch):
+    looked_at, seen = [], compare._seen
+    monkeypatch.setattr(compare, "_seen", lambda line: looked_at.append(line) or seen(line))
+    monkeypatch.setattr(compare, "MOST_STEPS", 100_000)
+    old, new = ("\n".join(f"{number}{name}" + "\t" * 400 for number in range(99)) for name in "ab")
+    diff = unified(
+        [Difference("prompt", old, new), Difference("answer", "a\u00a0b", "a b")], "A", "B"
+    )
+    assert sum(len(line.expandtabs()) for line in looked_at) < 50_000
+    assert diff.count("\n-") == 101 and diff.count("look alike") == 1
+
+
 def test_what_was_in_force_is_laid_out_once(monkeypatch):
     told, flat = [], compare._flat
     monkeypatch.setattr(compare, "_flat", lambda each: told.append(each) or flat(each))
