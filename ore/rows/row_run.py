@@ -89,7 +89,7 @@ class RowRun(Closing):
         Raises:
             FileAccessError: The table can't be read, or was changed since it was looked at.
         """
-        threads = self._asking.jobs + KEEPERS
+        threads = min(self._asking.jobs, self.tally.rows) + KEEPERS  # no more than have work
         if self._is_read:
             self.tally = self._new_tally()
         self._is_read, tally = True, self.tally  # a row of an earlier call may still be under way
