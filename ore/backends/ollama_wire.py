@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures, refusals
+from ore.backends import failures, refusals, server_words
 from ore.backends.address import Host, ollama_authorization, takes_no_proxy, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
@@ -302,7 +302,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     lines = request.lines
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
-    text = refusals.error_words(lines.last if lines is not None else request.body)
+    text = server_words.error_words(lines.last if lines is not None else request.body)
     if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures, refusals
+from ore.backends import failures, refusals, server_words
 from ore.backends.address import Host, takes_no_proxy, without_key
 from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
@@ -238,7 +238,7 @@ class Call:
             late = failures.too_slow_error if self._model else failures.no_reply_error
             return late(host, self.deadline.seconds)
         if self._problem:
-            if words := refusals.openai_words(self._body):
+            if words := server_words.openai_words(self._body):
                 return self._reported(words)
             return failures.protocol_error(host, self._problem, OPENAI)
         if isinstance(cause, TooLarge):
@@ -266,7 +266,7 @@ class Call:
         if isinstance(cause, (httpx.TransportError, OSError)):
             return failures.broken_off_error(host, why, is_begun=self._status > 0)
         if isinstance(error, openai.APIError) and self._status:
-            return self._reported(refusals.openai_words(error.body) or str(error))
+            return self._reported(server_words.openai_words(error.body) or str(error))
         return failures.protocol_error(host, in_words(error), BEGUN if self._begun else OPENAI)
 
     def _reported(self, words: str) -> OreError:

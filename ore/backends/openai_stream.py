@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import Deadline
 from ore.backends.openai_parts import Parts
-from ore.backends.refusals import openai_words
+from ore.backends.server_words import openai_words
 from ore.errors import BackendTimeoutError, IncompleteAnswerError
 
 if TYPE_CHECKING:

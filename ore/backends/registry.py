@@ -32,7 +32,7 @@ from ore.backends.http import (
 from ore.backends.manifest import MANIFEST_BYTES, Layer
 from ore.backends.model_names import ModelName
 from ore.backends.pools import steady
-from ore.backends.refusals import error_words
+from ore.backends.server_words import error_words
 from ore.backends.registry_failures import Trouble
 from ore.errors import UsageError
 from ore.files import strictjson

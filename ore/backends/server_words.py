@@ -1,0 +1,171 @@
+"""What servers say where something fails: their words, and what the words mean.
+
+Each server has its own, for the protocols name only a few. A word that is not known is still shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ore.backends.answer import known_count
+
+MOST_JUDGED = 4000
+"""How many characters of an error are looked at: patterns take the square of the time."""
+
+
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+NO_OLLAMA_MODEL = re.compile(r"model ['\"].*['\"] not found")
+NO_MANIFEST = "pull model manifest: file does not exist"
+NO_MODEL = _any_of(
+    r"model.*(not (found|exist)|does not exist)",
+    r"model_not_found",
+    r"invalid model( name)?\b",
+    r"not a valid model\b",
+    r"DeploymentNotFound",  # Azure's
+    r"unknown.model\b(?! architecture)",
+    r"model identifier is invalid",
+    r"no such model",
+    r"no router for requested",  # llama-swap's
+    r"could not find (suitable inference|real modelID)",
+    r"\u6a21\u578b\u4e0d\u5b58\u5728",  # Zhipu's: the model does not exist
+)
+CAN_NOT = _any_of(
+    r"not support|unsupported|only supports|only supported by",
+    r"only .{1,40} (is|are) supported",
+    r"not a multimodal model",
+    r"does not accept",
+    r"missing data required for image",
+    r"no vision (arm|tower|encoder|projector)",
+    r"vision add-on is not loaded",
+    r"support image input",
+    r"(?<!key is )not enabled for (this model|models/)",
+    r"unknown variant .image_url",
+    r"at most 0 image",
+    r"content' : value must be a string",
+)
+"""Said of what a model, or its server, is not able to do."""
+TOO_LONG = _any_of(
+    r"context[_ ](length|size)[_ ](has been )?exceeded",
+    r"context ?window ?exceed(ed|s limit)",
+    r"exceed_context_size",
+    r"exceed(s|ed)? (the |this )?(available |model('?s)? )?(max(imum)? )?context",
+    r"exceeds (the )?maximum (allowed )?((input|prompt|sequence) length|number of tokens)",
+    r"exceeds the maximum allowed length",
+    r"exceeded model token limit",
+    r"exceed max message tokens",
+    r"prompt exceeds max length",
+    r"(prompt|input) length .{0,60}(should not exceed|exceeds the max)",
+    r"maximum context length",
+    r"maximum prompt length is",
+    r"context length is only",
+    r"configured context size is \d",
+    r"model_max_prompt_tokens_exceeded",
+    r"tokens_limit_reached",
+    r"more than max tokens allowed",
+    r"too many tokens:",
+    r"larger than the model input length",
+    r"longer than the (model'?s )?(maximum )?(context|model length)",
+    r"greater than max_seq_len",
+    r"(prompt|input) (token )?(length |tokens )?(is )?too long",
+    r"prompt_tokens \(\d+\) must be",
+    r"prompt is \d+ tokens; the model context is \d+",
+    r"range of input length should",
+    r"reduce the length of the messages",
+    r"max_tokens must be at least 1, got -",
+    r"n_keep .{1,20} >= n_ctx",
+    r"keep (the first \d+ tokens|from the initial prompt)",
+    r"`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
+)
+"""Said of a prompt that does not fit the model's window, with its answer or without."""
+OF_BOTH = _any_of(r"max_(completion_|new_)?tokens", r"completion", r"output tokens")
+"""Said where it is the prompt and the answer that is asked for which do not fit together."""
+FILTERED = _any_of(
+    r"content[ _](filter(?! timed out)|management policy|policy_violation)",
+    r"(prompt|input|content) (was )?flagged",
+    r"safety system",
+    r"data_inspection_failed",
+    r"violates usage",
+    r"new_sensitive",
+    r"\u654f\u611f\u5185\u5bb9",  # sensitive content
+)
+"""What a server's filter says: OpenAI's, Azure's, Anthropic's, OpenRouter's, xAI's and those of China."""
+NOTHING_THERE = _any_of(
+    r"((file|resource) )?not found\b(?! in)",
+    r"method not allowed",
+    r"no route (for|matched)",
+    r"invalid url \(",
+    r"unknown request url",
+)
+"""What servers say of an address that nothing is at: FastAPI, llama.cpp's, Kong, OpenAI's, Groq's."""
+BAD_KEY = _any_of(r"API key not valid", r"(invalid|incorrect).api.key")
+"""What Gemini's and xAI's servers say with status 400, where others use 401."""
+OF_ONE_TURN = _any_of(r"jinja", r"roles must alternate", r"parse grammar", r"JSON schema")
+"""What llama.cpp's server says with status 500 of messages, or a schema, that it can't take."""
+NO_MEMORY = re.compile(r"system memory|out.of.memory|insufficient memory")
+
+
+def error_words(body: bytes) -> str:
+    """Return the error that a JSON object of Ollama's, or a registry's, reports, or nothing."""
+    value = loads(body)
+    error = value.get("error") or value.get("errors") if isinstance(value, dict) else None
+    return error if isinstance(error, str) else json.dumps(error) if error else ""
+
+
+def openai_words(body: bytes | Any) -> str:
+    """Return the words, type and code of an error of the OpenAI protocol, or nothing."""
+    value = loads(body) if isinstance(body, bytes) else body
+    if isinstance(value, list) and len(value) == 1:  # as Gemini's has it
+        value = value[0]
+    if isinstance(value, str):
+        return value
+    error = value.get("error", value) if isinstance(value, dict) else None
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, dict):
+        return ""
+    words = [error.get(name) for name in ("message", "msg", "code", "type", "detail", "errors")]
+    if isinstance(about := error.get("metadata"), dict):  # OpenRouter's, of the one that it asked
+        words.append(about.get("raw"))
+    if isinstance(about := error.get("base_resp"), dict) and about.get("status_code"):  # MiniMax's
+        words.append(about.get("status_msg"))
+    return _texts(words)
+
+
+def _texts(value: Any) -> str:
+    """Return the texts within a value, however deep: Mistral's server gives an object for a message."""
+    left, found = [value], list[str]()
+    while left:
+        part = left.pop()
+        if isinstance(part, str) and part:
+            found.append(part)
+        elif isinstance(part, (dict, list)):
+            left += reversed(part.values() if isinstance(part, dict) else part)
+    return " ".join(found)
+
+
+def innermost(text: Any) -> tuple[str, str]:
+    """Return the words of an error, and the sizes that an error about the window carries."""
+    value, sizes = text, ""
+    for _ in range(4):
+        parsed = loads(value.encode("utf-8", "replace")) if isinstance(value, str) else value
+        if not isinstance(parsed, dict):
+            break
+        size, window = (known_count(parsed.get(name)) for name in ("n_prompt_tokens", "n_ctx"))
+        if size is not None and window is not None:
+            sizes = f": {size} tokens for a window of {window}"
+        value = parsed.get("error") or parsed.get("message") or text
+    words = value if isinstance(value, str) else json.dumps(value)
+    return words[:MOST_JUDGED], sizes
+
+
+def loads(body: bytes) -> Any:
+    """Return what a body holds as JSON, None where it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
