@@ -111,6 +111,14 @@ class Parser(argparse.ArgumentParser):
             )
         return found
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the value of ``--flag=--``, which argparse leaves out before Python 3.13."""
+        if not action.option_strings or arg_strings != ["--"] or action.nargs == "?":
+            return super()._get_values(action, arg_strings)
+        value = self._get_value(action, "--")
+        self._check_value(action, value)
+        return [value] if action.nargs == "+" else value
+
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` for what ``argparse`` found, in our words where a value is wrong."""
         named, _, problem = message.removeprefix("argument ").partition(": ")
