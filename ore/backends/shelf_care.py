@@ -109,9 +109,10 @@ def removable(name: str) -> str:
     if name in weights.PINNED and os.path.lexists(weights.pinned_path(name)):
         return name
     own, *others = local_models.own_shelves()
-    if (found := own.find(name)) is not None:
+    found, path = own.find(name), weights.installed().get(name)
+    if found is not None and (path is None or str(found) == name):
         return str(found)
-    if (path := weights.installed().get(name)) is not None:
+    if path is not None:  # it goes before a model whose name differs in case
         raise BackendError(f"{name} is a file of yours, {path}: remove it yourself.")
     for shelf in others:
         if (found := shelf.find(name)) is not None:

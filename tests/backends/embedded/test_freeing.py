@@ -13,7 +13,7 @@ from ore.backends import freeing, shelf, shelf_care
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
 from ore.backends.shelf import Shelf
-from ore.errors import FileAccessError
+from ore.errors import BackendError, FileAccessError
 from ore.files import locks
 from tests.support.shelves import put_model
 
@@ -67,6 +67,14 @@ def test_an_interrupt_leaves_no_weights_that_no_model_names(root, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         shelf_care.remove("mine")
     assert not blobs_of(root) and not any((root / "manifests").iterdir())
+
+
+def test_a_model_is_not_removed_by_the_name_of_a_file_that_differs_in_case(root):
+    put_model(root, "mine", GGUF)
+    (root / "Mine.gguf").write_bytes(GGUF)
+    with pytest.raises(BackendError, match="Mine is a file of yours"):
+        shelf_care.removable("Mine")
+    assert [shelf_care.removable(name) for name in ("mine", "MINE")] == ["mine", "mine"]
 
 
 def test_where_no_blob_could_go_the_model_stays(root):
