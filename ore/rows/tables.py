@@ -277,7 +277,9 @@ def _texts_of(text: str) -> dict[str, str]:
     found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW)
     if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")
-    written = json.loads(text.removeprefix("\ufeff"), parse_float=str)  # 1.10 stays 1.10
+    written = json.loads(
+        text.removeprefix("\ufeff"), parse_float=str, parse_int=str
+    )  # as 1.10, or -0
     return {
         name: w if isinstance(w := written[name], str) else _json(v) for name, v in found.items()
     }
