@@ -42,8 +42,17 @@ _A_KEY = rb"[\"']?(?:" + "|".join(KEYS).encode() + rb")[\"']?[ \t]*:"
 # A heading and a rule of Markdown look alike, but nothing ends there what would be keys.
 _KEYS_END = rb"[\s\S]*[\r\n]---"
 _NEARLY_OPENING = re.compile(
-    rb"(?:\xef\xbb\xbf)?"
-    rb"(?:\s*" + _LINE + rb"\s*[a-z]+:|" + _ABOVE + _LINE + _ABOVE + _A_KEY + _KEYS_END + rb")"
+    rb"(?:\xef\xbb\xbf|\xe2\x80\x8b|\xc2\xa0)*"  # what nobody sees: marks of byte order, odd spaces
+    rb"(?:\s*"
+    + _LINE
+    + rb"\s*[a-z]+:|"
+    + _ABOVE
+    + rb"-*"
+    + _LINE
+    + _ABOVE
+    + _A_KEY
+    + _KEYS_END
+    + rb")"
 )
 _THINK = ("on", "off", "low", "medium", "high")
 _QUOTES = "put it in quotes"

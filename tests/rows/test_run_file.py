@@ -148,6 +148,7 @@ def test_what_is_wrong_is_said_in_one_sentence(text, said):
     [
         *("---  ", "--- # a comment", "\n---", "#!/usr/bin/ore\n\n---", "\ufeff \n---\t"),
         *("# a comment\n---", "#!/usr/bin/ore\n# a comment\n\n---", "\n---\n# a comment\n"),
+        *("\ufeff\ufeff---", "\u200b---", "\u00a0---", "----", "# a comment\n-----"),
     ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -162,7 +163,15 @@ def test_keys_are_not_sent_as_a_prompt_where_the_line_above_them_is_not_quite_ri
 @pytest.mark.parametrize(
     "text",
     [
-        *("---- \na: b", "\n---\n", "Two:\n---\na: b", "--- a: b", "# Notes\n---\nsummary: b"),
+        *(
+            "----\nNote: b",
+            "----\nmodel: T\n",
+            "---- \na: b",
+            "\n---\n",
+            "Two:\n---\na: b",
+            "--- a: b",
+            "# Notes\n---\nsummary: b",
+        ),
         *("# Which?\n\n---\n\noptions: a or b", "# Who?\n---\n# Where?\nsystem: an engine"),
     ],
 )
