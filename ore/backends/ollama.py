@@ -305,7 +305,7 @@ class AyaReasoner(StreamingReasoner):
             metadata["eval_count"],
             drops=any(message.role != "system" for message in messages[:-1]),
             refuses=self._refuses,
-            kept=lambda: ollama_models.kept_of(self._asked, self._client.show, self.model_id),
+            own=lambda: ollama_models.own_of(self._asked, self._client.show, self.model_id),
         )
         if self.strict_context:
             failures.check_context(self.host, metadata["context"], answer.text)

@@ -18,7 +18,7 @@ from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.model_options import natural
-from ore.backends.window import find_model
+from ore.backends.window import find_model, most_tokens
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero
@@ -174,15 +174,22 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
     return counts | {name: value for name, value in also.items() if value is not None}
 
 
-def kept_of(
+def own_of(
     asked: Mapping[str, Any], show: Callable[[str, float], Entry], model: str
-) -> int | None:
-    """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None."""
+) -> tuple[int | None, int]:
+    """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None.
+
+    With it come the tokens, at most, of the system prompt and messages of its Modelfile.
+    """
+    shown = if_known(lambda seconds: show(model, seconds), _KEPT_SECONDS) or {}
     options = asked.get("options") or {}
     if "num_keep" not in options:
-        shown = if_known(lambda seconds: show(model, seconds), _KEPT_SECONDS) or {}
         options = parameters_of(shown.get("parameters"))
-    return natural(options, "num_keep")
+    own = shown.get("messages")
+    messages = own if isinstance(own, list) else []
+    said = (each.get("content") for each in messages if isinstance(each, dict))
+    texts = (each for each in (shown.get("system"), *said) if isinstance(each, str) and each)
+    return natural(options, "num_keep"), most_tokens(texts)
 
 
 def weights_of(shown: Entry) -> str | None:

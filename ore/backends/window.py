@@ -118,7 +118,7 @@ def outcome(
     *,
     drops: bool = True,
     refuses: Callable[[], bool] | None = None,
-    kept: Callable[[], int | None] | None = None,
+    own: Callable[[], tuple[int | None, int]] | None = None,
 ) -> dict[str, Any]:
     """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
 
@@ -135,11 +135,11 @@ def outcome(
             messages and the last; else a cut leaves a count that is known.
         refuses: Asked where the signs are not clear: whether the server refuses what does not
             fit, so that this prompt was not cut.
-        kept: Asked where the prompt can have been cut in half: how many tokens of its beginning a
-            cut keeps, as the request or the model says.
+        own: Asked where the prompt can have been cut in half: how many tokens of its beginning a
+            cut keeps, as the request or the model says, and the most that the model adds itself.
     """
     status, is_sure = _judged(
-        expected, window or 0, prompt_tokens or 0, answer_tokens or 0, drops=drops, kept=kept
+        expected, window or 0, prompt_tokens or 0, answer_tokens or 0, drops=drops, own=own
     )
     if not is_sure and refuses is not None and refuses():
         status = "complete"
@@ -153,7 +153,7 @@ def _judged(
     answer: int,
     *,
     drops: bool,
-    kept: Callable[[], int | None] | None,
+    own: Callable[[], tuple[int | None, int]] | None,
 ) -> tuple[str, bool]:
     """Return the status, and whether it holds also where the server is one that refuses."""
     if prompt <= 0:
@@ -165,8 +165,9 @@ def _judged(
     if prompt >= window - 1 or prompt + answer > window:
         return "truncated", True
     half = window // 2
-    if expected.most >= window and prompt >= half:
-        if prompt in half_counts(window, kept() if kept is not None else None):
+    if prompt >= half and (expected.most >= window or prompt > expected.likely):
+        keeps, added = own() if own is not None else (None, 0)
+        if expected.most + added >= window and prompt in half_counts(window, keeps):
             return "truncated", False
     if expected.likely <= window:
         return "complete", True
@@ -184,6 +185,11 @@ def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:
     first = _KEPT if kept is None or kept < 0 else kept
     freed = [max((window - min(keeps, window - 1)) // 2, 1) for keeps in (first, first + 1)]
     return window - freed[0], window - freed[1]
+
+
+def most_tokens(texts: Iterable[str]) -> int:
+    """Return how many tokens messages of such texts can have at most, with what a template adds."""
+    return sum(len(text.encode("utf-8", "replace")) + _MOST_PER_MESSAGE for text in texts)
 
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:

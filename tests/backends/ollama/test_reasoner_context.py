@@ -142,6 +142,26 @@ def test_a_window_that_the_server_claims_is_never_more_than_the_model_s(streams)
     assert (context["status"], context["window"]) == ("truncated", 4096)
 
 
+OWN = "A boat pays by its length. " * 90
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "shown, status",
+    [
+        ({"system": OWN}, "truncated"),
+        ({"messages": [{"role": "user", "content": OWN}, {"role": "assistant"}, 7]}, "truncated"),
+        ({"system": "Be brief.", "messages": 7}, "complete"),
+        ({}, "complete"),
+    ],
+)
+def test_a_prompt_that_was_cut_in_half_for_what_the_modelfile_adds_is_told(shown, status, streams):
+    with FakeOllama(num_ctx=2048) as server:
+        server.ollama.shown, server.ollama.tokens = shown, 1026
+        response = answer(AyaReasoner("llama3.2", server.url), HELLO, streams)
+    assert response.metadata["context"]["status"] == status
+
+
 WORDS = [Message("user", "word " * 25_888)]
 FEW = body("Yes.", done=True, done_reason="stop", prompt_eval_count=14, eval_count=2)
 
