@@ -29,10 +29,9 @@ from ore.files.signals import is_ready
 from ore.reasoner.stop import OwnLock, shut, woken_by
 
 WINDOW = 4096  # the usual context window, in tokens
-_ASK_SECONDS = 60.0
+_ASK_SECONDS, _TEMPLATE_SECONDS = 60.0, 8.0
 _BEGIN_SECONDS = 60.0
 """The longest that the engine may take to put a prompt together, which computes nothing yet."""
-_TEMPLATE_SECONDS = 8.0
 _STOP_SECONDS = 3.0
 """How long it may take to let go of a request that was given up, or to show a sign of life."""
 
@@ -65,8 +64,7 @@ class Engine:
         layers: int | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        started = time.monotonic_ns()
-        deadline = deadline or Deadline(None)
+        started, deadline = time.monotonic_ns(), deadline or Deadline(None)
         key = secrets.token_urlsafe(32)
         self._headers = {"Authorization": f"Bearer {key}", "Connection": "close"}
         self._headers["Content-Type"] = "application/json"
@@ -91,12 +89,15 @@ class Engine:
         # For a program that does not close it: when it lets go of this object, or ends.
         self._unclosed = weakref.finalize(self, self._process.end)
         try:
-            properties = self.ask("/props", deadline.wait(_ASK_SECONDS))
-            window = int(properties["default_generation_settings"]["n_ctx"])
+            said: dict[str, Any] = self.ask("/props", deadline.wait(_ASK_SECONDS))
+            window = int(said["default_generation_settings"]["n_ctx"])
             self.window, self.has_longest = window, window >= self._process.longest
-            self.template: str = str(properties["chat_template"])
-            self.properties: dict[str, Any] = properties
-            self.takes_system: bool = bool(properties["chat_template_caps"]["supports_system_role"])
+            self.template, self.properties = str(said["chat_template"]), said
+            self.takes_system: bool = bool(said["chat_template_caps"]["supports_system_role"])
+        except (ConnectionError, FileNotFoundError) as exc:  # it was killed, or its folder is gone
+            error = self._cut_off(_Turn())
+            self.close()
+            raise error from exc
         except BaseException as exc:
             self.close()
             if isinstance(exc, TimeoutError) and deadline.passed:
@@ -172,8 +173,7 @@ class Engine:
                     f"The {self._template_name} makes more than {longest:,} bytes of these messages: "
                     f"{self._remedy}."
                 )
-            found: dict[str, Any] = json.loads(body)
-            return found
+            return dict(json.loads(body))
 
     @contextmanager
     def _answering(

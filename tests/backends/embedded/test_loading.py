@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from ore.backends import engine, engine_child, engine_load, hardware
 from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.load_failures import load_error
+from ore.errors import IncompleteAnswerError
 from tests.support.gguf import write_model
 from tests.support.process import ROOT, environment
 
@@ -190,6 +194,30 @@ def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
         "/m.gguf can't be loaded: the engine can make no socket in its temporary folder: free some "
         "room there, or name another folder with TMPDIR."
     )
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "act, said",
+    [
+        (lambda process: os.kill(process.pid, signal.SIGKILL), "(SIGKILL): nothing was kept of it"),
+        (lambda process: shutil.rmtree(os.path.dirname(process.socket)), "turn; try again."),
+    ],
+    ids=["killed", "folder gone"],
+)
+def test_an_engine_that_is_lost_as_it_says_what_it_has_loaded_is_not_the_model_s_fault(
+    tmp_path, monkeypatch, act, said
+):
+    def ask(self, *given):
+        act(self._process)
+        return asked(self, *given)
+
+    asked = engine.Engine.ask
+    monkeypatch.setattr(engine.Engine, "ask", ask)
+    with pytest.raises(IncompleteAnswerError) as raised:
+        engine.Engine(write_model(tmp_path / "m.gguf"), window=512)
+    assert said in str(raised.value)
 
 
 @pytest.mark.embedded
