@@ -48,7 +48,7 @@ def _judge(
     connect: Callable[..., Backend],
     judged: list[Said | None],
 ) -> None:
-    with reopening(options, console, connect, options.verify) as opening:
+    with reopening(options, console, connect, [each.path for each in found]) as opening:
         for number, each in enumerate(found, 1):
             if len(found) > 1:
                 console.notice(f"{number} of {len(found)}: {one_line(each.path)}")

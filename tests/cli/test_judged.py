@@ -103,6 +103,17 @@ def test_an_answer_that_the_model_says_is_accepted(folder):
     assert model.engine.calls == []
 
 
+def test_the_answer_that_a_run_of_a_folder_went_on_from_is_found_in_the_folder(folder):
+    (folder / "runs").mkdir()
+    recorded(folder)
+    (folder / "a.json").rename(folder / "runs" / "a.json")
+    flags = ("--after", "runs/a.json", "-o", "temperature=0")
+    record(folder / "runs" / "b.json", "And?", *flags, open_backend=lambda *_: Model())
+    result, model = verified(paths=("runs",))
+    assert (result.code, result.out.count("accept:")) == (0, 2), result.out
+    assert [sent[0][-2][1].endswith(ANSWER) for sent in model.engine.followed] == [False, True]
+
+
 @pytest.mark.parametrize("gap, code", [(0.29, 0), (0.31, 3)])
 def test_the_threshold_is_three_tenths_of_a_nat(folder, gap, code):
     recorded(folder)
