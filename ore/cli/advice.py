@@ -49,7 +49,6 @@ FLAGS = {
     "ORE.record(system_text=True)": "--artifact-text, or without --artifact-hashes-only",
     "Permission()": "--grant {}",
     "reasoner('embedded:NAME')": "--backend embedded",
-    "RowFolder()": "--artifact-out",
     "Signer.sign()": "ore --verify {} --sign KEY",
     "scheduler=": "--scheduler",
     "schema=": "--schema",

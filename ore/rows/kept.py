@@ -68,6 +68,10 @@ class RowFolder:
 
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
+        try:
+            os.fsencode(self.root.resolve())
+        except ValueError as exc:  # a NUL, or half a character
+            raise self._unwritable(self.root, "no folder has such a name") from exc
         there = next((p for p in (self.root, *self.root.parents) if os.path.lexists(p)), Path("."))
         try:
             is_folder = stat.S_ISDIR(os.stat(there).st_mode)
@@ -101,6 +105,7 @@ class RowFolder:
                 if lock is None:
                     pid = holder(folder, _LOCK)
                     by = f"by the process {pid}" if pid else "by another process"
+                    by = "by another run of this process" if pid == os.getpid() else by
                     raise self._unwritable(self.root, f"it is in use {by}; wait until that ends")
                 stack.callback(lock.remove, folder)
                 yield
@@ -164,5 +169,5 @@ class RowFolder:
     def _unwritable(self, path: Path, why: str) -> ArtifactError:
         return ArtifactError(
             f"Artifacts can't be written to {one_line(str(path))}: {why}. Name another folder with "
-            f"`RowFolder()`."
+            f"`folder=`."
         )

@@ -204,10 +204,29 @@ def test_one_row_is_said_to_be_one(tmp_path):
     assert "1 of 1 row is not what was expected" in str(run.error())
 
 
+@pytest.mark.parametrize("folder", ["/dev/null", "a\0b", "a\ud800b"])
+def test_a_folder_that_can_t_be_one_is_said_by_the_argument_s_own_name(table, folder):
+    with pytest.raises(ArtifactError, match="Name another folder with `folder=`") as raised:
+        ore.over_rows(ORE(Capitals()), PROMPT, table, folder=folder)
+    assert raised.value.advice == (ore.Advice("folder"),)
+
+
+def test_no_more_threads_are_started_than_there_are_rows(table):
+    class Counting(Capitals):
+        def reason(self, messages):
+            seen.append(threading.active_count())
+            return super().reason(messages)
+
+    seen, before = [], threading.active_count()
+    with ore.over_rows(ORE(Counting(), "Be brief."), PROMPT, table, jobs=500) as run:
+        assert len(list(run.outcomes())) == 3
+    assert max(seen) < before + 20
+
+
 def test_the_folder_is_one_run_s_alone(table, tmp_path):
     given = {"folder": tmp_path / "answers"}
     with ore.over_rows(ORE(Capitals()), PROMPT, table, **given):
-        with pytest.raises(ArtifactError, match="in use"):
+        with pytest.raises(ArtifactError, match="in use by another run of this process"):
             with ore.over_rows(ORE(Capitals()), PROMPT, table, **given):
                 pass
     with ore.over_rows(ORE(Capitals()), PROMPT, table, **given) as run:
