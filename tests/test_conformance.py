@@ -180,6 +180,15 @@ def test_a_reasoner_that_holds_every_rule_passes():
     assert {each.state for each in check(Good)} == {HOLDS}
 
 
+def test_metadata_that_differ_are_told_by_their_names_whatever_these_are():
+    class Odd(MoreMetadata):
+        def reason(self, messages):
+            metadata, self.used = ({1: 1, "a": 1} if self.used else {}), True
+            return Response("Paris", "odd", metadata=metadata)
+
+    assert "its metadata differ in 1, a" in [each.why for each in check(Odd)]
+
+
 def test_an_answer_without_a_piece_breaks_no_rule():
     assert BROKEN not in {finding.state for finding in check(SaysNothing)}
 

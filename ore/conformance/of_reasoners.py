@@ -122,7 +122,7 @@ def is_pure(make: Callable[[], Reasoner]) -> None:
         reasoner.reason([*_messages("Hi"), Message("assistant", "Rome."), Message("user", "And?")])
         warm = reasoner.reason(_messages())
     keys = set(cold[0].metadata) ^ set(warm.metadata)
-    expect(not keys, f"its metadata differ in {', '.join(sorted(keys))}")
+    expect(not keys, f"its metadata differ in {', '.join(sorted(map(str, keys)))}")
     if cold[0].content != cold[1].content:
         raise Unknown("two new ones differ: give it a temperature of 0, or a seed")
     expect(warm.content == cold[0].content, "after other turns it gives another answer")
