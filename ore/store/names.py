@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 
@@ -49,6 +50,14 @@ def check_name(name: str, what: str = "session") -> str:
             f"'-' and '_'.",
             name,
         )
+    try:
+        os.fsencode(name)
+    except UnicodeError as exc:
+        raise SessionNameError(
+            f"{name!r} can't be a {what}'s name here: Python's locale has no such letters for files. "
+            f"Set PYTHONUTF8=1 before the program begins, or choose another name.",
+            name,
+        ) from exc
     return name
 
 

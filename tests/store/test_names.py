@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from ore.errors import SessionNameError
 from ore.store.names import MOST_CHARACTERS, MOST_NAME_BYTES, check_name, salvaged_name
+from tests.support.house import ROOT
 
 LEGAL = [
     "a",
@@ -122,3 +125,16 @@ def test_a_salvaged_name_of_a_long_one_is_cut_to_a_legal_one(name, number):
     assert check_name(salvaged) == salvaged
     assert name.startswith(salvaged.partition(".")[0])
     assert len(salvaged) > 90 or len(salvaged.encode()) > MOST_NAME_BYTES - 3
+
+
+@pytest.mark.slow
+def test_a_name_that_the_locale_has_no_letters_for_is_refused():
+    """The command line begins anew in UTF-8; a program is as it was begun."""
+    program = (
+        "from ore.store import check_name\nprint(check_name('trip'))\ncheck_name('gr\\xf6\\xdfe')"
+    )
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    argv, env = [sys.executable, "-c", program], {**os.environ, **plain}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.stdout == "trip\n" and done.returncode == 1
+    assert "SessionNameError" in done.stderr and "PYTHONUTF8=1" in done.stderr
