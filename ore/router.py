@@ -32,6 +32,7 @@ TEST_ROUTING_TARGET = RoutingTarget(
 _MISS = 0.6  # what each word of a hint leaves of the doubt
 _BONUS = 0.2  # for a prompt that begins with the hint
 _SHOWN = 80  # characters of a hint or name in a reasoning
+_MOST_TRIES = 100  # places of a hint that are looked at one after the other
 _MOST_HINTS = 12  # that a reasoning names where none is in the prompt
 
 # Scripts that put no space between words: here every character is a word of its own.
@@ -90,7 +91,7 @@ class RuleRouter(Router):
             return _fallback("The prompt is blank")
         if not targets:
             return _fallback("There are no targets to choose from")
-        text = _folded(prompt[:MOST_LOOKED_AT])
+        text = _Searched(_folded(prompt[:MOST_LOOKED_AT]))
         found = (_candidate(text, target) for target in targets)
         best = min(filter(None, found), key=_rank, default=None)
         if best is None:
@@ -114,12 +115,12 @@ def build_targets_from_registry(registry: Mapping[str, Any]) -> list[RoutingTarg
     ]
 
 
-def _candidate(text: str, target: RoutingTarget) -> _Candidate | None:
-    """Return the best match of a hint of ``target`` in a folded text, or None if there is none."""
+def _candidate(text: _Searched, target: RoutingTarget) -> _Candidate | None:
+    """Return the best match of a hint of ``target`` in a prompt, or None if there is none."""
     found = [
         (folded.count(" ") + 1, at == 0, len(folded), hint)
         for hint in target.hints
-        if (folded := _folded(hint)) and (at := _find_whole(text, folded)) >= 0
+        if (folded := _folded(hint)) and (at := text.find_whole(folded)) >= 0
     ]
     if not found:
         return None
@@ -127,16 +128,34 @@ def _candidate(text: str, target: RoutingTarget) -> _Candidate | None:
     return _Candidate(confidence(words, begins), length, hint, target)
 
 
-def _find_whole(text: str, hint: str) -> int:
-    """Return where ``hint`` first stands in ``text`` as whole words, or -1."""
-    at = text.find(hint)
-    while at >= 0:
-        end = at + len(hint)
-        begins = at == 0 or not _is_within_word(text[at - 1], text[at])
-        if begins and (end == len(text) or not _is_within_word(text[end - 1], text[end])):
-            return at
-        at = text.find(hint, at + 1)
-    return -1
+class _Searched:
+    """A folded text in which hints are looked for as whole words, in time that grows with its length."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._marked: str | None = None
+
+    def find_whole(self, hint: str) -> int:
+        """Return where a folded ``hint`` first stands as whole words, 0 only at the beginning; or -1."""
+        text, at = self._text, self._text.find(hint)
+        for _ in range(_MOST_TRIES):
+            if at < 0:
+                return -1
+            end = at + len(hint)
+            begins = at == 0 or not _is_within_word(text[at - 1], text[at])
+            if begins and (end == len(text) or not _is_within_word(text[end - 1], text[end])):
+                return at
+            at = text.find(hint, at + 1)
+        if self._marked is None:
+            self._marked = _marked(text)
+        return self._marked.find(_marked(hint))  # of so many, none is looked at by itself
+
+
+def _marked(text: str) -> str:
+    """Return a text with a mark at each end of a word, which white space that was folded has not."""
+    pairs = zip(text, text[1:])
+    rest = (right if _is_within_word(left, right) else f"\n{right}" for left, right in pairs)
+    return f"\n{text[:1]}{''.join(rest)}\n"
 
 
 def _is_within_word(left: str, right: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from ore.router import (
 )
 from ore.tools import TOOL_REGISTRY
 from ore.types import RoutingDecision, RoutingTarget
+from tests.support.process import ROOT
 
 
 def target(*hints: str, name: str = "it", kind: str = "skill") -> RoutingTarget:
@@ -291,3 +294,25 @@ def test_a_hint_is_looked_for_in_the_first_characters_of_a_very_long_prompt():
     assert decision.target is None
     said = "The first 1,048,576 characters of the prompt have none of these hints: "
     assert decision.reasoning == f'{said}"one"'
+
+
+@pytest.mark.parametrize(
+    "hint, is_there", [("ab", True), ("ab ", True), ("b", False), ("abab", False)]
+)
+@pytest.mark.parametrize("before", [0, 99, 100, 1000])
+def test_a_hint_is_found_as_words_however_often_it_is_only_a_part_of_some(hint, is_there, before):
+    decision = RuleRouter(0.1).route("xab " * before + "é ab", [target(hint)])
+    assert (decision.target_type == "skill") is is_there
+
+
+@pytest.mark.slow
+def test_a_long_hint_that_is_part_of_a_long_word_costs_as_much_as_the_word_is_long():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
+        "from ore.router import RuleRouter\n"
+        "from ore.types import RoutingTarget\n"
+        "target = RoutingTarget('it', 'skill', 'about', ('a' * 60_000,))\n"
+        "print(RuleRouter().route('a' * (1 << 20), [target]).target_type)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "fallback\n"), done.stderr
