@@ -15,6 +15,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
+from ore.files.environment import environment
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 OLLAMA_PORT = 11434
@@ -100,7 +101,7 @@ def takes_no_proxy(url: str) -> bool:
     """
     here, host = urlsplit(url), urlsplit(url).hostname or ""
     at = here.netloc if here.port else f"{here.netloc}:{_SCHEME_PORTS.get(here.scheme)}"
-    found = (pair for pair in os.environ.items() if pair[0].lower() == "no_proxy")
+    found = (pair for pair in environment().items() if pair[0].lower() == "no_proxy")
     _, named = max(found, default=("", ""))  # small letters go before the others
     for item in named.lower().split(","):
         scheme, _, name = item.strip().rpartition("://")

@@ -7,6 +7,7 @@ import os
 import pytest
 
 import ore
+from ore.backends.address import takes_no_proxy
 from ore.backends.failures import proxy_for
 from ore.backends.model_names import ModelName
 from ore.backends.registry import Registry
@@ -48,6 +49,11 @@ def test_a_tool_gets_its_variables(losing):
 
 def test_the_proxy_is_found():
     assert proxy_for("http://a.example") == "HTTP_PROXY"
+
+
+def test_it_is_told_whether_an_address_takes_a_proxy():
+    for _ in range(8):  # at one look, the variable goes
+        assert not takes_no_proxy("http://a.example")
 
 
 @pytest.mark.slow
