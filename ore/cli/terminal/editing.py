@@ -143,9 +143,11 @@ class LineEditor:
             self._words = []
             try:
                 self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
-            except Terminated as exc:  # readline drops what is raised here: it is raised anew
-                self._end = exc
-                threading.Timer(_ANEW_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            except (KeyboardInterrupt, Terminated) as exc:  # readline drops it: it is raised anew
+                number = signal.SIGINT
+                if isinstance(exc, Terminated):
+                    self._end, number = exc, signal.SIGTERM
+                threading.Timer(_ANEW_SECONDS, os.kill, (os.getpid(), number)).start()
         return self._words[number] if number < len(self._words) else None
 
 

@@ -119,6 +119,23 @@ def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
 
 
 @pytest.mark.slow
+def test_ctrl_c_while_names_are_completed_leaves_the_line():
+    with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
+        command, env = [sys.executable, MAIN, "-i", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
+        with OnTerminal(command=command, env=env) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("/model \t")
+            until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
+            terminal.interrupt("\x03")
+            terminal.wait_for(ASK)
+            terminal.type("/help\r")
+            terminal.wait_for("/retry")
+            terminal.wait_for(ASK)
+            terminal.type("\x04")
+            assert terminal.end()[0] == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "signals, prompt, code",
     [
