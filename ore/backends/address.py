@@ -9,13 +9,11 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from socket import inet_aton
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ore.errors import UsageError
-from ore.files.environment import environment
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 OLLAMA_PORT = 11434
@@ -23,7 +21,7 @@ ARGUMENT = "`host=`"
 """What names a server that was given as an argument."""
 
 _OLLAMA_CLOUD = "ollama.com"
-_SCHEME_PORTS = {"http": 80, "https": 443}
+SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _AT = "@\uff20\ufe6b"  # in any of its widths
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
@@ -70,13 +68,13 @@ def normalised(text: str, source: str, default_port: int) -> str:
     scheme = scheme.lower() if named else "http"
     if not named and re.match(r"https?(:?/|:$)", rest, re.IGNORECASE):
         raise _bad(source, "", "what follows http or https is ://")
-    if scheme not in _SCHEME_PORTS:
+    if scheme not in SCHEME_PORTS:
         raise _bad(source, text, "only http and https are understood")
     authority, _, path = rest.partition("/")
     if re.search(r"[^!-~]|[?#\\%\"<>^`{|}]", rest.removeprefix(authority)):
         raise _bad(source, text, "its path holds illegal characters")
     host, port = _host_and_port(authority, source, text)
-    port = port or (_SCHEME_PORTS[scheme] if named else default_port)
+    port = port or (SCHEME_PORTS[scheme] if named else default_port)
     shown = f"[{host}]" if ":" in host else host
     path = path.rstrip("/")
     return f"{scheme}://{shown}:{port}/{path}" if path else f"{scheme}://{shown}:{port}"
@@ -91,30 +89,6 @@ def is_loopback(url: str) -> bool:
 def stays_here(url: str) -> bool:
     """Tell whether an address is one of this machine, however it is written: it takes no proxy."""
     return leads_here(urlsplit(url).hostname or "")
-
-
-def takes_no_proxy(url: str) -> bool:
-    """Tell whether an address is asked directly: one of this machine, or of those in ``NO_PROXY``.
-
-    These are names and what ends in them, addresses, networks, each with a scheme or a port or
-    without, and ``*``; HTTP libraries differ in which of them they know.
-    """
-    here, host = urlsplit(url), urlsplit(url).hostname or ""
-    at = here.netloc if here.port else f"{here.netloc}:{_SCHEME_PORTS.get(here.scheme)}"
-    found = (pair for pair in environment().items() if pair[0].lower() == "no_proxy")
-    _, named = max(found, default=("", ""))  # small letters go before the others
-    for item in named.lower().split(","):
-        scheme, _, name = item.strip().rpartition("://")
-        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, at, name):
-            return True
-    return stays_here(url)
-
-
-def _is_in(host: str, at: str, named: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
-    name = named.removeprefix("*").lstrip(".")
-    return name != "" and (at == name or f".{host}".endswith(f".{name}"))
 
 
 def leads_here(host: str) -> bool:

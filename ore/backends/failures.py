@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ore.backends.address import Host, takes_no_proxy, without_key
+from ore.backends.address import Host, without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.backends.model_names import shown_names
+from ore.backends.proxies import proxy_for
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -25,7 +26,6 @@ from ore.errors import (
     OreError,
     ServerUnreachableError,
 )
-from ore.files.environment import looking_through
 
 
 @dataclass(frozen=True)
@@ -106,19 +106,6 @@ def answered_by_proxy(host: Host) -> str:
 def _through_proxy(host: Host) -> str:
     proxy = proxy_for(host.url)
     return f" {_THROUGH.format(proxy=proxy).rstrip()}" if proxy else ""
-
-
-@looking_through
-def proxy_for(url: str) -> str:
-    """Return the variable that names the proxy through which an address is asked, or nothing."""
-    from urllib.request import getproxies_environment  # takes long
-
-    parts, proxies = urlsplit(url), getproxies_environment()
-    key = next((key for key in (parts.scheme, "all") if proxies.get(key)), None)
-    if key is None or takes_no_proxy(url):
-        return ""
-    named = [name for name, value in os.environ.items() if value and name.lower() == f"{key}_proxy"]
-    return max(named, default="")  # the one in small letters goes before the others
 
 
 def untrusted_words(host: str, why: str) -> str:

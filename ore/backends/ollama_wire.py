@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals, server_words
-from ore.backends.address import Host, ollama_authorization, takes_no_proxy, without_key
+from ore.backends.address import Host, ollama_authorization, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -32,8 +32,8 @@ from ore.backends.http import (
     whole_body,
 )
 from ore.backends.lines import Lines
+from ore.backends.proxies import proxy_address
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
-from ore.files.environment import looking_through
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
 
@@ -155,21 +155,21 @@ def new_client(
     key = ollama_authorization(host.url)
     before = [hooks.before] if key else [hooks.before, _without_key]
     try:
-        client = looking_through(ollama.Client)(
+        client = ollama.Client(
             host=host.url,
             follow_redirects=False,
             headers={"accept-encoding": "identity", "authorization": key or _NO_KEY},
             verify=tls_context() if host.url.startswith("https:") else False,
             transport=transport,
             limits=httpx.Limits(keepalive_expiry=_KEEP_SECONDS),  # no limit to open ones
-            trust_env=not takes_no_proxy(host.url),
+            trust_env=False,
+            proxy=proxy_address(host.url),
             event_hooks={"request": before, "response": [hooks.after]},
         )
     except (ImportError, *kinds) as exc:
         raise failures.client_error(host, exc) from exc
-    # None is kept, and no time is spent on looking for them in each answer.
     no_cookies = type("NoCookies", (httpx.Cookies,), {"extract_cookies": lambda *_: None})
-    client._client._cookies = no_cookies()
+    client._client._cookies = no_cookies()  # none is kept, or looked for in each answer
     return client, kinds
 
 

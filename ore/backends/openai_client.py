@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals, server_words
-from ore.backends.address import Host, takes_no_proxy, without_key
+from ore.backends.address import Host, without_key
 from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -30,9 +30,9 @@ from ore.backends.http import (
 )
 from ore.backends.openai_stream import in_utf8, reported
 from ore.backends.pools import steady
+from ore.backends.proxies import proxy_address
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
-from ore.files.environment import looking_through
 from ore.files.extras import install_command
 from ore.files.signals import deferred_signals
 
@@ -163,20 +163,20 @@ class Call:
                 max_retries=0,
                 timeout=timeout,
                 http_client=steady(
-                    looking_through(httpx.Client)(
+                    httpx.Client(
                         timeout=timeout,
                         follow_redirects=False,
                         verify=tls_context() if url.startswith("https:") else False,
-                        trust_env=not takes_no_proxy(url),
+                        trust_env=False,
+                        proxy=proxy_address(url),
                         event_hooks={"request": [self._before], "response": [self._after]},
                     )
                 ),
             )
         except _raised(self._openai, httpx) as exc:
             raise failures.client_error(self._host, exc) from exc
-        # What the package has read of the environment by itself goes to no server.
         client.organization = client.project = client.admin_api_key = None
-        client._custom_headers = {}
+        client._custom_headers = {}  # what it read of the environment by itself goes to no server
         return client
 
     @contextmanager

@@ -31,12 +31,11 @@ from ore.backends.http import (
 )
 from ore.backends.manifest import MANIFEST_BYTES, Layer
 from ore.backends.model_names import ModelName
-from ore.backends.pools import steady
 from ore.backends.server_words import error_words
 from ore.backends.registry_failures import Trouble
+from ore.backends.registry_ways import Ways
 from ore.errors import UsageError
 from ore.files import strictjson
-from ore.files.environment import looking_through
 
 SILENCE_SECONDS = 30.0  # how long nothing may come before a connection is given up
 HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and answer in one piece
@@ -78,15 +77,15 @@ class Registry:
         self._sockets: set[socket.socket] = set()
         self._own = threading.local()
         try:
-            self._client = looking_through(httpx.Client)(
+            self._client = httpx.Client(
                 headers={"user-agent": f"ore/{ore.__version__}", "accept-encoding": "identity"},
-                verify=tls_context(),
+                transport=Ways(self._origin, verify=tls_context()),
                 timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-                **failures.proxies(self._origin),
+                trust_env=False,
             )
         except (ImportError, httpx.InvalidURL, *HOSTILE) as exc:
             raise client_error(Host(self._origin), exc) from exc
-        steady(self._client).cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def close(self) -> None:
         """Close the connections."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 import httpx
 
-from ore.backends.address import Host, stays_here, takes_no_proxy
-from ore.backends.failures import proxy_error, proxy_for, untrusted_words
+from ore.backends.address import Host, stays_here
+from ore.backends.failures import proxy_error, untrusted_words
 from ore.backends.http import shorten
 from ore.backends.model_names import ModelName
+from ore.backends.proxies import proxy_for
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -53,14 +53,6 @@ class Tries:
         if self._failed >= MOST_TRIES:
             raise trouble.error from trouble
         return 2.0 ** (self._failed - 2) if trouble.seconds is None else trouble.seconds
-
-
-def proxies(origin: str) -> dict[str, Any]:
-    """Return what a client that asks a registry is to be made with, so that it takes a proxy or none."""
-    if stays_here(origin):
-        return {"trust_env": False}
-    excepted = takes_no_proxy(origin)  # what it redirects to may not be
-    return {"mounts": {f"all://{httpx.URL(origin).netloc.decode()}": None}} if excepted else {}
 
 
 def way(exc: httpx.RequestError, origin: str) -> tuple[str, str]:

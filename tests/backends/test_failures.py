@@ -16,6 +16,7 @@ from ore.backends.address import Host
 from ore.backends.model_names import parse_name
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
+from ore.backends.proxies import proxy_for
 from ore.backends.registry import Registry
 from ore.cli.advice import said
 from ore.errors import (
@@ -291,17 +292,17 @@ def test_a_connection_that_is_closed_in_a_handshake_is_said_in_words():
 
 
 def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
-    assert failures.proxy_for("http://box:1") == ""
+    assert proxy_for("http://box:1") == ""
     monkeypatch.setenv("ALL_PROXY", "http://x")
-    assert failures.proxy_for("http://box:1") == "ALL_PROXY"
+    assert proxy_for("http://box:1") == "ALL_PROXY"
     monkeypatch.setenv("HTTP_PROXY", "http://y")
-    assert failures.proxy_for("http://box:1") == "HTTP_PROXY"
+    assert proxy_for("http://box:1") == "HTTP_PROXY"
     monkeypatch.setenv("http_proxy", "http://z")
-    assert failures.proxy_for("http://box:1/v1") == "http_proxy"
-    assert failures.proxy_for("https://box:1") == "ALL_PROXY"
+    assert proxy_for("http://box:1/v1") == "http_proxy"
+    assert proxy_for("https://box:1") == "ALL_PROXY"
     for passed in ("box", "*", "other, box"):
         monkeypatch.setenv("no_proxy", passed)
-        assert failures.proxy_for("http://box:1") == ""
+        assert proxy_for("http://box:1") == ""
 
 
 EXCEPTED = ["x, *", "*.example", ".box.example", "box.example:80", "http://box.example"]
@@ -349,7 +350,42 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
 def test_what_no_proxy_excepts_is_asked_directly(url, excepted, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://x")
     monkeypatch.setenv("no_proxy", excepted)
-    assert failures.proxy_for(url) == ("http_proxy" if url == "http://box:1" else "")
+    assert proxy_for(url) == ("http_proxy" if url == "http://box:1" else "")
+
+
+@pytest.mark.parametrize(
+    "excepted", ["fd00::/8", "localhost,[::1]", "[::", "b\u00fccher.example", "x:y"]
+)
+@pytest.mark.parametrize("ask", [*ASK, of_registry], ids=["ollama", "openai", "registry"])
+def test_an_exception_that_a_library_can_not_read_keeps_nobody_from_asking(
+    ask, excepted, monkeypatch
+):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", excepted)
+    said = said_of(ask, "http://box.example:80")
+    assert "the proxy of http_proxy" in said and "malformed" not in said
+
+
+def test_a_registry_s_redirect_goes_its_own_way(monkeypatch):
+    """A proxy asks for what the registry says, and nothing for an address that needs none."""
+    away = b"HTTP/1.1 302 Found\r\nLocation: http://10.1.2.3:80/x\r\nContent-Length: 0\r\n\r\n"
+    asked = []
+
+    def unknown(host: str, *_: object, **more: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(-2, "unknown name")
+
+    with one_answer(away) as (server, _):
+        monkeypatch.setenv("http_proxy", server.url)
+        monkeypatch.setenv("NO_PROXY", "10.0.0.0/8")
+        real = http.getaddrinfo
+        monkeypatch.setattr(
+            http,
+            "getaddrinfo",
+            lambda host, *a, **k: (real if host == "127.0.0.1" else unknown)(host, *a, **k),
+        )
+        said = said_of(of_registry, "http://box.example:80")
+    assert asked == ["10.1.2.3"] and "10.1.2.3 can't be reached" in said and "proxy" not in said
 
 
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])

@@ -7,8 +7,7 @@ import os
 import pytest
 
 import ore
-from ore.backends.address import takes_no_proxy
-from ore.backends.failures import proxy_for
+from ore.backends.proxies import proxy_for, takes_no_proxy
 from ore.backends.model_names import ModelName
 from ore.backends.registry import Registry
 from ore.errors import OreError

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from ore.backends.address import Host, normalise_ollama
-from ore.backends.failures import proxy_for
+from ore.backends.proxies import proxy_for
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.probe import answers

@@ -1,0 +1,68 @@
+"""Through which proxy a server is asked, if through one; what the environment says of it.
+
+HTTP libraries know different exceptions, and refuse every address for one that they can't read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from ore.backends.address import SCHEME_PORTS, stays_here
+from ore.files.environment import environment, looking_through
+
+
+def takes_no_proxy(url: str) -> bool:
+    """Tell whether an address is asked directly: one of this machine, or of those in ``NO_PROXY``.
+
+    These are names and what ends in them, addresses, networks, each with a scheme or a port or
+    without, and ``*``.
+    """
+    here, host = urlsplit(url), urlsplit(url).hostname or ""
+    at = here.netloc if here.port else f"{here.netloc}:{SCHEME_PORTS.get(here.scheme)}"
+    found = (pair for pair in environment().items() if pair[0].lower() == "no_proxy")
+    _, named = max(found, default=("", ""))  # small letters go before the others
+    for item in named.lower().split(","):
+        scheme, _, name = item.strip().rpartition("://")
+        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, at, name):
+            return True
+    return stays_here(url)
+
+
+def _is_in(host: str, at: str, named: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
+    name = named.removeprefix("*").lstrip(".")
+    return name != "" and (at == name or f".{host}".endswith(f".{name}"))
+
+
+def proxy_for(url: str) -> str:
+    """Return the variable that names the proxy through which an address is asked, or nothing."""
+    return "" if takes_no_proxy(url) else _variable(urlsplit(url).scheme)
+
+
+def proxy_address(url: str) -> str | None:
+    """Return the address of the proxy through which an address is asked, or None."""
+    return _address(proxy_for(url))
+
+
+def proxy_addresses() -> set[str | None]:
+    """Return the address of every proxy through which something may be asked; None is for none."""
+    return {_address(_variable(scheme)) for scheme in SCHEME_PORTS} | {None}
+
+
+@looking_through
+def _variable(scheme: str) -> str:
+    from urllib.request import getproxies_environment  # takes long
+
+    proxies = getproxies_environment()
+    key = next((key for key in (scheme, "all") if proxies.get(key)), None)
+    found = environment().items()
+    named = [name for name, value in found if value and name.lower() == f"{key}_proxy"]
+    return max(named, default="")  # the one in small letters goes before the others
+
+
+def _address(variable: str) -> str | None:
+    proxy = environment().get(variable)
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"

@@ -1,0 +1,38 @@
+"""The ways to a registry, and to where it redirects: each address through its own proxy, or directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from ore.backends.address import stays_here
+from ore.backends.pools import steady
+from ore.backends.proxies import proxy_address, proxy_addresses
+
+
+class Ways(httpx.BaseTransport):
+    """Sends each request the way of its address; all directly where the registry is on this machine.
+
+    Args:
+        origin: The registry's address.
+        made: What ``httpx.HTTPTransport`` takes.
+    """
+
+    def __init__(self, origin: str, **made: Any) -> None:
+        self._is_direct = stays_here(origin)
+        self._mounts = {
+            proxy: httpx.HTTPTransport(trust_env=False, proxy=proxy, **made)
+            for proxy in ({None} if self._is_direct else proxy_addresses())
+        }
+        steady(self)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
+        proxy = None if self._is_direct else proxy_address(str(request.url))
+        return self._mounts.get(proxy, self._mounts[None]).handle_request(request)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._mounts.values():
+            each.close()
