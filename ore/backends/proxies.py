@@ -10,7 +10,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from ore.backends.address import SCHEME_PORTS, stays_here
-from ore.files.environment import environment, looking_through
+from ore.files.environment import environment
 
 
 def takes_no_proxy(url: str) -> bool:
@@ -52,15 +52,16 @@ def proxy_addresses() -> set[str | None]:
     return {_address(_variable(scheme)) for scheme in SCHEME_PORTS} | {None}
 
 
-@looking_through
 def _variable(scheme: str) -> str:
-    from urllib.request import getproxies_environment  # takes long
-
-    proxies = getproxies_environment()
-    key = next((key for key in (scheme, "all") if proxies.get(key)), None)
-    found = environment().items()
-    named = [name for name, value in found if value and name.lower() == f"{key}_proxy"]
-    return max(named, default="")  # the one in small letters goes before the others
+    there = environment()
+    if "REQUEST_METHOD" in there:  # in a CGI program, whoever asks it may set this one
+        there.pop("HTTP_PROXY", None)
+    for variable in (f"{scheme}_proxy", "all_proxy"):
+        named = [name for name in there if name.lower() == variable]
+        found = max(named, default="")  # the one in small letters goes before the others
+        if there.get(found):
+            return found
+    return ""
 
 
 def _address(variable: str) -> str | None:

@@ -305,6 +305,14 @@ def test_a_proxy_is_named_by_the_variable_that_counts(monkeypatch):
         assert proxy_for("http://box:1") == ""
 
 
+def test_no_proxy_is_taken_that_whoever_asks_a_cgi_program_may_name(monkeypatch):
+    monkeypatch.setenv("REQUEST_METHOD", "GET")
+    monkeypatch.setenv("HTTP_PROXY", "http://x")
+    assert proxy_for("http://box:1") == ""
+    monkeypatch.setenv("all_proxy", "http://x")
+    assert proxy_for("http://box:1") == "all_proxy"
+
+
 EXCEPTED = ["x, *", "*.example", ".box.example", "box.example:80", "http://box.example"]
 
 
