@@ -351,6 +351,22 @@ def test_save_under_its_own_name_tries_again(ore, begun):
     assert "in use" not in result.err
 
 
+@pytest.mark.slow
+def test_save_of_what_was_begun_here_is_a_fork_with_all_that_is_noted(ore, home, tmp_path):
+    file = home / ".ore/sessions/new.json"
+
+    def edit(_):
+        file.write_text(file.read_text().replace("one", "uno"))
+        return "2"
+
+    lines = "one\ntwo\n/save fork\nthree\n"
+    replies, runs = ["1", edit, "3"], ("--runs", str(tmp_path / "runs"))
+    result = ore("-S", "new", *runs, stdin=lines, replies=replies, terminal="in out err", **MODELS)
+    store, answers = FileSessionStore(), FileSessionStore().load("fork").messages[1::2]
+    assert result.code == 0 and store.load("fork").id != store.load("new").id
+    assert list(store.runs("fork")) == [answer.id for answer in answers] and len(answers) == 3
+
+
 def test_a_fork_has_an_id_of_its_own_after_a_name_that_was_taken(ore, begun):
     lines = "two\n/save trip\n/save fork\n"
     result = ore("--resume-session", "trip", stdin=lines, terminal="in out err", **MODELS)
