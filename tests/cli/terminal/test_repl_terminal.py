@@ -166,12 +166,13 @@ from ore.cli import _signals_raise
 from ore.cli.terminal.editing import LineEditor
 from ore.cli.terminal.history import History
 
-number, heard, main = signal.Signals[sys.argv[1]], False, threading.get_ident()
+first, number = (signal.Signals[each] for each in sys.argv[1:])
+heard, main = False, threading.get_ident()
 
 def press():
     time.sleep(0.3)
-    signal.pthread_kill(main, signal.SIGINT)
-    while number == signal.SIGINT and not heard:  # two of the others are there at once
+    signal.pthread_kill(main, first)
+    while number == first and not heard:  # two of the others are there at once
         time.sleep(0)
     signal.pthread_kill(main, number)
 
@@ -182,8 +183,8 @@ def noting(*args):
 
 editor = LineEditor(History(None), lambda line: [])
 with _signals_raise():
-    hear = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, noting)
+    hear = signal.getsignal(first)
+    signal.signal(first, noting)
     threading.Thread(target=press).start()
     try:
         editor.read("You: ", str)
@@ -194,16 +195,20 @@ with _signals_raise():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "second, raised",
+    "first, second, raised",
     [
-        ("SIGINT", "KeyboardInterrupt"),
-        ("SIGTSTP", "KeyboardInterrupt"),
-        ("SIGTERM", "Terminated"),
-        ("SIGHUP", "HungUp"),
+        ("SIGINT", "SIGINT", "KeyboardInterrupt"),
+        ("SIGINT", "SIGTSTP", "KeyboardInterrupt"),
+        ("SIGINT", "SIGTERM", "Terminated"),
+        ("SIGINT", "SIGHUP", "HungUp"),
+        ("SIGTERM", "SIGTSTP", "Terminated"),
+        ("SIGHUP", "SIGTSTP", "HungUp"),
     ],
 )
-def test_a_key_that_follows_ctrl_c_at_once_does_not_end_the_repl(second, raised):
-    with OnTerminal(command=[sys.executable, "-c", PRESSED_TWICE, second]) as terminal:
+def test_of_two_that_come_at_once_a_key_does_not_end_the_repl_and_a_signal_does(
+    first, second, raised
+):
+    with OnTerminal(command=[sys.executable, "-c", PRESSED_TWICE, first, second]) as terminal:
         terminal.wait_for("You: ")
         assert f"raised {raised}\r\n".encode() in terminal.end()[1]
 
