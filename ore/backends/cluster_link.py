@@ -213,9 +213,8 @@ def _shows_typing(*, again: bool = False) -> bool:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             modes = termios.tcgetattr(terminal)
-            if (
-                again and os.tcgetpgrp(terminal) == os.getpgrp()
-            ):  # who is in the background is stopped
+            is_in_front = os.tcgetpgrp(terminal) == os.getpgrp()  # else it would be stopped
+            if again and is_in_front:
                 modes[_LOCAL] |= termios.ECHO
                 termios.tcsetattr(terminal, termios.TCSANOW, modes)
             return bool(modes[_LOCAL] & termios.ECHO)

@@ -483,6 +483,26 @@ def test_the_terminal_shows_what_is_typed_after_dask_asked_for_a_passphrase(tmp_
             assert tty.end()[1].startswith(b" echo")
 
 
+IN_THE_BACKGROUND = """
+import os, signal
+from ore.backends.cluster_link import _shows_typing
+
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os._exit(2 if _shows_typing(again=True) else 3)
+_, status = os.waitpid(child, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    os.kill(child, signal.SIGKILL)
+print("stopped" if os.WIFSTOPPED(status) else f"told {os.waitstatus_to_exitcode(status)}")
+"""
+
+
+def test_no_process_in_the_background_is_stopped_for_the_terminal():
+    with OnTerminal(command=[sys.executable, "-c", IN_THE_BACKGROUND]) as tty:
+        assert b"told 2" in tty.wait_for("\n")
+
+
 @needs_openssl
 def test_the_advice_for_a_scheduler_with_tls_names_dasks_settings(tmp_path):
     with tls_cluster(tmp_path) as (address, _):
