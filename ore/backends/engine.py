@@ -94,7 +94,7 @@ class Engine:
             self.window, self.has_longest = window, window >= self._process.longest
             self.template, self.properties = str(said["chat_template"]), said
             self.takes_system: bool = bool(said["chat_template_caps"]["supports_system_role"])
-        except (ConnectionError, FileNotFoundError) as exc:  # it was killed, or its folder is gone
+        except (ConnectionError, FileNotFoundError, PermissionError) as exc:  # killed, moved
             error = self._cut_off(_Turn())
             self.close()
             raise error from exc

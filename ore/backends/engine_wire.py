@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import socket
+import sys
 from collections.abc import Callable, Generator
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from socket import AF_UNIX, SOCK_STREAM, socket
+from struct import unpack
 from typing import Any
 
 from ore.backends.engine_failures import refusal_error
@@ -18,12 +22,20 @@ class Connection(HTTPConnection):
     def __init__(self, path: str, timeout: float | None = None) -> None:
         super().__init__("localhost", timeout=timeout)
         self._socket_path = path
-        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(timeout)
 
     def connect(self) -> None:
-        """Connect; raises ``OSError``."""
+        """Connect; raises ``OSError``, also where it is another user who listens there.
+
+        A folder of temporary files that is everybody's, without a sticky bit, lets others put a
+        folder of theirs in the place of a private one.
+        """
         self.sock.connect(self._socket_path)
+        if sys.platform == "linux":
+            said = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if unpack("iII", said)[1] != os.geteuid():
+                raise PermissionError(errno.EPERM, "another user listens there", self._socket_path)
 
 
 def parsed(

@@ -184,6 +184,39 @@ def test_another_user_can_t_connect_and_so_takes_no_connection_from_anybody(engi
     assert subprocess.run(command).returncode == errno.EACCES
 
 
+IN_ITS_PLACE = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+folder = os.path.dirname(sys.argv[1])
+os.rename(folder, folder + "-before")
+os.mkdir(folder)
+with socket.socket(socket.AF_UNIX) as mine:
+    mine.bind(sys.argv[1])
+    os.chmod(sys.argv[1], 0o777)
+    mine.listen()
+    print("listening", flush=True)
+    taken = mine.accept()[0]
+    print(len(taken.recv(1 << 16)), flush=True)
+    taken.sendall(b"HTTP/1.0 200 OK\\r\\n\\r\\n{}")
+"""
+
+
+@pytest.mark.invariant
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_nothing_is_said_to_another_user_who_listens_in_the_engine_s_place(path, monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as everybodys:
+        os.chmod(everybodys, 0o777)  # and without the sticky bit
+        monkeypatch.setattr("tempfile.tempdir", everybodys)
+        with closing(Engine(path)) as engine:
+            command = [sys.executable, "-I", "-S", "-c", IN_ITS_PLACE, engine._process.socket]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+                assert other.stdout.readline() == b"listening\n"
+                assert not engine.answers(Deadline(None))
+                assert other.stdout.readline() == b"0\n"  # bytes: not even the key
+
+
 CROWD = """
 import socket, sys, time
 held = []
