@@ -35,7 +35,8 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
     mode = status.st_mode
     by_group = mode & stat.S_IWGRP and (not _is_private(status.st_gid) or _is_shared(path))
     if mode & stat.S_IWOTH or by_group:
-        if stat.S_ISCHR(mode) or mode & stat.S_ISVTX:  # /dev/null and /tmp are there for all
+        is_systems = status.st_uid == 0 and (stat.S_ISCHR(mode) or mode & stat.S_ISVTX)
+        if is_systems:  # /dev/null and /tmp are there for all
             return "others can write to it, as they are meant to; use one of your own"
         return f"others can write to it; run {as_root}chmod go-w {shown}"
     return ""

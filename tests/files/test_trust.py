@@ -38,7 +38,7 @@ def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
         (0o775, ME, OTHER, "others can write to it; run chmod go-w /x/y"),
         (0o702, ME, MINE, "others can write to it; run chmod go-w /x/y"),
         (0o777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
-        (0o1777, ME, MINE, "others can write to it, as they are meant to; use one of your own"),
+        (0o1777, 0, MINE, "others can write to it, as they are meant to; use one of your own"),
         (0o600, OTHER, MINE, f"it belongs to another user; run {SUDO}chown -h {ME} /x/y"),
     ],
 )
@@ -50,6 +50,7 @@ def test_what_is_advised_can_be_done_by_who_is_not_root_and_changes_a_link_itsel
     monkeypatch.setattr("os.geteuid", lambda: OTHER + 1)
     assert distrust(status(0o600, OTHER), "/x").endswith(f"; run sudo chown -h {OTHER + 1} /x")
     assert distrust(status(0o777, 0), "/x").endswith("; run sudo chmod go-w /x")
+    assert distrust(status(0o1777, OTHER + 1), "/x").endswith("; run chmod go-w /x")
 
 
 def test_nobody_is_told_to_take_from_others_what_is_there_for_all(monkeypatch):
