@@ -26,7 +26,7 @@ from ore.cli.terminal.streams import (
     is_stalled,
     redirect_to_null,
 )
-from ore.cli.terminal.text import AnswerText, laid_out, list_lines
+from ore.cli.terminal.text import AnswerText, laying_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
 from ore.files.whole import flush_whole, make_blocking
@@ -183,15 +183,16 @@ class Console(Asking):
 
     def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
         """Write a conversation: a line about it, then each text after its speaker's label."""
-        paragraphs = [head, *(label + text for label, text in parts)]
-        if self.stdout_is_terminal:
-            width = self._columns(self.stdout)
-            said = [
-                self._painted(label) + laid_out(text, width, label, self.labels)
-                for label, text in parts
-            ]
-            paragraphs = [laid_out(head, width, "", self.labels), *said]
-        self._write("\n\n".join(paragraphs) + "\n", flush=True)
+        if not self.stdout_is_terminal:
+            paragraphs = [head, *(label + text for label, text in parts)]
+            self._write("\n\n".join(paragraphs) + "\n", flush=True)
+            return
+        width = self._columns(self.stdout)
+        for label, text in (("", head), *parts):
+            self._write(f"\n{self._painted(label)}" if label else "")
+            for shown in laying_out(text, width, label, self.labels):
+                self._write(shown, flush=True)
+            self._write("\n", flush=True)
 
     def abandon_stdout(self) -> None:
         """Stop writing to stdout, and keep the interpreter's last flush from failing."""

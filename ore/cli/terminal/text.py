@@ -5,7 +5,7 @@ Takes text in any pieces and returns what to show; also lists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from unicodedata import category, east_asian_width, normalize
 
 from ore.cli.terminal.labels import (
@@ -26,6 +26,7 @@ BRIEF = 60
 WIDEST_COLUMN, LONGEST_CELL = 60, 500
 """How wide a list's columns are made, and how many characters of one of their cells are shown."""
 
+_LAID_OUT_AT_ONCE = 1 << 16
 _TAB = 8
 _INDENT = " "
 _WIDEST = 2
@@ -212,8 +213,15 @@ class AnswerText:
 
 def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:
     """Return a whole text as the lines of an ``AnswerText``."""
+    return "".join(laying_out(text, width, before, labels))
+
+
+def laying_out(text: str, width: int, before: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield a text as the lines of an ``AnswerText``, in parts: 8 MB take half a minute."""
     lines = AnswerText(width, before, labels)
-    return lines.feed(text) + lines.end()
+    for at in range(0, len(text), _LAID_OUT_AT_ONCE):
+        yield lines.feed(text[at : at + _LAID_OUT_AT_ONCE])
+    yield lines.end()
 
 
 def _range_of(text: str) -> tuple[int, int]:

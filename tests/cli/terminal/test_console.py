@@ -268,3 +268,17 @@ def test_the_head_of_a_transcript_does_not_pass_for_a_line_of_ores(name):
     target = console(out=Terminal())
     target.transcript(f"{name}: 1 turn", [("You: ", "Hi")])
     assert target.stdout.getvalue().startswith(f" {name}: 1 turn\n\n")
+
+
+def test_a_long_transcript_is_written_while_it_is_laid_out():
+    class Written(Terminal):
+        def write(self, text: str) -> int:
+            longest.append(len(text))
+            return super().write(text)
+
+    text, longest = "word " * 14_000, list[int]()
+    target = console(out=Written())
+    target.transcript("trip: 1 turn", [("You: ", text), ("[AYA]: ", "Yes")])
+    assert target.stdout.getvalue().startswith("trip: 1 turn\n\nYou: word word")
+    assert target.stdout.getvalue().endswith(" word \n\n[AYA]: Yes\n")
+    assert len(longest) > 5 and max(longest) < len(text)
