@@ -114,7 +114,7 @@ def _model(talk: Talk, name: str) -> None:
     if not name:
         here = (run.model_id, f"{run.model_id}:latest")
         lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
-        run.console.reply("\n".join(lines) or run.backend.no_models())
+        run.console.reply("\n".join(lines) or run.console.said(run.backend.no_models()))
         return
     name, pin = split_pin(name)
     same = find_model(({"name": each} for each in models), name)

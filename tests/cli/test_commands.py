@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from ore.backends.settings import Settings
+from ore.cli.advice import said
 from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ModelNotFoundError
@@ -158,6 +160,16 @@ def test_a_model_that_was_removed_is_not_used_any_more():
         ModelNotFoundError, match="'mine' any more: /model lists .*; choose another"
     ):
         perform(there, "/model mine")
+
+
+def test_where_no_model_is_left_a_flag_says_how_to_fetch_one():
+    empty = talk(models=())
+    empty.run.model_id = "gone"
+    empty.run.console = Console(None, None, io.StringIO())
+    empty.run.console.said = said
+    perform(empty, "/model")
+    shown = empty.run.console.stderr.getvalue()
+    assert shown == "No model is installed: fetch one with --pull NAME.\n"
 
 
 def test_the_conversation_goes_on_with_the_other_model(ore):
