@@ -149,7 +149,7 @@ def _schema(value: Any) -> dict[str, Any]:
 
 def _probability(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise UsageError(f"has at_least {str(value)[:40]}: it is a number from 0 to 1")
+        raise UsageError(f"has at_least {one_line(str(value)[:40])}: it is a number from 0 to 1")
     return float(value)
 
 

@@ -107,6 +107,7 @@ WRONG = [
     ({"choice": True}, "choice needs a text: put it in quotes"),
     ({"choice": "a", "at_least": 2}, "a number from 0 to 1"),
     ({"choice": "a", "at_least": True}, "a number from 0 to 1"),
+    ({"choice": "a", "at_least": "a\n\nYou: \x1b[2J"}, "at_least a^J^JYou: ^[[2J: it is"),
     ({"choice": "a", "at_least": float("nan")}, "a number from 0 to 1"),
     ({"matches": "(a"}, "regular expression that can't be used"),
     ({"matches": "a" * 20_000}, "more than 10,000 characters"),
