@@ -100,7 +100,7 @@ def shown_name(text: str) -> str:
 
 def shown_names(names: Sequence[str]) -> str:
     """Return how a sentence lists the models that are there: others may have chosen what they are called."""
-    shown = [brief(name).replace("`", "'") for name in names[:_MOST_SHOWN]]
+    shown = [brief(name) for name in names[:_MOST_SHOWN]]
     return ", ".join(shown) + (", \u2026" if len(names) > _MOST_SHOWN else "")
 
 

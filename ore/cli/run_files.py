@@ -19,7 +19,7 @@ from ore.cli.terminal.console import Console
 from ore.cli.turn import answer_once
 from ore.errors import UsageError
 from ore.files import read_regular
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
 from ore.rows.expectations import parse_expectation
 from ore.rows.given import Given, expected, fill
@@ -132,7 +132,7 @@ def _planned(options: Options, plan: Plan, path: str) -> tuple[Options, Given]:
             changed["backend"] = plan.backend
         if not chosen and plan.backend == "openai":
             raise UsageError(
-                f"{shown} was planned for the model {one_line(plan.model_id)} of an openai server: "
+                f"{shown} was planned for the model {brief(plan.model_id)} of an openai server: "
                 f"say --backend openai, or name a model with --model."
             )
     asked = plan.asked()

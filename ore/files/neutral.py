@@ -54,8 +54,12 @@ def one_line(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """Return ``one_line`` of ``text``, cut where it is longer than any name: others may have chosen it."""
-    return one_line(text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…")
+    """Return ``one_line`` of ``text``, cut where it is longer than any name: others may have chosen it.
+
+    What we say to do stands between backticks, so that theirs become apostrophes.
+    """
+    shown = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+    return one_line(shown).replace("`", "'")
 
 
 def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:

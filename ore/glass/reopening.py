@@ -15,7 +15,7 @@ from ore.backends.choice import Choice, open_backend
 from ore.backends.model_options import as_pairs, checked_seconds, parse_options
 from ore.backends.settings import Settings
 from ore.errors import ArtifactError, CapabilityError, CheckFailedError, OreError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.strictjson import is_object
 from ore.glass.choosing import reasoner_of
 from ore.glass.earlier import Earlier
@@ -243,7 +243,7 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
         raise ArtifactError("it has no digest of its model: nobody knows which one that was")
     if here is None:
         why = _why_unknown(backend, model)
-        raise ArtifactError(f"the digest of {one_line(model)} is not known here{why}")
+        raise ArtifactError(f"the digest of {brief(model)} is not known here{why}")
     made_with = (artifact.provenance or {}).get("backend")
     if here != recorded and "ollama" in (made_with, backend.name) and made_with != backend.name:
         advice = f"ask its prompt of the backend {backend.name}, and take that run"
@@ -255,7 +255,7 @@ def _check_model(artifact: ExecutionArtifact, backend: Backend, model: str) -> N
         )
     if here != recorded:
         raise CheckFailedError(
-            f"the model is another one: the SHA-256 of {one_line(model)} begins with "
+            f"the model is another one: the SHA-256 of {brief(model)} begins with "
             f"{one_line(here)[:_DIGITS]} here, and with {one_line(recorded)[:_DIGITS]} in the run"
         )
 

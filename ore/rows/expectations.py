@@ -17,7 +17,7 @@ from ore.artifact.canonical import canonical
 from ore.backends.schema import read_schema
 from ore.errors import ArtifactError, UsageError
 from ore.files.bounded import Bounded
-from ore.files.neutral import one_line
+from ore.files.neutral import brief
 from ore.files.spelling import nearest
 from ore.files.strictjson import is_list, is_object
 from ore.types import ExecutionArtifact
@@ -65,7 +65,7 @@ def parse_expectation(wanted: Mapping[Any, Any], source: str) -> Expectation:
             if kind not in known:
                 near = nearest(str(kind), known)
                 hint = f"; the nearest is '{near}'" if near else ""
-                name = one_line(str(kind)[:40])
+                name = brief(str(kind)[:40])
                 raise UsageError(f"has '{name}'{hint}: there are {', '.join(known)}")
             checked[kind] = _CHECKS[kind](value)
         if AT_LEAST in checked and "choice" not in checked:
@@ -149,7 +149,7 @@ def _schema(value: Any) -> dict[str, Any]:
 
 def _probability(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise UsageError(f"has at_least {one_line(str(value)[:40])}: it is a number from 0 to 1")
+        raise UsageError(f"has at_least {brief(str(value)[:40])}: it is a number from 0 to 1")
     return float(value)
 
 

@@ -16,7 +16,7 @@ from ore.backends.settings import Settings
 from ore.core import ORE
 from ore.errors import UsageError
 from ore.files import read_regular
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.glass.choosing import read_choices
 from ore.glass.personas import load_persona, read_system_prompt
 from ore.glass.planned import MOST_BYTES, Plan, is_plan, parse_plan
@@ -155,8 +155,8 @@ def _planned(plan: Plan, path: str, full: bool, *, has_reasoner: bool) -> _Turn:
     chosen = os.environ.get("ORE_BACKEND") or None
     if not (has_reasoner or chosen or plan.backend in ON_THIS_MACHINE):
         raise UsageError(
-            f"{shown} was planned for the model {one_line(plan.model_id)} of the backend "
-            f"{one_line(plan.backend)}: say what answers with `reasoner=`."
+            f"{shown} was planned for the model {brief(plan.model_id)} of the backend "
+            f"{brief(plan.backend)}: say what answers with `reasoner=`."
         )
     asked = plan.asked()
     settings = Settings(

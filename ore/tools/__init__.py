@@ -63,8 +63,9 @@ def parse_permission(text: str) -> Permission:
         return Permission(text)
     except ValueError:
         names = ", ".join(permission.value for permission in Permission)
+        shown = text[:_SHOWN].replace("`", "'")  # a plan may name it: no advice of ours
         raise UsageError(
-            f"There is no permission {text[:_SHOWN]!r} to grant: use one of {names}."
+            f"There is no permission {shown!r} to grant: use one of {names}."
         ) from None
 
 

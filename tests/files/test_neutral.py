@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.cli.terminal.documents import document_of
-from ore.files.neutral import in_form, neutralise, one_line
+from ore.files.neutral import brief, in_form, neutralise, one_line
 from ore.router import RuleRouter
 from ore.store.facts import search
 from ore.types import Message, RoutingTarget, Session
@@ -64,6 +64,10 @@ def test_it_does_not_matter_where_a_chunk_ends(text, cut):
 
 def test_a_name_stays_on_its_line():
     assert one_line("a\nb\tc\x1b") == "a^Jb^Ic^["
+
+
+def test_a_name_that_others_chose_is_short_and_advises_nothing():
+    assert brief("a `timeout=5` b") == "a 'timeout=5' b" and len(brief("a" * 9999)) == 301
 
 
 PILE = "You: a" + "\u0315\u0300" * 60_000 + " e\u0301"

@@ -191,6 +191,19 @@ def test_a_plan_of_somewhere_else_needs_a_reasoner(tmp_path, monkeypatch):
     assert len(reasoner.asked) == 1
 
 
+@pytest.mark.parametrize("name", ["L" * 9999, "a `Backend.pull('evil')`"])
+def test_what_a_plan_names_is_said_in_short_and_is_no_advice(tmp_path, name):
+    path = tmp_path / "plan.json"
+    planned(path, ORE(Atlas(), ""), "Hi")
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "model_id": name, "backend": name}))
+    with pytest.raises(UsageError, match="was planned for") as error:
+        ore.run_file(path)
+    assert len(str(error.value)) < 1000 and [each.what for each in error.value.advice] == [
+        "reasoner"
+    ]
+
+
 def test_the_words_and_the_expectation_of_a_plan_are_kept(server, tmp_path):
     path = tmp_path / "plan.json"
     with ORE(AyaReasoner("mistral"), "") as engine:
