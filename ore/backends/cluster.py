@@ -15,7 +15,7 @@ from typing import Any
 
 from ore import __version__, errors
 from ore.backends import Backend, Progress
-from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
+from ore.backends.cluster_link import ClusterLink, LostCall, Patience, refuse_no_address, until
 from ore.backends.cluster_worker import Where
 from ore.backends.http import Deadline, shorten
 from ore.backends.settings import Settings
@@ -25,7 +25,6 @@ from ore.errors import (
     CapabilityError,
     ExtraNotInstalledError,
     OreError,
-    UsageError,
 )
 from ore.files.bounded import START_SECONDS
 from ore.files.extras import install_command
@@ -242,10 +241,7 @@ class ClusterReasoner(Reasoner):
 
 def _linked(address: str) -> ClusterLink:
     """Start the process that asks the scheduler, once what it needs is there."""
-    if "@" in address:  # it is not shown, for it may be a password
-        raise UsageError(
-            "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
-        )
+    refuse_no_address(address)
     if find_spec("distributed") is None:
         raise ExtraNotInstalledError(
             f"`scheduler=` needs the package 'distributed': {install_command('dask')}", "dask"

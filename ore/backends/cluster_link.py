@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import select
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ore.errors import BackendError, BackendTimeoutError
+from ore.errors import BackendError, BackendTimeoutError, UsageError
 from ore.files import reason, strictjson
 from ore.files.in_time import OutOfTime
+from ore.files.neutral import brief
 from ore.files.signals import deferred_signals, is_ready
 
 QUIET_SECONDS = 60.0
@@ -30,7 +32,26 @@ _MOST_REPLY = 1 << 28  # the process refuses a larger one earlier
 _BLOCK = 1 << 16
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 5.0
+_PLACE = re.compile(r"(\[[^\[\]\s]+\]|[^\[\]:/\s]+):([0-9]{1,5})")
 _LOCAL = 3  # where the local modes stand in what ``termios`` says of a terminal
+
+
+def refuse_no_address(address: str) -> None:
+    """Refuse what no scheduler can have as its address; Dask would try it until the time is up.
+
+    Raises:
+        UsageError: It is none, or holds what may be a password, and then it is not shown.
+    """
+    if "@" in address:
+        raise UsageError(
+            "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
+        )
+    scheme, _, place = address.rpartition("://")
+    found = _PLACE.fullmatch(place)
+    if scheme in ("", "tcp", "tls") and not (found and 0 < int(found[2]) < 1 << 16):
+        raise UsageError(
+            f"`scheduler=` can't be {brief(address)}: write a host and a port, as in tcp://HOST:8786."
+        )
 
 
 class LostCall(Exception):

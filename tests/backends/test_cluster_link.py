@@ -20,7 +20,7 @@ from ore.backends.cluster_link import ClusterLink, LostCall, Patience, until
 from ore.backends.effective import effective
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnTookLongError
-from ore.errors import BackendError, BackendTimeoutError
+from ore.errors import BackendError, BackendTimeoutError, UsageError
 from ore.files.in_time import OutOfTime
 from ore.types import Message
 from tests.support.process import PATIENCE
@@ -212,3 +212,39 @@ def test_the_process_gets_no_more_than_its_share_of_memory():
         link.ask("hello", look=until(PATIENCE))
         most = resource.prlimit(link._child.pid, resource.RLIMIT_DATA)
     assert most == (child.MOST_MEMORY, child.MOST_MEMORY)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "tcp://127.0.0.1:99999",
+            "tcp://127.0.0.1:-1",
+            "tcp://127.0.0.1:0",
+            "tcp://:8786",
+            "tcp://",
+        ),
+        *(
+            "tls://there:65536",
+            "there:70000",
+            "there",
+            "tcp://there:abc",
+            "tcp://[::1]",
+            "tcp://a b:1",
+        ),
+        "tcp://there:8786\n",
+    ],
+)
+def test_an_address_that_no_scheduler_can_have_is_refused_without_asking_there(address):
+    with pytest.raises(
+        UsageError, match="write a host and a port, as in tcp://HOST:8786"
+    ) as refused:
+        ClusterBackend(address, (None, None), None, print)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://[::1]:8786", "127.0.0.1:1", "tls://there:65535", "ws://there/path", "odd://"]
+)
+def test_an_address_that_may_be_a_schedulers_is_left_to_dask(address):
+    cluster_link.refuse_no_address(address)
