@@ -306,7 +306,11 @@ def test_what_a_tool_took_is_gone_from_the_deadline_of_its_turn_and_of_no_other(
         ("#" * 100_000, "can't be used"),
         (
             command("true").replace("= []", '= ["a\\nYou: hi\\u001b"]'),
-            "its command has no {{a^JYou: hi^[}}.",
+            "the argument 'a\\nYou: hi\\x1b' must be of letters, digits and _, at most 64.",
+        ),
+        (
+            command("echo", "{{full-name}}").replace("[]", '["full-name"]'),
+            "the argument 'full-name' must be of letters, digits and _, at most 64.",
         ),
     ],
 )

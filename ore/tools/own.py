@@ -211,10 +211,8 @@ def _folders(root: Path, report: Callable[[str], None]) -> list[str]:
 def _may_be_tool(folder: Path) -> bool:
     try:
         os.stat(folder / DEFINITION)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # whoever reads it is told why
-        return True
+    except OSError as exc:  # of any other, whoever reads it is told why
+        return not isinstance(exc, (FileNotFoundError, NotADirectoryError))
     return True
 
 
@@ -271,6 +269,10 @@ def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
     known, used = {*texts["arguments"], *texts["optional"]}, set(_PLACE.findall(" ".join(rest)))
     if _PLACE.search(program):
         raise ValueError("an argument can't be the program: write it into the command")
+    if odd := [name for name in sorted(known) if not re.fullmatch(r"\w{1,64}", name)]:
+        raise ValueError(
+            f"the argument {odd[0][:60]!r} must be of letters, digits and _, at most 64"
+        )
     if unknown := used - known:
         raise ValueError(f"no argument is called {', '.join(sorted(unknown))}")
     if unused := known - used:
