@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,8 @@ class RowFolder:
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""
         try:
-            os.fsencode(self.root.resolve())
+            with suppress(OSError):  # what is in its way is looked at next
+                os.lstat(self.root)
         except ValueError as exc:  # a NUL, or half a character
             raise self._unwritable(self.root, "no folder has such a name") from exc
         there = next((p for p in (self.root, *self.root.parents) if os.path.lexists(p)), Path("."))
