@@ -19,7 +19,7 @@ _PLAIN: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 """How a value of a type that is derived from one of JSON's, as NumPy's ``float64`` is, becomes that."""
 
-_FIXED_DIGITS = 21  # ECMAScript writes numbers of more with an exponent
+_FIXED_DIGITS = 21  # ECMAScript writes longer integers with an exponent
 
 
 def canonical(value: Any) -> bytes:

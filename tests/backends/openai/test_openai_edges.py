@@ -129,6 +129,7 @@ def test_a_text_that_comes_as_a_list_of_parts_is_text_and_thinking():
 
 def test_a_list_of_parts_may_hold_plain_texts_and_references_as_mistral_s_does():
     parts = [{"type": "text", "text": "Pa"}, "r", {"type": "reference", "reference_ids": [1]}, "is"]
+    parts.insert(1, {"type": "tool_reference", "tool": "web_search", "title": "Paris"})
     with FakeOpenAI() as fake:
         fake.play = [event(delta={"content": parts}, finish="stop"), DONE]
         assert reasoner(fake).reason(ASKED).content == "Paris"
