@@ -96,7 +96,7 @@ def reported_error(
     if TOO_LONG.search(message):
         kind = ContextTruncatedError if strict else TurnFailedError
         what, way = "The prompt does", "shorten it"
-        if OF_BOTH.search(message):
+        if OF_BOTH.match(message):
             what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"
         sentence = (
             f"{what} not fit the model's context window{sizes} ({shown}): {way}, or give the model a "

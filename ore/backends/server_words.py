@@ -82,8 +82,11 @@ TOO_LONG = _any_of(
     r"`inputs` (must have less than \d+ tokens|tokens \+ `max_new_tokens` must be)",
 )
 """Said of a prompt that does not fit the model's window, with its answer or without."""
-OF_BOTH = _any_of(r"max_(completion_|new_)?tokens", r"completion", r"output tokens")
-"""Said where it is the prompt and the answer that is asked for which do not fit together."""
+OF_BOTH = _any_of(
+    r"(?s)(?!.*(requested 0 output tokens|at least 1, got -|leave room for output))"
+    r".*(max_(completion_|new_)?tokens|completion|output tokens)"
+)
+"""Said where the prompt and the answer that is asked for do not fit together, and the first alone may."""
 FILTERED = _any_of(
     r"content[ _](filter(?! timed out)|management policy|policy_violation)",
     r"(prompt|input|content) (was )?flagged",

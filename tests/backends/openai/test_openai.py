@@ -461,6 +461,25 @@ def test_each_server_s_words_for_a_prompt_that_does_not_fit_are_known(text, stat
 @pytest.mark.parametrize(
     "text",
     [
+        "You passed 9001 input tokens and requested 0 output tokens. However, the model's context "
+        "length is only 8192 tokens, resulting in a maximum input length of 8192 tokens.",
+        "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)",
+        "Prompt too long: 5152 tokens exceeds max_seq_len 2048\n(leave room for output tokens)",
+    ],
+    ids=["vLLM", "vLLM's before March 2026", "Atlas"],
+)
+def test_where_the_prompt_alone_does_not_fit_no_shorter_answer_is_advised(text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(400, text)]
+        with pytest.raises(ContextTruncatedError) as caught:
+            reasoner(fake, strict_context=True).reason(ASKED)
+    assert str(caught.value).startswith("The prompt does not fit the model's context window")
+    assert "num_predict" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context "
         "length is 4096 tokens and your request has 2778 input tokens (8000 > 4096 - 2778).",
         "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested "
