@@ -301,7 +301,7 @@ def explained(
     """
     if isinstance(error, TooLarge):
         error = too_large_error(host, error.what, error.limit)
-    if isinstance(error, ModelNotFoundError):
-        error = no_model_error(host, model, protocol, tuple(names()))
+    if isinstance(error, ModelNotFoundError) and model not in (there := tuple(names())):
+        error = no_model_error(host, model, protocol, there)
     error.partial = partial
     return error

@@ -148,6 +148,8 @@ def _named(host: Host, model_id: str, found: list[dict[str, Any]]) -> Iterator[N
         yield
     except ModelNotFoundError as exc:
         names = tuple(each["id"] for each in found)
+        if model_id in names:
+            raise
         raise no_model_error(host, model_id, OPENAI, names) from exc
 
 

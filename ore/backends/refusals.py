@@ -191,10 +191,16 @@ def openai_status_error(
             key += "" if body.strip() else "; Ollama wants its IP address, not a name"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED])) or (
-        status == 404 and text and model and model in text
+    elif model and (
+        (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED]))
+        or (status == 404 and model in text)
     ):
-        return no_model_error(host, model, OPENAI)
+        return ModelNotFoundError(  # for a model that it lists: of another, ``explained`` says more
+            f"The server at {host} lists '{shorten(model)}', and does not let it answer: {plain}. Its "
+            f"log may say more.",
+            model=model,
+            host=host.url,
+        )
     elif status in _BUSY:
         why = f"is busy, or a limit is reached ({plain}): try again later"
     elif status == 413 and not text:

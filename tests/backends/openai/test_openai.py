@@ -356,12 +356,31 @@ def test_what_a_filter_says_is_no_fault_of_the_key_or_the_server(status, text, k
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("status, text, words", SAID)
 def test_what_a_server_says_is_what_is_said(status, text, words, plain):
-    with FakeOpenAI() as fake:
+    with FakeOpenAI(models=("other",), serves_any=True) as fake:
         fake.play = [Whole(status, "text/plain", text.encode()) if plain else refusal(status, text)]
         with pytest.raises(BackendError) as caught:
             reasoner(fake).reason(ASKED)
         assert "check the address" not in str(caught.value)
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "status, text",
+    [
+        (400, "Invalid model parameters: temperature must be between 0 and 2"),
+        (400, "Failed to fetch an image for the model: it was not found"),
+        (400, "The model's tokenizer has no chat template: file does not exist"),
+        (404, "No endpoints found for small."),
+        (404, "litellm.NotFoundError: OpenAIException - The model `gpt-4` does not exist"),
+    ],
+)
+def test_a_model_that_the_server_lists_is_not_said_to_be_missing(status, text):
+    with FakeOpenAI() as fake:
+        fake.play = [refusal(status, text)]
+        with pytest.raises(BackendError) as caught:
+            reasoner(fake).reason(ASKED)
+    assert "There is no model" not in str(caught.value)
+    assert f"lists 'small', and does not let it answer: {text[:20]}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
