@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -112,9 +112,11 @@ def _taken(run: Run, context: Context) -> Turn:
     not_kept: OreError | None = None
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
-        recorded, not_kept = _keep(run, context, response, told)
         try:
-            _show(run, context, response, recorded.document)
+            with console.telling_below():
+                with _ending_line(run):
+                    recorded, not_kept = _keep(run, context, response, told)
+                _show(run, context, response, recorded.document)
         except (OutputError, ReaderGoneError):
             not_kept = _signed(run, recorded, not_kept)
             raise
@@ -142,9 +144,9 @@ def _ask(run: Run, context: Context) -> Response:
         return run.engine.execute(*given, images=images, after=after)
     console, circles = run.console, Circles()
     stream = run.engine.execute_stream(*given, images=images, after=after)
-    with console.following_stops(), closing(stream) as chunks:
+    with console.following_stops(), closing(stream) as chunks, _ending_line(run):
+        console.begin_answer()
         try:
-            console.begin_answer()
             while True:
                 text = next(chunks)
                 if not circles.closed_by(text):
@@ -157,15 +159,23 @@ def _ask(run: Run, context: Context) -> Response:
         except StopIteration as end:
             response: Response = end.value
             return response
-        except (OutputError, ReaderGoneError):
-            raise
-        except BaseException as exc:
-            goes_on = run.options.is_repl and console.stdin_is_terminal
-            is_end = isinstance(exc, KeyboardInterrupt) and not goes_on
-            if is_end or isinstance(exc, Terminated):
-                console.give_up_stalled()
-            console.break_answer()
-            raise
+
+
+@contextmanager
+def _ending_line(run: Run) -> Iterator[None]:
+    """End the line of an answer that is cut short here; who ends the process waits for no reader."""
+    console = run.console
+    try:
+        yield
+    except (OutputError, ReaderGoneError):
+        raise
+    except BaseException as exc:
+        goes_on = run.options.is_repl and console.stdin_is_terminal
+        is_end = isinstance(exc, KeyboardInterrupt) and not goes_on
+        if is_end or isinstance(exc, Terminated):
+            console.give_up_stalled()
+        console.break_answer()
+        raise
 
 
 def _keep(

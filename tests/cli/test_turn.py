@@ -485,6 +485,30 @@ def test_an_answer_lost_to_ctrl_c_is_reported(home):
     assert err.getvalue().endswith("answered already, and is not saved.\n")
 
 
+def test_what_can_not_be_kept_is_told_below_the_whole_answer(home, tmp_path):
+    def answer(messages):
+        (tmp_path / "run.json").mkdir()
+        return blocking(home)(messages)
+
+    shown, backend = Terminal(), ScriptedBackend([answer])
+    arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
+    assert main(arguments, Console(None, shown, shown), lambda *_: backend) == 1
+    answer, first, *_ = shown.getvalue().partition("[AYA]: ")[2].splitlines()
+    assert answer == "Paris." and first.startswith("ore: The session 's' was not saved")
+
+
+def test_an_answer_is_shown_whole_where_ctrl_c_comes_while_its_artifact_is_made(home, tmp_path):
+    class Interrupted(ScriptedBackend):
+        def in_force(self, model_id, settings):
+            raise KeyboardInterrupt
+
+    shown, backend = Terminal(), Interrupted([["It is ", "Paris."]])
+    arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
+    assert main(arguments, Console(None, shown, shown), lambda *_: backend) == 130
+    answer, said = shown.getvalue().partition("[AYA]: ")[2].splitlines()
+    assert answer == "It is Paris." and said.endswith("is part of the session.")
+
+
 @pytest.mark.parametrize(
     "folder, said",
     [(".", "answered already, and its artifact is written"), ("gone", "dropped")],

@@ -10,8 +10,8 @@ import errno
 import io
 import os
 import select
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ore.cli.terminal.labels import LABELS
@@ -49,6 +49,7 @@ class Streams:
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
     _ends_line = False
+    _held: list[Callable[[], None]] | None = None  # what is told later
 
     def __init__(
         self,
@@ -146,7 +147,21 @@ class Streams:
         else:
             self._waiting.output(lambda: _write_now(stdout, text, flush))
 
+    @contextmanager
+    def telling_below(self) -> Iterator[None]:
+        """Hold what is told on stderr until the end: the last line of an answer is not complete."""
+        self._held = held = list[Callable[[], None]]()
+        try:
+            yield
+        finally:
+            self._held = None
+            for tell in held:
+                tell()
+
     def _tell(self, text: str, end: str = "\n", label: str = "", is_dim: bool = False) -> None:
+        if self._held is not None:
+            self._held.append(lambda: self._tell(text, end, label, is_dim))
+            return
         self.end_thinking()
         if self.stderr_is_terminal:
             text = self._cut(text) if end == "\r" else self._wrapped(text, label)
