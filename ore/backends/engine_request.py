@@ -8,6 +8,7 @@ from typing import Any
 from ore.backends.answer import encoded
 from ore.backends.settings import Settings
 from ore.errors import CapabilityError, UsageError
+from ore.files.neutral import brief
 from ore.types import Message
 
 LEAST_WINDOW, MOST_WINDOW = 256, 1 << 20
@@ -56,12 +57,14 @@ def check_settings(settings: Settings) -> None:
     for name in settings.options:
         if name not in _OPTIONS:
             raise CapabilityError(
-                f"The embedded engine has no option '{name}': leave it out, or use Ollama.",
+                f"The embedded engine has no option '{brief(str(name))}': leave it out, or use Ollama.",
                 setting=name,
             )
     for name, value in settings.options.items():
         if not can_be(name, value):
-            raise UsageError(f"The option '{name}' is {value}: give {_POSSIBLE[name][1]}.")
+            raise UsageError(
+                f"The option '{name}' is {brief(str(value))}: give {_POSSIBLE[name][1]}."
+            )
 
 
 def can_be(name: str, value: Any) -> bool:

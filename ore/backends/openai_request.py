@@ -9,6 +9,7 @@ from ore.backends.chat_template import not_here
 from ore.backends.images import media_type
 from ore.backends.settings import Settings
 from ore.errors import CapabilityError
+from ore.files.neutral import brief
 from ore.types import Message
 
 _NAMES = {
@@ -29,7 +30,7 @@ def check_settings(settings: Settings) -> None:
     for name in settings.options:
         if name not in _NAMES:
             raise CapabilityError(
-                f"The OpenAI protocol has no option '{name}': leave it out; it has "
+                f"The OpenAI protocol has no option '{brief(str(name))}': leave it out; it has "
                 f"{', '.join(_NAMES)}.",
                 setting=name,
             )

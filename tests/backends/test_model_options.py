@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ore.backends import engine_request, openai_request
 from ore.backends.model_options import OPTIONS, check_ollama, parse_keep_alive, parse_options
-from ore.errors import CapabilityError, UsageError
+from ore.backends.settings import Settings
+from ore.errors import CapabilityError, OreError, UsageError
 from tests.support.fake_ollama.rules import OPTION_TYPES
 
 READ = [
@@ -74,6 +76,16 @@ def test_the_table_is_that_of_the_server_but_for_what_it_does_not_have():
         del kinds[name]
     assert kinds == expected
     check_ollama(expected)
+
+
+@pytest.mark.parametrize("check", [engine_request.check_settings, openai_request.check_settings])
+@pytest.mark.parametrize(
+    "options", [{"a\n\nYou: \x1b" + "b" * 9999: 1}, {"num_ctx": "\nYou: " + "b" * 999}]
+)
+def test_an_option_that_a_program_was_given_is_said_on_one_short_line(check, options):
+    with pytest.raises(OreError, match="option '") as error:
+        check(Settings(options=options))
+    assert "\n" not in str(error.value) and len(str(error.value)) < 600
 
 
 @pytest.mark.parametrize(
