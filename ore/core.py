@@ -16,7 +16,7 @@ from ore.reasoner.closing import Closing
 from ore.reasoner.stop import add_unless_stopped
 from ore.reasoner.stream import Stream
 from ore.types import ExecutionArtifact, Message, Response, RoutingDecision, Session, ToolResult
-from ore.types.sent import Sent, note_sent
+from ore.types.sent import Sent, count_of_messages, listed, note_sent
 
 if TYPE_CHECKING:  # who has no event loop does without
     from ore.reasoner.awaiting import AsyncStream
@@ -89,22 +89,23 @@ def to_send(
     ``after`` are those of ``build_messages``.
 
     Raises:
-        UsageError: The prompt is not text.
+        UsageError: The prompt is not text, or what is to be a list is none.
     """
     if not isinstance(prompt, str):
         raise UsageError(f"A prompt is text, not {type(prompt).__name__}: nothing was sent.")
+    earlier = count_of_messages(session)
+    skills, tools = listed("skill_context", skill_context), listed("tool_results", tool_results)
     messages = build_messages(
         prompt,
         system_prompt=system_prompt,
         session=session,
-        tool_results=tool_results,
-        skill_context=skill_context,
-        images=images,
+        tool_results=tools,
+        skill_context=skills,
+        images=listed("images", images),
         after=after,
     )
-    skills, tools = tuple(skill_context or ()), tuple(tool_results or ())
-    earlier = None if session is None else len(session.messages)
-    return Sent(tuple(messages), system_prompt, skills, tools, after, earlier)
+    sent = tuple(messages)
+    return Sent(sent, system_prompt, tuple(skills), tuple(tools), after, earlier)
 
 
 class ORE(Closing):

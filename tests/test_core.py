@@ -11,6 +11,7 @@ from ore.core import ORE
 from ore.errors import BackendError, OreError, ReasonerContractError, UsageError
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
+from ore.types.sent import sent_with
 
 
 class FakeReasoner(Reasoner):
@@ -379,6 +380,29 @@ def test_a_reasoner_that_rearranges_its_list_does_not_change_what_is_kept(take_t
 
 
 # Reasoners that can't stream
+
+
+@pytest.mark.parametrize("take_turn", [execute, exhaust])
+@pytest.mark.parametrize("name", ["skill_context", "tool_results", "images"])
+def test_what_is_given_for_a_list_is_read_once_and_a_text_is_none(take_turn, name):
+    engine, given = ORE(FakeReasoner(), ""), {"tool_results": ToolResult("a", "b", "ok")}
+    value = given.get(name, b"\x89PNG" if name == "images" else "Rhyme.")
+    sent = sent_with(take_turn(engine, "Hi", **{name: (each for each in [value])}))
+    assert len(sent.messages) == 2 - (name == "images")
+    assert (sent.skills, sent.tools).count((value,)) == (name != "images")
+    for wrong in ["Rhyme.", b"\x89PNG"]:
+        with pytest.raises(UsageError, match=f"`{name}=` is a list"):
+            take_turn(engine, "Hi", **{name: wrong})
+    assert engine.reasoner.reason_calls + engine.reasoner.stream_calls == 1
+
+
+@pytest.mark.parametrize("take_turn", [execute, exhaust])
+@pytest.mark.parametrize("messages", [(), None, ["Hi"], [{"role": "user", "content": "Hi"}]])
+def test_a_session_that_could_not_be_added_to_is_never_sent(take_turn, messages):
+    engine = ORE(FakeReasoner(), "")
+    with pytest.raises(UsageError, match="a list of Message"):
+        take_turn(engine, "Hi", Session(messages))
+    assert engine.reasoner.reason_calls + engine.reasoner.stream_calls == 0
 
 
 def test_a_reasoner_without_streaming_yields_its_answer_as_one_chunk():

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from copy import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import uuid4
 
-from ore.types import ExecutionArtifact, Message, Response, ToolResult
+from ore.errors import UsageError
+from ore.types import ExecutionArtifact, Message, Response, Session, ToolResult
+
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,32 @@ class Sent:
     tools: tuple[ToolResult, ...] = ()
     after: ExecutionArtifact | None = None
     earlier: int | None = None
+
+
+def listed(name: str, given: Iterable[Given] | None) -> list[Given]:
+    """Return what the argument ``name`` gives, which may be read once only.
+
+    Raises:
+        UsageError: It is one text, or one image, where a list of them is taken: each of its letters
+            would be sent for one.
+    """
+    if isinstance(given, (str, bytes, bytearray, memoryview)):
+        raise UsageError(f"`{name}=` is a list: put what it is given into one. Nothing was sent.")
+    return list(given or ())
+
+
+def count_of_messages(session: Session | None) -> int | None:
+    """Return how many messages a session has, or None without one.
+
+    Raises:
+        UsageError: It could not be added to, once the model has answered.
+    """
+    if session is None:
+        return None
+    messages: object = session.messages
+    if not isinstance(messages, list) or not all(isinstance(each, Message) for each in messages):
+        raise UsageError("The messages of a session are a list of Message: nothing was sent.")
+    return len(session.messages)
 
 
 def note_sent(response: Response, sent: Sent) -> Response:
