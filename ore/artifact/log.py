@@ -40,8 +40,8 @@ class RunLog:
         root: The folder, as an absolute path.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
 
     def check(self) -> None:
         """Raise ``ArtifactError`` where nothing can be written to it, as far as that shows now."""

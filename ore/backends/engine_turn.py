@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
@@ -65,13 +66,13 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
         CapabilityError: A setting that this backend does not have.
     """
 
-    def __init__(self, model_id: str, settings: Settings | None = None) -> None:
+    def __init__(self, model_id: os.PathLike[str] | str, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         check_settings(settings)
         check_installed()
-        self._model = local_models.find(model_id)
+        self.model_id = os.fspath(model_id)
+        self._model = local_models.find(self.model_id)
         self._modelfile = _modelfile(self._model)
-        self.model_id = model_id
         self.settings = settings
         self._engine: Engine | None = None
         self._marks: list[tuple[int, ...]] | None = None

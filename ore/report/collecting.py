@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -43,7 +43,7 @@ class Collected:
 
 
 def collect(
-    paths: Sequence[str],
+    paths: Iterable[os.PathLike[str] | str],
     stdin: io.BufferedIOBase | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
     signers: Signers | None = None,
@@ -61,13 +61,14 @@ def collect(
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
         UsageError: There are more than ``MOST_RUNS`` files.
     """
-    listed = [(at, file) for at, path in enumerate(paths) for file in files_of([path])]
+    named = [os.fspath(path) for path in paths]
+    listed = [(at, file) for at, path in enumerate(named) for file in files_of([path])]
     if len(listed) > MOST_RUNS:
         raise UsageError(
             f"There are {len(listed):,} files, and a page holds at most {MOST_RUNS:,}: name fewer."
         )
-    is_two = len(paths) == 2 and all(map(os.path.isdir, paths))
-    collected = Collected([shown(one_line(path), 1000) for path in paths], is_two=is_two)
+    is_two = len(named) == 2 and all(map(os.path.isdir, named))
+    collected = Collected([shown(one_line(path), 1000) for path in named], is_two=is_two)
     files = [file for _, file in listed]
     looks = looked_at(files, partial(_look, signers=signers))
     if "-" in files:
@@ -75,7 +76,7 @@ def collect(
     checks, room = [], _Room(collected)
     for (at, _), (checked, facts) in zip(listed, looks, strict=True):
         facts.folder = at
-        facts.path = _below(facts.path, paths[at])
+        facts.path = _below(facts.path, named[at])
         checks.append(checked)
         room.add(facts)
         told(len(checks), len(listed))

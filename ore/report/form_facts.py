@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ class _Run:
 
 
 def gather(
-    paths: Sequence[str],
+    paths: Iterable[os.PathLike[str] | str],
     allowed_signers: str | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Facts:
@@ -112,7 +113,7 @@ def gather(
         ArtifactError: There is none, or a folder or the allowed signers can't be read.
         UsageError: One of the paths is stdin.
     """
-    files = list(files_of(paths))
+    files = list(files_of(os.fspath(path) for path in paths))
     if "-" in files:
         raise UsageError("A form is not filled from stdin: name the file of the artifact.")
     signers = None if allowed_signers is None else Signers(allowed_signers)

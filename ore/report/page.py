@@ -11,8 +11,9 @@ import base64
 import hashlib
 import io
 import json
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ _NOT_IN_JSON = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
 
 def report_page(
-    paths: Sequence[str],
+    paths: Iterable[os.PathLike[str] | str],
     stdin: io.BufferedIOBase | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
     signers: Signers | None = None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable
 
 from ore.errors import UsageError
 from ore.report.as_table import csv_lines
@@ -11,7 +12,7 @@ from ore.report.form_facts import gather
 from ore.report.forms import NAMES, filled
 
 
-def report_table(paths: Sequence[str]) -> str:
+def report_table(paths: Iterable[os.PathLike[str] | str]) -> str:
     """Return the runs of files and folders as CSV, as ``--report --csv`` writes it.
 
     Args:
@@ -24,7 +25,7 @@ def report_table(paths: Sequence[str]) -> str:
     return "\n".join(csv_lines(collect(paths))) + "\n"
 
 
-def report_form(name: str, paths: Sequence[str]) -> str:
+def report_form(name: str, paths: Iterable[os.PathLike[str] | str]) -> str:
     """Return a published form as Markdown, filled from artifacts, as ``--report --as`` writes it.
 
     Args:

@@ -169,7 +169,7 @@ def has_known_ending(path: str) -> bool:
 
 @contextmanager
 def open_table(
-    path: str,
+    path: os.PathLike[str] | str,
     format: str | None = None,
     stdin: io.BufferedIOBase | None = None,
     most: int = MOST_COPIED,
@@ -186,6 +186,7 @@ def open_table(
         UsageError: Nobody says how it is written, there is nothing on stdin, or it has no end.
         FileAccessError: It can't be read.
     """
+    path = os.fspath(path)
     if format not in (None, *FORMATS):
         raise UsageError(f"`format=` must be one of {', '.join(FORMATS)}, not {format!r}.")
     shown = "stdin" if path == "-" else one_line(path)

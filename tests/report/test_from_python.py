@@ -85,6 +85,18 @@ def test_a_log_keeps_each_run_and_finds_the_newest(tmp_path):
         ore.RunLog(tmp_path / "file").add(first)
 
 
+def test_a_path_is_taken_as_its_text_is_and_a_text_as_its_path(tmp_path):
+    kept = ore.RunLog(str(tmp_path / "runs")).add(made("One?"))
+    assert ore.report_table([kept]) == ore.report_table([str(kept)])
+    assert ore.report_form("trailer", [kept]) == ore.report_form("trailer", [str(kept)])
+    assert "<html" in ore.report_page(each for each in [kept])
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with ore.open_table(tmp_path / "a.csv") as table:
+        assert [row.values for row in table.rows()] == [{"a": "1"}]
+    with pytest.raises(ArtifactError, match="'' is no folder"):
+        next(ore.diff_folders("", tmp_path))
+
+
 @pytest.mark.parametrize("when", [1e300, -1e300, 1e17, 253402300800, -62135596801])
 def test_a_run_of_no_time_has_no_place_in_a_log(tmp_path, when):
     run = dataclasses.replace(made("One?"), timestamp=when)
