@@ -208,7 +208,7 @@ def _signals_raise() -> Iterator[None]:
         first: BaseException | None = None
         try:
             now = time.monotonic()
-        except SystemError as exc:  # input() lets a signal be heard while it raises another's
+        except SystemError as exc:  # input() was raising what another raised: that is not lost
             first, now = exc.__cause__, time.monotonic()
         end = max(heard[signal.SIGTERM], heard[signal.SIGHUP])
         is_late = number == signal.SIGINT and now - end < _ENDING_SECONDS

@@ -200,8 +200,9 @@ class Conversation:
             if session.messages:
                 store.create(session, name)
             self.held.push(held.pop_all())
-        self.session, self.store, self.unsaved = session, store, False
-        self.name, self.source_id, self.is_noted, self.noted = name, None, False, set()
+        self.session, self.store, self.name = session, store, name
+        self.source_id, self.unsaved = None, False
+        self.is_noted, self.noted = False, set()
         self.beginning = replace(beginning, id=session.id)
         if session.messages:
             self._begin()

@@ -278,9 +278,8 @@ def _texts_of(text: str) -> dict[str, str]:
     found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW)
     if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")
-    written = json.loads(
-        text.removeprefix("\ufeff"), parse_float=str, parse_int=str
-    )  # as 1.10, or -0
+    # Numbers stay as they are written: 1.10 is no 1.1, and -0 no 0.
+    written = json.loads(text.removeprefix("\ufeff"), parse_float=str, parse_int=str)
     return {
         name: w if isinstance(w := written[name], str) else _json(v) for name, v in found.items()
     }
