@@ -65,6 +65,8 @@ def check_settings(settings: Settings) -> None:
             raise UsageError(
                 f"The option '{name}' is {brief(str(value))}: give {_POSSIBLE[name][1]}."
             )
+        if value is not None and not isinstance(value, (str, int, float, list)):
+            raise UsageError(f"The option '{name}' has a value of another type.")
 
 
 def can_be(name: str, value: Any) -> bool:

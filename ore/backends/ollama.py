@@ -312,7 +312,7 @@ class AyaReasoner(StreamingReasoner):
         return Response(answer.text, self.model_id, metadata=metadata)
 
     def _window(self, texts: list[bytes], read: int | None = None) -> int | None:
-        seconds = time_for(min(self._patience, _WINDOW_SECONDS[self.strict_context]))
+        seconds = time_for(min(self._patience, _WINDOW_SECONDS[bool(self.strict_context)]))
         size = read or sum(map(len, texts))
         return self._client.window(self.model_id, num_ctx=self._num_ctx, size=size, seconds=seconds)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from ore.backends import engine_request, openai_request
@@ -86,6 +88,12 @@ def test_an_option_that_a_program_was_given_is_said_on_one_short_line(check, opt
     with pytest.raises(OreError, match="option '") as error:
         check(Settings(options=options))
     assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("value", [Decimal("0.5"), object(), {"a": 1}])
+def test_an_option_that_is_no_json_is_blamed_on_the_option(value):
+    with pytest.raises(UsageError, match="'temperature' has a value of another type"):
+        engine_request.check_settings(Settings(options={"temperature": value}))
 
 
 @pytest.mark.parametrize(

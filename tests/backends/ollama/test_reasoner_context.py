@@ -107,6 +107,14 @@ def test_a_model_that_sees_images_has_a_window_with_room_for_one(num_ctx, stream
     assert (context["status"], context["window"]) == ("complete", 2048)
 
 
+def test_what_is_true_or_not_need_not_be_python_s_own():
+    """As numpy's are: no index of a tuple."""
+    with FakeOllama() as server:
+        for strict in (0.0, 1.0):
+            reasoner = AyaReasoner("llama3.2", server.url, strict_context=strict)
+            assert answer(reasoner, HELLO, False).metadata["context"]["status"] == "complete"
+
+
 DENSE = "7f3a9c" * 400  # 600 tokens of the stand-in's
 
 
