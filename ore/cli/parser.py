@@ -113,7 +113,7 @@ class Parser(argparse.ArgumentParser):
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Return the value of ``--flag=--``, which argparse leaves out before Python 3.13."""
-        if not action.option_strings or arg_strings != ["--"] or action.nargs == "?":
+        if not action.option_strings or arg_strings != ["--"]:
             return super()._get_values(action, arg_strings)
         value = self._get_value(action, "--")
         self._check_value(action, value)
