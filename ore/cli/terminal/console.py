@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
-from ore.cli.terminal.documents import document_of
+from ore.cli.terminal.documents import document_of, json_encoder
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
@@ -62,8 +62,7 @@ class Console(Asking):
     _shown: AnswerText | Markdown | None = None
     _lay_out: Callable[..., Any] | None = None
     _step, _pace = "", Pace()
-    _drawn_at = 0.0
-    _bar_width = 0
+    _drawn_at, _bar_width = 0.0, 0
     _change = ""
 
     @classmethod
@@ -120,6 +119,15 @@ class Console(Asking):
         if text:
             self._write(text, flush=True)
 
+    def thinking(self, text: str) -> None:
+        """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""
+        is_in_answer = self._line_is_open and not self._is_thinking
+        if is_in_answer and self.stdout_is_terminal and self.stderr_is_terminal:
+            self._put_apart("\n")
+            if isinstance(self._shown, AnswerText):
+                self._shown.is_moved = True
+        super().thinking(text)
+
     def following_stops(self) -> AbstractContextManager[None]:
         """Return a context in which an answer goes on in a line of its own after Ctrl-Z and ``fg``."""
 
@@ -162,13 +170,13 @@ class Console(Asking):
     def json(self, value: object) -> None:
         """Write one JSON document; raise ``ReasonerContractError`` for a value that has no JSON."""
         try:
-            self.document(_encoder()(value))
+            self.document(json_encoder()(value))
         except (TypeError, ValueError, RecursionError) as exc:
             raise ReasonerContractError(f"The answer can't be written as JSON: {exc}.") from exc
 
     def json_list(self, values: Iterable[object]) -> None:
         """Write one JSON document, a list, value by value, so that it is never whole in memory."""
-        encode, separator = _encoder(), "[\n  "
+        encode, separator = json_encoder(), "[\n  "
         for value in values:
             self._write(separator + encode(value).replace("\n", "\n  "))
             separator = ",\n  "
@@ -310,10 +318,3 @@ class Console(Asking):
         if self.can_redraw:
             self._put("\r\x1b[K")
         self.notice(text)
-
-
-def _encoder() -> Callable[[object], str]:
-    """Return what writes a value as JSON in ASCII, with no number that JSON does not have."""
-    import json  # most runs write none
-
-    return json.JSONEncoder(indent=2, allow_nan=False).encode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ore.cli.terminal.labels import LABELS, ascii_of, has_label
 from ore.cli.terminal.text import AnswerText
@@ -18,3 +18,10 @@ def document_of(text: str, width: int, labels: Sequence[str] = LABELS) -> str:
             kept = AnswerText(width, "", labels, wraps=False)
             lines[at] = kept.feed(line) + kept.end()
     return "\n".join(lines)
+
+
+def json_encoder() -> Callable[[object], str]:
+    """Return what writes a value as JSON in ASCII, with no number that JSON does not have."""
+    import json  # most runs write none
+
+    return json.JSONEncoder(indent=2, allow_nan=False).encode

@@ -80,9 +80,7 @@ class AnswerText:
 
     def feed(self, text: str) -> str:
         """Return what can be shown of the text that came so far and was not returned before."""
-        if self.is_moved:
-            self._column = self._least = self._most = 0
-            self._begins_line, self._is_cut, self.is_moved = True, False, False
+        self._follow_move()
         text = (self._return + text).replace("\r\n", "\n")
         self._return = "\r" if text.endswith("\r") else ""  # it may be half of a line's end
         for character in neutralise(text.removesuffix("\r")):
@@ -95,11 +93,17 @@ class AnswerText:
 
     def end(self) -> str:
         """Return what was held."""
+        self._follow_move()
         for character in neutralise(self._return):
             self._letter(character)
         self._return = ""
         self._end_word()
         return self._taken()
+
+    def _follow_move(self) -> None:
+        if self.is_moved:
+            self._column = self._least = self._most = 0
+            self._begins_line, self._is_cut, self.is_moved = True, False, False
 
     def _taken(self) -> str:
         taken, self._out = "".join(self._out), []

@@ -282,3 +282,24 @@ def test_a_long_transcript_is_written_while_it_is_laid_out():
     assert target.stdout.getvalue().startswith("trip: 1 turn\n\nYou: word word")
     assert target.stdout.getvalue().endswith(" word \n\n[AYA]: Yes\n")
     assert len(longest) > 5 and max(longest) < len(text)
+
+
+@pytest.mark.parametrize("rest", ["You: rm", "You: rm -rf /\n", "[AYA]: yes\n"])
+def test_after_a_thought_in_mid_answer_no_line_passes_for_one_of_ores(rest):
+    shown = Terminal()
+    target = console(out=shown, err=shown)
+    target.begin_answer()
+    target.thinking("before")
+    target.chunk("It is ")
+    target.thinking("hm")
+    target.chunk(rest)
+    target.thinking("You: and then")
+    target.end_answer()
+    lines = shown.getvalue().splitlines()
+    assert lines[:4] == [
+        "[THINKING]: before",
+        "[AYA]: It is ",
+        "[THINKING]: hm",
+        " " + lines[3].lstrip(),
+    ]
+    assert [line for line in lines[1:] if line.startswith(("You:", "[AYA]:"))] == lines[1:2]
