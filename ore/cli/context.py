@@ -79,8 +79,8 @@ class ContextSource:
         if options.skill or options.route:
             self._skills = self._read(lambda told: build_skill_registry(report=told), _SKILLS)
         self._before = self._spent  # what the first turn has no more
-        if options.skill:
-            find_skill(self._skills, options.skill)
+        named = [find_skill(self._skills, options.skill)] if options.skill else []
+        self._named = [skill.name for skill in named]
 
     def gather(self, prompt: str, typed: str | None = None) -> Context:
         """Return the context of the turn that asks ``prompt``; tools run now, through the gate.
@@ -97,7 +97,7 @@ class ContextSource:
         self._spent, self._before = self._before, 0.0
         with apart():
             decision = self._route(prompt if typed is None else typed) if options.route else None
-            skills = [options.skill] if options.skill else []
+            skills = list(self._named)
             results = self._read_files() if options.is_repl else list(self._files)
             if self._tool is not None:
                 results.append(self._run(self._tool, self._arguments))

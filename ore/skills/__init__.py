@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
 from ore.files import reason
-from ore.files.neutral import brief, one_line
+from ore.files.neutral import brief, in_form, one_line
 from ore.files.trust import home_folder
 from ore.skills.levels import MAX_RESOURCE_BYTES as MAX_RESOURCE_BYTES
 from ore.skills.levels import MAX_SKILL_BYTES as MAX_SKILL_BYTES
@@ -83,13 +83,15 @@ def build_targets_from_skill_registry(
 
 
 def find_skill(registry: Mapping[str, SkillMetadata], name: str) -> SkillMetadata:
-    """Return the skill of ``registry`` that is called ``name``.
+    """Return the skill of ``registry`` that is called ``name``, however its accents are stored.
 
     Raises:
         SkillNotFoundError: There is none; the message lists what there is, or how to add one.
     """
-    if name in registry:
-        return registry[name]
+    looked_for = in_form("NFC", name)
+    alike = (each for each in registry if in_form("NFC", each) == looked_for)
+    if (found := name if name in registry else next(alike, None)) is not None:
+        return registry[found]
     there = f"there are {', '.join([*registry][:20])}"
     if not registry:
         there = f"put a folder with a SKILL.md into {shown_folder()} to add one"

@@ -162,6 +162,13 @@ def test_a_skill_is_found_by_its_exact_name(tmp_path):
             find_skill(registry, name)
 
 
+def test_a_skill_is_found_however_its_accents_are_stored(tmp_path):
+    """A Mac stores them apart."""
+    named(tmp_path, "cafe\u0301")
+    registry = build_skill_registry(tmp_path)
+    assert find_skill(registry, "caf\u00e9") is find_skill(registry, "cafe\u0301")
+
+
 MANY = ", ".join(f"s{n:02}" for n in range(20))
 
 
