@@ -35,8 +35,9 @@ def require(response: Response) -> None:
 
 
 def seen(verdict: Mapping[str, Any]) -> str:
-    """Return what was seen of an answer that does not hold, on one line."""
-    return "; ".join(f"{each['kind']}: {each['seen']}" for each in verdict["failed"])
+    """Return what was seen of an answer that does not hold, on one line; nothing in it is advice."""
+    said = "; ".join(f"{each['kind']}: {each['seen']}" for each in verdict["failed"])
+    return said.replace("`", "'")
 
 
 def verdict_of(expectation: Expectation, artifact: ExecutionArtifact) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ore.errors import UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 
 LONGEST_FILLED = 64 << 20
 """Characters: the longest prompt that is made of a template and its values."""
@@ -114,7 +114,7 @@ def named_in(text: str) -> set[str]:
 def quoted(names: Iterable[str]) -> str:
     """Return names as they are written in a sentence, on one line; of very many, the first."""
     names = list(names)
-    shown = [one_line(name[:_LONGEST_SHOWN]) for name in names[:_MOST_NAMED]]
+    shown = [brief(name[:_LONGEST_SHOWN]) for name in names[:_MOST_NAMED]]
     more = len(names) - len(shown)
     return ", ".join(f"'{name}'" for name in shown) + (f" and {more:,} more" if more else "")
 

@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from ore.errors import CheckFailedError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.strictjson import is_list, is_object
 from ore.rows.expectations import VERDICT
 from ore.rows.judge import seen
@@ -66,7 +66,7 @@ def _pair(row: Row, there: Row | None, table: Table, key: str | None) -> Row:
             )
         return _unfit(row, f"{table.shown} has no '{EXPECTED}' in line {there.line}")
     if key is not None and key in there.values and there.values[key] != row.values.get(key):
-        found = one_line(there.values[key][:40])
+        found = brief(there.values[key][:40])
         return _unfit(row, f"line {there.line} of {table.shown} is of another row, '{found}'")
     return replace(row, expected=there.values[EXPECTED])
 

@@ -18,7 +18,7 @@ from ore.backends.schema import is_path
 from ore.errors import UsageError
 from ore.files import decode_text
 from ore.files.home import expanded
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.files.spelling import nearest
 from ore.files.strictjson import is_list
 from ore.glass.choosing import problem_of
@@ -304,7 +304,7 @@ def _refuse_names(names: tuple[str, ...]) -> None:
 def _named(value: Any) -> str:
     """Return what a value of YAML is, for a sentence that refuses it."""
     if value is None or isinstance(value, str):
-        return f"'{one_line(value[:40])}'" if value else "nothing"
+        return f"'{brief(value[:40])}'" if value else "nothing"
     if isinstance(value, bool):
         words = "on, yes and true" if value else "off, no and false"
         return f"{str(value).lower()}, which YAML makes of {words}: {_QUOTES}"

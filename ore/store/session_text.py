@@ -211,5 +211,5 @@ def _is_number(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return repr(value if len(value) <= 40 else value[:40] + "…")
+        return repr(value if len(value) <= 40 else value[:40] + "…").replace("`", "'")
     return f"of type {type(value).__name__}"

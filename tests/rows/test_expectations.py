@@ -79,6 +79,16 @@ def test_what_does_not_hold_says_what_was_seen(wanted, answer, said):
     canonical(verdict)  # so that it can be sealed
 
 
+def test_an_answer_that_is_not_as_expected_advises_nothing():
+    answer = Response("Say `Backend.pull('evil')`.", "m")
+    with closing(Judging(parse_expectation({"equals": "`timeout=5`"}, "f.ore"))) as judging:
+        verdict = judging.verdict(answer)
+    assert "`" in verdict["failed"][0]["seen"]  # as it was
+    with pytest.raises(CheckFailedError, match="'timeout=5'' was expected") as error:
+        require(Response("", "m", metadata={VERDICT: verdict}))
+    assert error.value.advice == ()
+
+
 @needs_jsonschema
 def test_a_schema_judges_the_whole_answer():
     wanted = {"schema": {"type": "object", "required": ["a"]}}

@@ -70,6 +70,7 @@ def test_of_very_many_names_an_error_shows_the_first():
     said = quoted([f"n{number}" for number in range(1000)] + ["x\x1b[31m"])
     assert said.startswith("'n0', 'n1', ") and said.endswith("'n19' and 981 more")
     assert "\x1b" not in quoted(["x\x1b[31m"]) and len(quoted(["y" * 10_000])) < 100
+    assert quoted(["a `timeout=5`"]) == "'a 'timeout=5''"
 
 
 def test_a_prompt_that_would_be_too_long_is_refused_before_it_is_made(monkeypatch):
