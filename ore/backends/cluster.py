@@ -75,13 +75,15 @@ class ClusterBackend(Backend):
         self._link = _linked(address)
         try:
             limit = Deadline(seconds)
-            self._connect(limit.within(CONNECT_SECONDS).seconds)
-            self._told = self._workers(notice, limit.within(ABOUT_SECONDS).seconds)
-            threads = self._threads(limit.within(CONNECT_SECONDS).seconds)
+            seconds = limit.within(CONNECT_SECONDS).seconds
+            self._scheduler(seconds, "connect", address, seconds)
+            self._told = self._workers(notice, limit)
+            known = self._threads(limit)
         except BaseException:
             self.close()
             raise
         self.name: str = str(next(iter(self._told.values()))["backend"])
+        threads = sum(known.get(each, 0) for each in self._told)
         # While one is taken, the next is on its way.
         self.at_once: int = min(2 * max(threads, 1), MOST_AT_ONCE)
 
@@ -146,30 +148,26 @@ class ClusterBackend(Backend):
         self._patience.come()
         return told[0]
 
-    def _connect(self, seconds: float) -> None:
+    def _scheduler(self, seconds: float, *asked: Any) -> Any:
+        """Ask the scheduler something; an error says that it does not answer."""
         try:
-            self._link.ask("connect", self.host, seconds, look=until(seconds))
+            return self._link.ask(*asked, look=until(seconds))
         except (LostCall, OutOfTime) as exc:
-            raise self._no_answer(exc) from exc
+            tls = ", that Dask is configured for its TLS here"
+            raise BackendError(
+                f"The scheduler {one_line(str(self.host))} does not answer ({shorten(str(exc))}): check "
+                f"that it runs there{tls * self.host.startswith(('tls:', 'wss:'))}, and that its version "
+                f"is not far from this one's."
+            ) from exc
 
-    def _threads(self, seconds: float) -> int:
-        """Return how many threads the workers that can be used have."""
-        try:
-            known = self._link.ask("threads", look=until(seconds))
-        except (LostCall, OutOfTime) as exc:
-            raise self._no_answer(exc) from exc
-        return sum(known.get(each, 0) for each in self._told)
+    def _threads(self, limit: Deadline) -> dict[str, int]:
+        """Return how many threads each worker has; an error says that the scheduler has gone."""
+        known: dict[str, int] = self._scheduler(limit.within(CONNECT_SECONDS).seconds, "threads")
+        return known
 
-    def _no_answer(self, error: Exception) -> BackendError:
-        tls = ", that Dask is configured for its TLS here" * self.host.startswith(("tls:", "wss:"))
-        return BackendError(
-            f"The scheduler {one_line(str(self.host))} does not answer ({shorten(str(error))}): check "
-            f"that it runs there{tls}, and that its version is not far from this one's."
-        )
-
-    def _workers(self, notice: Callable[[str], None], seconds: float) -> dict[str, dict[str, Any]]:
+    def _workers(self, notice: Callable[[str], None], limit: Deadline) -> dict[str, dict[str, Any]]:
         """Return what each worker that can be used says of itself."""
-        end, quiet = until(seconds), self._patience.look_from_now(None)
+        end, quiet = until(limit.within(ABOUT_SECONDS).seconds), self._patience.look_from_now(None)
 
         def look() -> None:
             end()
@@ -179,11 +177,15 @@ class ClusterBackend(Backend):
             answers = self._link.ask("about", self._where, self._model, look=look)
         except (LostCall, OutOfTime) as exc:
             late = "look what else they are at" if isinstance(exc, OutOfTime) else None
+            if late is None:
+                self._threads(limit)  # no worker is to blame where the scheduler has gone
             advice = late or f"install ORE {__version__} on each"
             raise BackendError(
                 f"The workers of {self.host} can't be asked ({shorten(str(exc))}): {advice}."
             ) from exc
         self._patience.come()
+        if any(isinstance(each, str) for each in answers.values()):
+            self._threads(limit)
         if not answers:
             raise BackendError(
                 f"The scheduler {self.host} has no workers: start some, and try again."

@@ -69,6 +69,26 @@ def test_the_name_of_a_worker_is_one_short_line_without_control_characters(monke
     assert len(told) == 2 and len(told[1]) < 600
 
 
+@pytest.mark.parametrize("said", ["Stream is closed", LostCall("Stream is closed")])
+def test_no_worker_is_blamed_where_the_scheduler_goes_away_as_they_are_asked(monkeypatch, said):
+    class Link:
+        def ask(self, what, *_, **__):
+            if what == "about" and isinstance(said, str):
+                return {"tcp://there:1": said}
+            if what != "connect":
+                raise LostCall("Stream is closed")
+            return None
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(cluster, "_linked", lambda address: Link())
+    told: list[str] = []
+    with pytest.raises(BackendError, match="^The scheduler tcp://there:8786 does not answer"):
+        ClusterBackend("tcp://there:8786", (None, None), None, told.append)
+    assert not told
+
+
 @pytest.mark.parametrize("lost", [LostCall("Client lost the connection to the scheduler"), None])
 def test_a_cluster_that_goes_away_ends_a_run_after_ten_rows(monkeypatch, tmp_path, lost):
     about = {"ore": ore.__version__, "backend": "ollama", "models": ["m"], "model": "m"}
