@@ -269,10 +269,8 @@ def _check_places(texts: Mapping[str, tuple[str, ...]]) -> None:
     known, used = {*texts["arguments"], *texts["optional"]}, set(_PLACE.findall(" ".join(rest)))
     if _PLACE.search(program):
         raise ValueError("an argument can't be the program: write it into the command")
-    if odd := [name for name in sorted(known) if not re.fullmatch(r"\w{1,64}", name)]:
-        raise ValueError(
-            f"the argument {odd[0][:60]!r} must be of letters, digits and _, at most 64"
-        )
+    if odd := [each[:60] for each in sorted(known) if not re.fullmatch(r"\w{1,64}", each)]:
+        raise ValueError(f"the argument {odd[0]!r} must be of letters, digits and _, at most 64")
     if unknown := used - known:
         raise ValueError(f"no argument is called {', '.join(sorted(unknown))}")
     if unused := known - used:
