@@ -112,7 +112,10 @@ class _Asked:
     async def threads(self) -> dict[str, int]:
         """Return how many threads each worker has, by its address."""
         ask = self._client.scheduler.identity(n_workers=-1)
-        said = await asyncio.wait_for(ask, ASK_SECONDS)
+        try:
+            said = await asyncio.wait_for(ask, ASK_SECONDS)
+        except asyncio.TimeoutError as exc:  # it has no text
+            raise TimeoutError(f"nothing came for {ASK_SECONDS:g} s") from exc
         return {str(worker): int(each["nthreads"]) for worker, each in said["workers"].items()}
 
     async def call(self, name: str, given: tuple[Any, ...], workers: list[str]) -> list[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import resource
@@ -268,3 +269,14 @@ def test_an_address_that_no_scheduler_can_have_is_refused_without_asking_there(a
 )
 def test_an_address_that_may_be_a_schedulers_is_left_to_dask(address):
     cluster_link.refuse_no_address(address)
+
+
+def test_a_scheduler_that_says_nothing_of_its_workers_is_said_to_in_words(monkeypatch):
+    child = pytest.importorskip("ore.backends.cluster_child", exc_type=ImportError)
+    monkeypatch.setattr(child, "ASK_SECONDS", 0.01)
+    asked = child._Asked(-1)
+    asked._client = SimpleNamespace(
+        scheduler=SimpleNamespace(identity=lambda **_: asyncio.sleep(60))
+    )
+    with pytest.raises(TimeoutError, match="nothing came for 0.01 s"):
+        asyncio.run(asked.threads())
