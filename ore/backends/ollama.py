@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ore.backends import Backend, Model, failures, is_preferred, ollama_models, window
@@ -298,14 +299,13 @@ class AyaReasoner(StreamingReasoner):
         tools = answer.asks_for_tools or None
         also |= {"images": hashes(messages) or None, "asked_for_tools": tools}
         metadata |= {k: v for k, v in also.items() if v is not None} | deepcopy(self._asked)
-        metadata["context"] = window.outcome(
-            window.estimate(texts, sum(len(message.images) for message in messages)),
+        metadata["context"] = ollama_models.context_of(
+            messages,
+            texts,
             size or self._window(texts, metadata["prompt_eval_count"]),
-            metadata["prompt_eval_count"],
-            metadata["eval_count"],
-            drops=any(message.role != "system" for message in messages[:-1]),
+            metadata,
             refuses=self._refuses,
-            own=lambda: ollama_models.own_of(self._asked, self._client.show, self.model_id),
+            own=partial(ollama_models.own_of, self._asked, self._client.show, self.model_id),
         )
         if self.strict_context:
             failures.check_context(self.host, metadata["context"], answer.text)

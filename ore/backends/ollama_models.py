@@ -18,7 +18,7 @@ from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.model_options import natural
-from ore.backends.window import find_model, most_tokens
+from ore.backends.window import Estimate, estimate, find_model, outcome
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero
@@ -174,12 +174,38 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
     return counts | {name: value for name, value in also.items() if value is not None}
 
 
+def context_of(
+    messages: list[Message],
+    texts: list[bytes],
+    size: int | None,
+    counts: Mapping[str, Any],
+    *,
+    refuses: Callable[[], bool],
+    own: Callable[[bool], tuple[int | None, Estimate]],
+) -> dict[str, Any]:
+    """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does."""
+    is_bare = messages[0].role != "system"  # else the one of the Modelfile is not read
+    return outcome(
+        estimate(texts, sum(len(message.images) for message in messages)),
+        size,
+        counts["prompt_eval_count"],
+        counts["eval_count"],
+        drops=len(messages) > 1,
+        refuses=refuses,
+        own=lambda: own(is_bare),
+        may_add=is_bare,
+    )
+
+
 def own_of(
-    asked: Mapping[str, Any], show: Callable[[str, float], Entry], model: str
-) -> tuple[int | None, int]:
+    asked: Mapping[str, Any],
+    show: Callable[[str, float], Entry],
+    model: str,
+    with_system: bool,
+) -> tuple[int | None, Estimate]:
     """Return ``num_keep`` as what is ``asked`` sets it, else the model's own, or None.
 
-    With it come the tokens, at most, of the system prompt and messages of its Modelfile.
+    With it comes how large the messages of its Modelfile are, ``with_system`` its system prompt too.
     """
     shown = if_known(lambda seconds: show(model, seconds), _KEPT_SECONDS) or {}
     options = asked.get("options") or {}
@@ -188,8 +214,9 @@ def own_of(
     own = shown.get("messages")
     messages = own if isinstance(own, list) else []
     said = (each.get("content") for each in messages if isinstance(each, dict))
-    texts = (each for each in (shown.get("system"), *said) if isinstance(each, str) and each)
-    return natural(options, "num_keep"), most_tokens(texts)
+    every = (shown.get("system") if with_system else None, *said)
+    texts = (each.encode("utf-8", "replace") for each in every if isinstance(each, str) and each)
+    return natural(options, "num_keep"), estimate(texts)
 
 
 def weights_of(shown: Entry) -> str | None:

@@ -18,6 +18,7 @@ _TOKENS_PER_MESSAGE = 4
 _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first
 _TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
 _HALF_MARGIN = 8
+_SHORT = 64  # so many prompts of a size fit the window: not worth a question about the model's own
 _MOST_TOKENS = 1 << 53  # of a window: a larger number is none
 _KEPT = 4  # tokens of a prompt's beginning that a server keeps, unless it is told otherwise
 
@@ -69,6 +70,13 @@ class Estimate:
     likely: int
     most: int
 
+    def __add__(self, other: Estimate) -> Estimate:
+        least, likely = self.least + other.least, self.likely + other.likely
+        return Estimate(least, likely, self.most + other.most)
+
+
+_NOTHING = Estimate(0, 0, 0)
+
 
 def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     """Estimate a prompt from its messages' texts in UTF-8, and the number of their images."""
@@ -118,7 +126,8 @@ def outcome(
     *,
     drops: bool = True,
     refuses: Callable[[], bool] | None = None,
-    own: Callable[[], tuple[int | None, int]] | None = None,
+    own: Callable[[], tuple[int | None, Estimate]] | None = None,
+    may_add: bool = False,
 ) -> dict[str, Any]:
     """Return ``metadata["context"]``: ``status``, ``window`` and ``prompt_tokens``, in tokens.
 
@@ -131,16 +140,17 @@ def outcome(
     Args:
         window: The context window, in tokens; None is not known.
         prompt_tokens: What the server counted; None or 0 is nothing.
-        drops: Whether the server may leave whole messages out, as Ollama does with all but system
-            messages and the last; else a cut leaves a count that is known.
+        drops: Whether the server may leave whole messages out, as Ollama does with all but the
+            last, a system prompt too; else a cut leaves a count that is known.
         refuses: Asked where the signs are not clear: whether the server refuses what does not
             fit, so that this prompt was not cut.
         own: Asked where the prompt can have been cut in half: how many tokens of its beginning a
-            cut keeps, as the request or the model says, and the most that the model adds itself.
+            cut keeps, as the request or the model says, and how large what the model adds itself is.
+        may_add: Whether the model may add a system prompt, which a server leaves out as it does
+            messages; then ``own`` is asked unless the prompt is short.
     """
-    status, is_sure = _judged(
-        expected, window or 0, prompt_tokens or 0, answer_tokens or 0, drops=drops, own=own
-    )
+    size, prompt, answer = window or 0, prompt_tokens or 0, answer_tokens or 0
+    status, is_sure = _judged(expected, size, prompt, answer, drops=drops, own=own, may_add=may_add)
     if not is_sure and refuses is not None and refuses():
         status = "complete"
     return {"status": status, "window": window, "prompt_tokens": prompt_tokens}
@@ -153,7 +163,8 @@ def _judged(
     answer: int,
     *,
     drops: bool,
-    own: Callable[[], tuple[int | None, int]] | None,
+    own: Callable[[], tuple[int | None, Estimate]] | None,
+    may_add: bool,
 ) -> tuple[str, bool]:
     """Return the status, and whether it holds also where the server is one that refuses."""
     if prompt <= 0:
@@ -165,9 +176,13 @@ def _judged(
     if prompt >= window - 1 or prompt + answer > window:
         return "truncated", True
     half = window // 2
-    if prompt >= half and (expected.most >= window or prompt > expected.likely):
-        keeps, added = own() if own is not None else (None, 0)
-        if expected.most + added >= window and prompt in half_counts(window, keeps):
+    is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
+    if is_large or may_add and prompt * _SHORT >= window:
+        keeps, added = own() if own is not None else (None, _NOTHING)
+        expected, drops = expected + added, drops or added.most > 0
+        if expected.most >= window and prompt in half_counts(window, keeps):
+            return "truncated", False
+        if expected.likely > window and prompt < expected.least:
             return "truncated", False
     if expected.likely <= window:
         return "complete", True
@@ -185,11 +200,6 @@ def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:
     first = _KEPT if kept is None or kept < 0 else kept
     freed = [max((window - min(keeps, window - 1)) // 2, 1) for keeps in (first, first + 1)]
     return window - freed[0], window - freed[1]
-
-
-def most_tokens(texts: Iterable[str]) -> int:
-    """Return how many tokens messages of such texts can have at most, with what a template adds."""
-    return sum(len(text.encode("utf-8", "replace")) + _MOST_PER_MESSAGE for text in texts)
 
 
 def find_model(running: Iterable[dict[str, Any]], model: str) -> dict[str, Any] | None:

@@ -166,7 +166,35 @@ OWN = "A boat pays by its length. " * 90
 def test_a_prompt_that_was_cut_in_half_for_what_the_modelfile_adds_is_told(shown, status, streams):
     with FakeOllama(num_ctx=2048) as server:
         server.ollama.shown, server.ollama.tokens = shown, 1026
-        response = answer(AyaReasoner("llama3.2", server.url), HELLO, streams)
+        response = answer(AyaReasoner("llama3.2", server.url), [Message("user", "Hi.")], streams)
+    assert response.metadata["context"]["status"] == status
+
+
+TEN_WORDS = [Message("user", "word " * 10)]
+
+
+@both_ways
+@pytest.mark.parametrize("overflow", ["old", "rendered"])
+@pytest.mark.parametrize(
+    "shown, messages, status",
+    [
+        ({"system": OWN}, TEN_WORDS, "truncated"),
+        ({"system": OWN}, [Message("system", "Be brief."), *TEN_WORDS], "complete"),
+        ({"messages": [{"role": "user", "content": OWN}]}, TEN_WORDS, "truncated"),
+        ({"system": OWN[:900]}, [Message("user", "word " * 300)], "truncated"),
+        ({"system": OWN[:900]}, TEN_WORDS, "complete"),
+        ({"system": "Be brief."}, [Message("user", "word " * 300)], "unknown"),
+        ({}, [Message("user", "word " * 300)], "complete"),
+        ({}, [Message("system", "Be brief."), Message("user", "word " * 300)], "unknown"),
+    ],
+)
+def test_a_system_prompt_of_the_modelfile_that_was_left_out_is_told(
+    shown, messages, status, overflow, streams
+):
+    """See ``chatPrompt`` of Ollama 0.13.5: what is before the last message is left out, all of it."""
+    with FakeOllama(num_ctx=512, overflow=overflow) as server:
+        server.ollama.shown = shown
+        response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
     assert response.metadata["context"]["status"] == status
 
 
