@@ -11,7 +11,13 @@ from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
-from ore.backends.ollama_models import default_of, described, given_window, weights_of
+from ore.backends.ollama_models import (
+    default_of,
+    described,
+    given_window,
+    may_have_more,
+    of_same_weights,
+)
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
 from ore.backends.window import find_model, window_of
@@ -31,7 +37,6 @@ QUESTION_SECONDS = 10.0
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
 _LEAST_TRAINED = 256  # tokens: the smallest window that models are made for
 _LARGE = 256  # tokens: what a cut leaves of a prompt is more, with half of a window of 512
-_MOST_LOADED = 4  # how many models are looked at for the weights of another
 
 
 class OllamaClient:
@@ -179,7 +184,10 @@ class OllamaClient:
             found = num_ctx or window_of(self.loaded(model, seconds))
             if found is None or not num_ctx and (found <= _LEAST_TRAINED or size <= _LARGE):
                 return found
-            return given_window(found, self.show(model, ends.within(seconds).seconds))
+            shown = self.show(model, ends.within(seconds).seconds)
+            if num_ctx and may_have_more(shown):
+                found = window_of(self.loaded(model, ends.within(seconds).seconds)) or found
+            return given_window(found, shown)
         except BackendError:
             return None
 
@@ -192,12 +200,7 @@ class OllamaClient:
             tags = self.tags(ends.within(seconds).seconds)
             digest = (find_model(tags, model) or {}).get("digest")
             same = (each for each in running if digest and each.get("digest") == digest)
-            entry = next(same, None)
-            if entry is None and (weights := weights_of(show(model))):
-                names = ((str(each.get("name")), each) for each in running[:_MOST_LOADED])
-                entry = next(
-                    (each for name, each in names if weights_of(show(name)) == weights), None
-                )
+            return next(same, None) or of_same_weights(running, model, show)
         return entry
 
     def pull(self, name: str, progress: Progress, insecure: bool = False) -> None:

@@ -31,8 +31,14 @@ _MOST_ASKED = 200
 _LONGEST = 10.0
 """Seconds: when no further model is asked about."""
 
+_MOST_LOADED = 4
+"""How many loaded models are looked at for the weights of another."""
+
 _LEAST_TO_SEE = 2048
 """Tokens: what Ollama gives every model that looks at images, whatever is asked for."""
+
+_GIVEN_MORE = ("gptoss", "gpt-oss", "qwen3vl", "qwen3vlmoe")
+"""Families that Ollama gives 8,192 tokens at least, where there is memory: ``scheduleRunner``."""
 
 _NUM_CTX = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 
@@ -95,6 +101,12 @@ def given_window(wanted: int, shown: Entry) -> int:
     sees = isinstance(able, list) and "vision" in able
     given = max(wanted, _LEAST_TO_SEE) if sees else wanted
     return min(given, trained_window(shown) or given)
+
+
+def may_have_more(shown: Entry) -> bool:
+    """Return whether a server may give a model more than is asked for, as only ``/api/ps`` tells."""
+    details = shown.get("details")
+    return isinstance(details, dict) and details.get("family") in _GIVEN_MORE
 
 
 def to_arrive(
@@ -223,6 +235,15 @@ def weights_of(shown: Entry) -> str | None:
     """Return the SHA-256 of a model's weights, as ``/api/show`` names their file, or None."""
     found = _WEIGHTS.search(str(shown.get("modelfile")))
     return found[1] if found else None
+
+
+def of_same_weights(running: list[Entry], model: str, show: Callable[[str], Entry]) -> Entry | None:
+    """Return which of the loaded models has the weights of ``model``, or None."""
+    weights = weights_of(show(model))
+    if weights is None:
+        return None
+    names = ((str(each.get("name")), each) for each in running[:_MOST_LOADED])
+    return next((each for name, each in names if weights_of(show(name)) == weights), None)
 
 
 def numbers_of(version: str | None) -> tuple[int, ...]:

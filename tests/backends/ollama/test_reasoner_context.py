@@ -115,6 +115,21 @@ def test_what_is_true_or_not_need_not_be_python_s_own():
             assert answer(reasoner, HELLO, False).metadata["context"]["status"] == "complete"
 
 
+@both_ways
+@pytest.mark.parametrize("family, status", [("gptoss", "complete"), ("llama", "truncated")])
+def test_a_model_that_is_given_more_than_was_asked_for_has_the_window_that_it_has(
+    family, status, streams
+):
+    """See ``scheduleRunner`` of Ollama: gpt-oss has 8,192 tokens at least, if there is memory."""
+    with FakeOllama() as server:
+        server.ollama.shown, server.ollama.tokens = {"details": {"family": family}}, 5000
+        server.ollama.window = lambda request, model: 8192
+        reasoner = AyaReasoner("llama3.2", server.url, options={"num_ctx": 4096})
+        context = answer(reasoner, [Message("user", "word " * 5000)], streams).metadata["context"]
+    window = {"complete": 8192, "truncated": 4096}[status]
+    assert (context["status"], context["window"]) == (status, window)
+
+
 DENSE = "7f3a9c" * 400  # 600 tokens of the stand-in's
 
 
