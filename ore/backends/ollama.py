@@ -101,7 +101,7 @@ class OllamaBackend(Backend):
         num_ctx, seconds = natural(settings.options, "num_ctx") or None, time_for(KNOWN_SECONDS)
         size = self._client.window(model_id, num_ctx=num_ctx, size=0, seconds=seconds)
         shown = if_known(lambda s: self._client.show(model_id, s))
-        return prompt_facts(shown, size, messages, joins=settings.joins)
+        return prompt_facts(shown, size, messages, is_set=bool(num_ctx), joins=settings.joins)
 
     def in_force(self, model_id: str, settings: Settings) -> dict[str, Any]:
         return in_force(if_known(lambda s: self._client.show(model_id, s)), settings.options)

@@ -119,13 +119,19 @@ def to_arrive(
 
 
 def prompt_facts(
-    shown: Entry | None, window: int | None, messages: list[Message], *, joins: bool
+    shown: Entry | None,
+    window: int | None,
+    messages: list[Message],
+    *,
+    is_set: bool,
+    joins: bool,
 ) -> dict[str, Any]:
     """Return what is known of a model's prompt: see ``Backend.prompt_facts``.
 
     Args:
         shown: What ``/api/show`` says of the model, None where it says nothing.
-        window: The context window in tokens, as far as it is known otherwise.
+        window: The context window in tokens that was asked for, or that a loaded model has.
+        is_set: Whether it was asked for; else the model's own comes before it.
         joins: Whether messages are joined where the template would lose one.
 
     Raises:
@@ -135,7 +141,8 @@ def prompt_facts(
         return {"window": window, "why": "The server does not say what it knows of the model."}
     template, parameters = _text(shown.get("template")), _text(shown.get("parameters"))
     found = _NUM_CTX.search(parameters or "")
-    window = window or (int(found[1]) if found else None)
+    if found and not (window and is_set):  # another may have loaded the model with its own
+        window = int(found[1])
     has_neighbours = joined(messages)[1] is not None
     return {
         "window": given_window(window, shown) if window else None,

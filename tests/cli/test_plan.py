@@ -325,8 +325,9 @@ SMALL = {"model_info": {"general.architecture": "gpt2", "gpt2.context_length": 5
     "shown, loaded, flags, window",
     [
         (SHOWN, {}, [], 2048),
-        (SHOWN, {"llama3.2:latest": 4096}, [], 4096),
         (SHOWN, {}, ["-o", "num_ctx=1024"], 1024),
+        (SHOWN, {"llama3.2:latest": 4096}, [], 2048),
+        (SHOWN, {"llama3.2:latest": 4096}, ["-o", "num_ctx=1024"], 1024),
         (SHOWN | SMALL, {}, [], 512),
         (SHOWN | SMALL, {"llama3.2:latest": 4096}, [], 512),
         (SHOWN | SMALL, {}, ["-o", "num_ctx=1024"], 512),
