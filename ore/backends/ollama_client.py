@@ -144,9 +144,11 @@ class OllamaClient:
         return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
-        """Return what ``/api/tags`` says of each model, by its name."""
+        """Return what ``/api/tags`` says of each model, by its name; half a character can't be sent."""
         found = ((each.get("name") or each.get("model"), each) for each in self.tags(seconds))
-        return {name: each for name, each in found if isinstance(name, str)}
+        named = {name: each for name, each in found if isinstance(name, str) and name}
+        whole = {name: name.encode("utf-8", "ignore").decode() for name in named}
+        return {name: each for name, each in named.items() if name == whole[name]}
 
     def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/ps`` says of each loaded model, with ``context_length`` in tokens.

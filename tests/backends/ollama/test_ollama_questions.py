@@ -151,11 +151,11 @@ def test_an_answer_that_is_not_ollama_s_says_why(body, why):
     "body, names",
     [
         (b'{"models":[{"name":"a"},{"model":"b"},{"name":7},{"name":null},{}]}', ["a", "b"]),
-        (b'{"models":[{"name":"\\ud800"}]}', ["\ud800"]),
+        (b'{"models":[{"name":"a\\ud800b"},{"name":""},{"name":"ok"}]}', ["ok"]),
         (b"{}", []),
     ],
 )
-def test_entries_without_a_name_are_passed_over(body, names):
+def test_entries_without_a_name_that_can_be_asked_are_passed_over(body, names):
     with one_answer(http(body)) as (host, _):
         assert OllamaClient(host).names() == names
 
