@@ -20,12 +20,7 @@ from ore.backends.cluster_worker import Where
 from ore.backends.http import Deadline, shorten
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import NothingAnswersError
-from ore.errors import (
-    BackendError,
-    CapabilityError,
-    ExtraNotInstalledError,
-    OreError,
-)
+from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError, OreError
 from ore.files.bounded import START_SECONDS
 from ore.files.extras import install_command
 from ore.files.in_time import OutOfTime

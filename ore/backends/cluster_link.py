@@ -20,7 +20,6 @@ from typing import Any
 from ore.errors import BackendError, BackendTimeoutError, UsageError
 from ore.files import reason, strictjson
 from ore.files.in_time import OutOfTime
-from ore.files.neutral import brief
 from ore.files.signals import deferred_signals, is_ready
 
 QUIET_SECONDS = 60.0
@@ -32,7 +31,9 @@ _MOST_REPLY = 1 << 28  # the process refuses a larger one earlier
 _BLOCK = 1 << 16
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 5.0
-_PLACE = re.compile(r"(\[[^\[\]\s]+\]|[^\[\]:/\s]+):([0-9]{1,5})")
+_ADDRESS = re.compile(
+    r"((?P<web>wss?://)|[a-z+-]{2,9}://)?([\w.-]+|\[[\w:.%]+\]):(?P<port>[0-9]{1,5})/?(?(web)[\w./-]*)"
+)
 _LOCAL = 3  # where the local modes stand in what ``termios`` says of a terminal
 
 
@@ -40,17 +41,13 @@ def refuse_no_address(address: str) -> None:
     """Refuse what no scheduler can have as its address; Dask would try it until the time is up.
 
     Raises:
-        UsageError: It is none, or holds what may be a password, and then it is not shown.
+        UsageError: It is none. Nothing of it is shown, for it may hold a password.
     """
-    if "@" in address:
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
         raise UsageError(
-            "The address of `scheduler=` can't hold a user name or password: write tcp://HOST:8786."
-        )
-    scheme, _, place = address.rpartition("://")
-    found = _PLACE.fullmatch(place)
-    if scheme in ("", "tcp", "tls") and not (found and 0 < int(found[2]) < 1 << 16):
-        raise UsageError(
-            f"`scheduler=` can't be {brief(address)}: write a host and a port, as in tcp://HOST:8786."
+            "The address of `scheduler=` can't be used: write a host and a port, as in tcp://HOST:8786. "
+            "It can't hold a user name or password."
         )
 
 

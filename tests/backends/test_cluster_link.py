@@ -265,7 +265,8 @@ def test_an_address_that_no_scheduler_can_have_is_refused_without_asking_there(a
 
 
 @pytest.mark.parametrize(
-    "address", ["tcp://[::1]:8786", "127.0.0.1:1", "tls://there:65535", "ws://there/path", "odd://"]
+    "address",
+    ["tcp://[::1]:8786", "127.0.0.1:1", "tls://there:65535", "ws://there:1/path", "ucx://there:1"],
 )
 def test_an_address_that_may_be_a_schedulers_is_left_to_dask(address):
     cluster_link.refuse_no_address(address)

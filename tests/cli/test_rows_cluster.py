@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from ore.backends.cluster import ClusterBackend, ClusterReasoner
+from ore.backends.cluster_worker import Where
 from ore.backends.settings import Settings
-from ore.errors import BackendError
+from ore.errors import BackendError, UsageError
 from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, PATIENCE, ROOT, environment, until
@@ -417,6 +418,27 @@ def test_a_password_in_an_address_is_not_shown(tmp_path):
     out, err = (done := rows(tmp_path, "tcp://me:secret@127.0.0.1:9")).communicate(timeout=60)
     assert done.returncode == 2 and not out
     assert "can't hold a user name or password" in err.decode() and "secret" not in err.decode()
+
+
+@pytest.mark.parametrize(
+    "address",
+    "tcp://me:secret me:secret tcp://me:secret\uff20h:8786 http://me:secret%40h:8786 h:8786:secret "
+    "tcp://h:8786?secret tcp://h:8786#secret tls://h:8786/secret http://h/?password=secret".split(),
+)
+def test_nothing_of_a_malformed_address_is_shown(address):
+    with pytest.raises(UsageError) as raised:
+        ClusterBackend(address, Where(), "m", print)
+    assert "as in tcp://HOST:8786" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    "127.0.0.1:1 tcp://127.0.0.1:1 tcp://[::1]:1 tls://localhost:1/ ws://127.0.0.1:1/a/b-c".split(),
+)
+def test_an_address_that_dask_can_ask_is_asked(address):
+    with pytest.raises(BackendError, match="does not answer"):
+        ClusterBackend(address, Where(), "m", print, 2)
 
 
 def test_a_row_that_fails_on_a_worker_is_named_with_its_reason(tmp_path):
