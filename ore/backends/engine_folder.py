@@ -15,7 +15,7 @@ from ore.files.locks import is_locked
 from ore.files.signals import deferred_signals
 
 SOCKET, LOG = "engine.sock", "engine.log"
-_PREFIX = "ore-"
+_PREFIX = "ore-engine-"  # not what a script calls a folder of its own
 _LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
 _STALE_SECONDS = 60.0
 """How old a folder is that another process is not just making."""

@@ -42,7 +42,7 @@ def parent(tmp_path, monkeypatch):
     return tmp_path
 
 
-def left(parent, name="ore-left", files=(LOG, SOCKET), age=3600.0, mode=0o700):
+def left(parent, name="ore-engine-left", files=(LOG, SOCKET), age=3600.0, mode=0o700):
     """Make what a killed process leaves; return its path."""
     folder = parent / name
     folder.mkdir(mode=mode)
@@ -93,9 +93,10 @@ def test_what_a_killed_process_left_is_removed(parent, files):
         {"age": 1.0},
         {"files": (LOG, "notes.txt")},
         {"files": (), "mode": 0o755},
+        {"files": (), "name": "ore-k2f9xq"},
         {"name": "other"},
     ],
-    ids=["being made", "somebody's own", "made by hand", "another name"],
+    ids=["being made", "somebody's own", "made by hand", "made by mktemp", "another name"],
 )
 def test_what_may_be_anybody_s_is_left_alone(parent, kind):
     folder = left(parent, **kind)
@@ -117,7 +118,7 @@ def test_a_folder_whose_log_a_process_has_open_is_in_use(parent):
 def test_a_disk_with_another_clock_than_the_system_s_keeps_what_was_made_just_now(
     parent, monkeypatch
 ):
-    other, gone = left(parent, files=(), age=1.0), left(parent, name="ore-old")
+    other, gone = left(parent, files=(), age=1.0), left(parent, name="ore-engine-old")
     monkeypatch.setattr("time.time", lambda: 0.0)
     folder = private_folder()
     assert os.path.isdir(folder) and other.exists() and not gone.exists()
@@ -125,13 +126,13 @@ def test_a_disk_with_another_clock_than_the_system_s_keeps_what_was_made_just_no
 
 def test_a_link_is_not_followed(parent, tmp_path_factory):
     real = left(tmp_path_factory.mktemp("elsewhere"))
-    (parent / "ore-link").symlink_to(real)
-    (parent / "ore-log").mkdir()
-    (parent / "ore-log" / LOG).symlink_to(real / LOG)
-    os.utime(parent / "ore-log", (0, 0))
+    (parent / "ore-engine-link").symlink_to(real)
+    (parent / "ore-engine-log").mkdir()
+    (parent / "ore-engine-log" / LOG).symlink_to(real / LOG)
+    os.utime(parent / "ore-engine-log", (0, 0))
     private_folder()
     assert set(os.listdir(real)) == {LOG, SOCKET}
-    assert os.path.lexists(parent / "ore-log" / LOG)
+    assert os.path.lexists(parent / "ore-engine-log" / LOG)
 
 
 def test_a_log_that_has_no_room_is_the_folder_s_fault_not_the_engine_s(tmp_path, monkeypatch):
