@@ -63,6 +63,14 @@ def open_log(folder: str) -> BinaryIO:
     return log
 
 
+def remove(folder: str) -> None:
+    """Remove an engine's folder with what is made in it, and nothing else; raises ``OSError``."""
+    for name in (SOCKET, LOG):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+    os.rmdir(folder)
+
+
 def _remove_stale(made: str) -> None:
     """Remove what is stale beside a folder that was ``made`` just now.
 
@@ -86,7 +94,4 @@ def _remove_if_stale(entry: os.DirEntry[str], now: float) -> None:
     if set(os.listdir(entry.path)) <= {SOCKET, LOG} and not is_locked(
         os.path.join(entry.path, LOG)
     ):
-        for name in (SOCKET, LOG):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(entry.path, name))
-        os.rmdir(entry.path)
+        remove(entry.path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
-from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder
+from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder, remove
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
@@ -160,7 +159,8 @@ class EngineProcess:
                 if pipe is not None:
                     with suppress(OSError):
                         pipe.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # one that is not ours stands in its place
+            remove(self._folder)
 
     def _kill(self) -> None:
         if self._child is not None:

@@ -217,6 +217,20 @@ def test_nothing_is_said_to_another_user_who_listens_in_the_engine_s_place(path,
                 assert other.stdout.readline() == b"0\n"  # bytes: not even the key
 
 
+def test_what_stands_in_the_place_of_the_engine_s_folder_is_not_removed_with_it(path):
+    with closing(Engine(path)) as engine:
+        folder = Path(engine._process.socket).parent
+        away = folder.rename(f"{folder}-before")
+        folder.mkdir()
+        (folder / "notes.txt").write_text("of the same user's")
+        engine.close()
+        assert (folder / "notes.txt").exists()
+    for left in (*folder.iterdir(), *away.iterdir()):
+        left.unlink()
+    folder.rmdir()
+    away.rmdir()
+
+
 CROWD = """
 import socket, sys, time
 held = []
