@@ -61,11 +61,13 @@ def check_settings(settings: Settings) -> None:
                 setting=name,
             )
     for name, value in settings.options.items():
+        if value is None:  # it is not given, as Ollama has it
+            continue
         if not can_be(name, value):
             raise UsageError(
                 f"The option '{name}' is {brief(str(value))}: give {_POSSIBLE[name][1]}."
             )
-        if value is not None and not isinstance(value, (str, int, float, list)):
+        if not isinstance(value, (str, int, float, list)):
             raise UsageError(f"The option '{name}' has a value of another type.")
 
 

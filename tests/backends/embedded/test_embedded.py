@@ -150,6 +150,11 @@ def test_a_value_that_the_engine_can_t_have_is_said_before_it_is_asked(options, 
         check_settings(Settings(options=options))
 
 
+def test_an_option_that_is_none_is_not_given():
+    none = dict.fromkeys(("num_ctx", "num_gpu", "num_predict", "repeat_last_n", "temperature"))
+    check_settings(Settings(options=none))
+
+
 @pytest.mark.parametrize(
     "last", [{}, {"finish_reason": "stop"}, {"timings": {"predicted_n": 3}}], ids=str
 )
