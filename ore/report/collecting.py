@@ -82,6 +82,8 @@ def collect(
         told(len(checks), len(listed))
     for checked, facts in zip(in_chain(checks), collected.runs, strict=True):
         facts.state, facts.why = checked.state, one_line("; ".join(why_of(checked)))[:300]
+    if not listed:
+        raise UsageError("There is nothing to report on: name artifacts, or folders of them.")
     if not any(run.is_read for run in collected.runs):
         first = collected.runs[0]
         where = "" if first.state == NOT_READ else f"{first.path}: "  # its reason says which file

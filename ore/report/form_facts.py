@@ -125,6 +125,8 @@ def gather(
             facts.add(run)
         told(len(facts.checked), len(files))
     in_chain(facts.checked)
+    if not files:
+        raise UsageError("There is nothing to report on: name artifacts, or folders of them.")
     if not facts.runs:
         first = facts.checked[0]
         why = one_line("; ".join(first.problems)).rstrip(".")

@@ -56,10 +56,14 @@ class Template:
         """Return the text with a value in each place. A value is text: no ``{{`` in it has a meaning.
 
         Raises:
-            UsageError: A name has no value, or the text is longer than ``LONGEST_FILLED``.
+            UsageError: A name has no value, or one that is no text; or the text is longer than ``LONGEST_FILLED``.
         """
         if missing := self.missing(values):
             raise UsageError(f"There is no value for {quoted(missing)}: give one for each.")
+        if wrong := [name for name in self.names if not isinstance(values[name], str)]:
+            raise UsageError(
+                f"`values=` takes texts, and what it gives for {quoted(wrong)} is none."
+            )
         filled = [values[part] if at % 2 else part for at, part in enumerate(self.parts)]
         if sum(map(len, filled)) > LONGEST_FILLED:
             raise UsageError(

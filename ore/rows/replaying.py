@@ -96,7 +96,8 @@ def replay(
         how, known = recorded_messages(artifact, notes.append, Earlier(others))
         sent, sources = as_sent(known), [each.source for each in known]
     else:
-        how, sent, sources = "given", list(messages), ["given"] * len(messages)
+        how, sent = "given", list(messages)
+        sources = ["given"] * len(sent)
     *_, inner = around(reasoner)
     backend, settings = backend_of(inner), settings_of(inner)
     named = getattr(inner, "model_id", None)

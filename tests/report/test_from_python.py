@@ -93,6 +93,13 @@ def test_a_path_is_taken_as_its_text_is_and_a_text_as_its_path(tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
     with ore.open_table(tmp_path / "a.csv") as table:
         assert [row.values for row in table.rows()] == [{"a": "1"}]
+    for report in (
+        ore.report_page,
+        ore.report_table,
+        lambda paths: ore.report_form("trailer", paths),
+    ):
+        with pytest.raises(UsageError, match="nothing to report on"):
+            report([])
     with pytest.raises(ArtifactError, match="'' is no folder"):
         next(ore.diff_folders("", tmp_path))
 

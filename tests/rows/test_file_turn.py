@@ -133,6 +133,16 @@ def planned(path, engine, *given):
     return plan
 
 
+def test_a_value_that_is_no_text_is_refused(tmp_path):
+    path, reasoner = tmp_path / "f.ore", Atlas()
+    path.write_text("Add {{x}}.")
+    with pytest.raises(
+        UsageError, match="`values=` takes texts, and what it gives for 'x' is none"
+    ):
+        ore.run_file(path, {"x": 5}, reasoner=reasoner)
+    assert reasoner.asked == []
+
+
 def test_a_plan_is_taken_as_it_stands_by_the_model_it_names(server, tmp_path):
     session, path = Session(), tmp_path / "plan.json"
     with ORE(AyaReasoner("mistral", options={"seed": 7}, think=False), "Be brief.") as engine:
