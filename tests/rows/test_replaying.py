@@ -82,7 +82,8 @@ def test_the_command_line_says_the_same(tmp_path, monkeypatch, capsys):
 def test_messages_are_rebuilt_or_given_and_else_nothing_is_asked():
     reasoner = Scripted("Paris.", "Paris.")
     assert ore.replay(recorded(full=False), reasoner).messages == "rebuilt"
-    found = ore.replay(recorded(), reasoner, [Message("user", "How?", images=(b"\x89PNG",))])
+    given = [Message("user", "How?", images=(b"\x89PNG",))]
+    found = ore.replay(recorded(), reasoner, (each for each in given))
     assert (found.messages, found.state) == ("given", "different")
     assert [each.name for each in found.differences] == ["messages"]
     assert reasoner.asked == [[("system", "Be kind."), ("user", "Why?")], [("user", "How?")]]
