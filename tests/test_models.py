@@ -196,6 +196,14 @@ def test_a_model_for_embeddings_is_listed_as_one():
     assert [row[-1] for row in rows] == ["embedding", "completion"]
 
 
+@pytest.mark.parametrize("able", [["image"], []])
+def test_a_model_that_answers_no_prompts_is_not_said_to_be_for_embeddings(able):
+    with FakeOllama(models=("paints:latest", "llama3.2:1b")) as server:
+        server.ollama.able = {"paints:latest": able}
+        result = run_ore("--list-models", "--host", server.url, open_backend=open_backend)
+    assert result.out.startswith("paints:latest\tanswers no prompts\t")
+
+
 def test_a_list_has_a_column_for_each_thing_that_is_known_of_a_model():
     with FakeOllama(models=("llama3.2:1b",)) as server:
         server.ollama.able = {"llama3.2:1b": ["completion", "tools"]}

@@ -34,7 +34,9 @@ def list_models(options: Options, console: Console, connect: Callable[..., Backe
 
 def _columns(row: dict[str, Any]) -> tuple[str, ...]:
     able = row["capabilities"]
-    state = "" if able is None or "completion" in able else "embeddings only"
+    state = "embeddings only" if "embedding" in (able or ()) else "answers no prompts"
+    if able is None or "completion" in able:
+        state = ""
     if row["problem"] is not None:
         state = "can't be run"
     return (
