@@ -92,6 +92,11 @@ def is_name(text: str) -> bool:
     return True
 
 
+def can_be_sent(name: object) -> bool:
+    """Return whether a server can be asked by a name that it gave: half a character can't be sent."""
+    return not isinstance(name, str) or name.encode("utf-8", "ignore").decode() == name
+
+
 def shown_name(text: str) -> str:
     """Return what was given as a name as a sentence shows it: on one line, and not too long."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"

@@ -11,6 +11,7 @@ from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
+from ore.backends.model_names import can_be_sent
 from ore.backends.ollama_models import (
     default_of,
     described,
@@ -144,11 +145,9 @@ class OllamaClient:
         return lambda model: self.show(model, ends.within(seconds).seconds)
 
     def _named(self, seconds: float) -> dict[str, dict[str, Any]]:
-        """Return what ``/api/tags`` says of each model, by its name; half a character can't be sent."""
+        """Return what ``/api/tags`` says of each model, by its name."""
         found = ((each.get("name") or each.get("model"), each) for each in self.tags(seconds))
-        named = {name: each for name, each in found if isinstance(name, str) and name}
-        whole = {name: name.encode("utf-8", "ignore").decode() for name in named}
-        return {name: each for name, each in named.items() if name == whole[name]}
+        return {name: each for name, each in found if isinstance(name, str) and name}
 
     def ps(self, seconds: float = QUESTION_SECONDS) -> list[dict[str, Any]]:
         """Return what ``/api/ps`` says of each loaded model, with ``context_length`` in tokens.
@@ -247,7 +246,8 @@ class OllamaClient:
             return []
         if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
             raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
-        return models
+        named = ((entry, (entry.get("name"), entry.get("model"))) for entry in models)
+        return [entry for entry, names in named if all(map(can_be_sent, names))]
 
     def _parts(
         self, request: Request, begin: Callable[[Client], Iterator[Any]]

@@ -9,6 +9,7 @@ from typing import Any
 from ore.backends.address import Host
 from ore.backends.answer import known_count
 from ore.backends.http import Deadline
+from ore.backends.model_names import can_be_sent
 from ore.backends.openai_client import Call, load_packages
 from ore.errors import BackendError
 
@@ -43,7 +44,7 @@ def listed(
         deadline = deadline.within(seconds)
     with closing(Call(host, key, deadline=deadline)) as call:
         try:
-            return call.models()
+            return [entry for entry in call.models() if can_be_sent(entry["id"])]
         except BackendError as exc:
             if call.status not in _NO_LIST:
                 raise

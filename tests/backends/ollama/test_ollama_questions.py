@@ -160,6 +160,12 @@ def test_entries_without_a_name_that_can_be_asked_are_passed_over(body, names):
         assert OllamaClient(host).names() == names
 
 
+def test_a_loaded_model_with_half_a_character_in_its_name_is_passed_over():
+    body = b'{"models":[{"name":"a\\ud800"},{"name":7},{"model":"b"}]}'
+    with one_answer(http(body)) as (host, _):
+        assert OllamaClient(host).ps() == [{"name": 7}, {"model": "b"}]
+
+
 @pytest.mark.parametrize(
     "data, kind",
     [

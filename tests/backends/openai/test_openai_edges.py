@@ -47,6 +47,12 @@ def test_with_strict_context_an_answer_to_a_part_of_the_prompt_is_refused():
     assert (caught.value.partial, caught.value.exit_code) == ("Paris.", 3)
 
 
+def test_a_model_with_half_a_character_in_its_name_is_not_listed_and_not_the_default():
+    with FakeOpenAI(models=("a\ud800",)) as fake:
+        asked = OpenAIBackend(Host(fake.url))
+        assert asked.default_model() is None and asked.models() == []
+
+
 def test_a_bad_list_of_models_costs_only_the_window():
     with FakeOpenAI(models=(7,), serves_any=True) as fake:
         response = reasoner(fake).reason(ASKED)
