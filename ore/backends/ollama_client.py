@@ -7,18 +7,11 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ore.backends import Model, Progress, choose_default, failures, is_preferred
+from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.model_names import can_be_sent
-from ore.backends.ollama_models import (
-    default_of,
-    described,
-    given_window,
-    may_have_more,
-    of_same_weights,
-)
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
 from ore.backends.window import find_model, window_of
@@ -133,11 +126,11 @@ class OllamaClient:
         chosen = choose_default(known)
         if chosen is None or is_preferred(chosen):
             return chosen
-        return default_of(known, show)
+        return ollama_models.default_of(known, show)
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""
-        return described(self._named(seconds), self._shows(seconds), whole)
+        return ollama_models.described(self._named(seconds), self._shows(seconds), whole)
 
     def _shows(self, seconds: float) -> Callable[[str], dict[str, Any]]:
         """Return ``show``, whose answers may take so many seconds in all."""
@@ -186,9 +179,9 @@ class OllamaClient:
             if found is None or not num_ctx and (found <= _LEAST_TRAINED or size <= _LARGE):
                 return found
             shown = self.show(model, ends.within(seconds).seconds)
-            if num_ctx and may_have_more(shown):
+            if num_ctx and ollama_models.may_have_more(shown):
                 found = window_of(self.loaded(model, ends.within(seconds).seconds)) or found
-            return given_window(found, shown)
+            return ollama_models.given_window(found, shown)
         except BackendError:
             return None
 
@@ -201,7 +194,7 @@ class OllamaClient:
             tags = self.tags(ends.within(seconds).seconds)
             digest = (find_model(tags, model) or {}).get("digest")
             same = (each for each in running if digest and each.get("digest") == digest)
-            return next(same, None) or of_same_weights(running, model, show)
+            return next(same, None) or ollama_models.of_same_weights(running, model, show)
         return entry
 
     def pull(self, name: str, progress: Progress, insecure: bool = False) -> None:
