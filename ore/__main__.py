@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -109,7 +110,7 @@ def load_env_files() -> dict[str, str]:
         text: ``{path: ""}``, ``{"line 3 of PATH": ""}``.
     """
     found: dict[str, str] = {}
-    for path in filter(os.path.isfile, _env_files()):
+    for path in filter(_may_be_there, _env_files()):
         try:
             why = _distrust(path)
             values, bad = ({}, []) if why else _read(path)
@@ -151,6 +152,16 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
     text = data.decode("utf-8-sig")
     bad = [each.original.line for each in parser.parse_stream(StringIO(text)) if each.error]
     return main.dotenv_values(stream=StringIO(text), interpolate=True), bad
+
+
+def _may_be_there(path: str) -> bool:
+    """Whether there is a file, or a folder that does not tell."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        return os.path.lexists(os.path.dirname(path))
+    except (OSError, ValueError):
+        return False
 
 
 def _distrust(path: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from ore.__main__ import _env_files
+from ore.__main__ import _env_files, load_env_files
 from ore.errors import HomeError, UsageError
 from ore.files.home import expanded, ore_home
 
@@ -92,3 +93,21 @@ def test_a_user_the_system_does_not_know_is_told_what_to_set(monkeypatch):
             expanded("~/runs")
     finally:
         os.setresuid(0, 0, 0)
+
+
+def test_a_home_that_does_not_let_its_env_file_be_seen_is_told(monkeypatch):
+    """Prompts would go to another server than the one that the file names, and nothing would say so."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        closed = Path(folder, "closed")
+        closed.mkdir(mode=0)
+        monkeypatch.setenv("ORE_HOME", str(closed))
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(54_321)
+        try:
+            assert str(closed / ".env") in load_env_files()
+        finally:
+            if is_root:
+                os.seteuid(0)
+            closed.chmod(0o700)
