@@ -134,9 +134,15 @@ class _Searched:
     def __init__(self, text: str) -> None:
         self._text = text
         self._marked: str | None = None
+        self._found: dict[str, int] = {}
 
     def find_whole(self, hint: str) -> int:
         """Return where a folded ``hint`` first stands as whole words, 0 only at the beginning; or -1."""
+        if hint not in self._found:  # which may come again thousands of times
+            self._found[hint] = self._find_whole(hint)
+        return self._found[hint]
+
+    def _find_whole(self, hint: str) -> int:
         text, at = self._text, self._text.find(hint)
         for _ in range(_MOST_TRIES):
             if at < 0:

@@ -6,6 +6,7 @@ import doctest
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -316,3 +317,11 @@ def test_a_long_hint_that_is_part_of_a_long_word_costs_as_much_as_the_word_is_lo
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "fallback\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_a_hint_that_comes_again_thousands_of_times_is_looked_for_once():
+    hints = ("aaa", "AAA") * 3000
+    begun = time.process_time()
+    decision = RuleRouter().route("a" * (1 << 20), [RoutingTarget("x", "skill", "d", hints)])
+    assert decision.target is None and time.process_time() - begun < 3
