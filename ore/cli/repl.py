@@ -17,7 +17,7 @@ from ore.cli.stopping import outcome_of_stop
 from ore.cli.terminal.asking import LONGEST_LINE, MORE_LABEL, PROMPT_LABEL, LineTooLong
 from ore.cli.terminal.console import Console
 from ore.cli.turn import take_turn
-from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
+from ore.errors import OreError, OutputError, ReaderGoneError
 from ore.files.home import ore_home
 
 LEAVE = ("quit", "exit")
@@ -44,7 +44,7 @@ def loop(run: Run) -> int:
         while not talk.is_over:
             try:
                 prompt = _next_prompt(talk)
-            except (LineTooLong, _NotTextError) as exc:
+            except LineTooLong as exc:
                 console.error(exc)
                 failed = True
                 continue
@@ -148,15 +148,8 @@ def _next_prompt(talk: Talk) -> str | None:
     return ""
 
 
-class _NotTextError(UsageError):
-    """A line is not UTF-8: it is left out, and the next one is read."""
-
-
 def _text(line: bytes) -> str:
-    try:
-        return decode(line, "The line").rstrip("\r\n")
-    except UsageError as exc:
-        raise _NotTextError(str(exc)) from exc
+    return decode(line, "The line").rstrip("\r\n")
 
 
 def _leaves(text: str) -> bool:

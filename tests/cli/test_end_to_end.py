@@ -265,13 +265,6 @@ def test_bytes_that_are_not_text_are_2_and_nothing_is_sent(server):
     assert server.requests == []
 
 
-@pytest.mark.slow
-def test_a_line_of_a_repl_that_is_not_text_is_left_out_and_the_next_one_is_asked(server):
-    result = run("-c", stdin=b"one\n\xff\ntwo\n")
-    assert (result.code, result.out) == (1, "Paris.\nParis.\n")
-    assert result.err.startswith("ore: The line is not UTF-8 at byte 0")
-
-
 def test_version_and_help_ask_nobody(server):
     assert run("--version").out.startswith("ore ")
     assert run("--help").out.startswith("usage: ore ")
