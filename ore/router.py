@@ -18,7 +18,7 @@ from ore.types import RoutingDecision, RoutingTarget
 
 DEFAULT_CONFIDENCE_THRESHOLD = 0.5
 
-MOST_LOOKED_AT = 1 << 20
+MOST_LOOKED_AT = 1 << 18
 """Characters of a prompt in which a hint is looked for, from the first."""
 
 TEST_ROUTING_TARGET = RoutingTarget(

@@ -293,7 +293,7 @@ def test_a_hint_is_looked_for_in_the_first_characters_of_a_very_long_prompt():
     assert RuleRouter(0.1).route(prompt, [target("one")]).target_type == "skill"
     decision = RuleRouter(0.1).route(f" {prompt}", [target("one")])
     assert decision.target is None
-    said = "The first 1,048,576 characters of the prompt have none of these hints: "
+    said = "The first 262,144 characters of the prompt have none of these hints: "
     assert decision.reasoning == f'{said}"one"'
 
 

@@ -191,9 +191,8 @@ def openai_status_error(
             key += "" if body.strip() else "; Ollama wants its IP address, not a name"
         said = f" ({plain})" if text or is_page else ""
         why = f"refuses{said}: {key}. Set OPENAI_API_KEY; it is sent over https, or on this machine, only"
-    elif model and (
-        (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED]))
-        or (status == 404 and model in text)
+    elif (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED])) or (
+        status == 404 and model and model in text
     ):
         return ModelNotFoundError(  # for a model that it lists: of another, ``explained`` says more
             f"The server at {host} lists '{shorten(model)}', and does not let it answer: {plain}. Its "
