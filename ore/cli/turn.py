@@ -174,7 +174,10 @@ def _ending_line(run: Run) -> Iterator[None]:
         is_end = isinstance(exc, KeyboardInterrupt) and not goes_on
         if is_end or isinstance(exc, Terminated):
             console.give_up_stalled()
-        console.break_answer()
+        try:
+            console.break_answer()
+        except (OutputError, ReaderGoneError):  # what came first is told
+            console.abandon_stdout()
         raise
 
 

@@ -509,6 +509,27 @@ def test_an_answer_is_shown_whole_where_ctrl_c_comes_while_its_artifact_is_made(
     assert answer == "It is Paris." and said.endswith("is part of the session.")
 
 
+class LeavingTerminal(Terminal):
+    """A terminal, or a pipe, that is gone once something was written to it."""
+
+    def write(self, text: str) -> int:
+        if self.getvalue():
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        return super().write(text)
+
+
+def test_a_turn_is_kept_where_ctrl_c_ends_its_reader_too_while_its_artifact_is_made(home, tmp_path):
+    class Interrupted(ScriptedBackend):
+        def in_force(self, model_id, settings):
+            raise KeyboardInterrupt
+
+    err, backend = Terminal(), Interrupted([["It is ", "Paris."]])
+    arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
+    console = Console(None, LeavingTerminal(), err)
+    assert main(arguments, console, lambda *_: backend) == 130
+    assert err.getvalue().endswith("answered already, and is part of the session.\n")
+
+
 @pytest.mark.parametrize(
     "folder, said",
     [(".", "answered already, and its artifact is written"), ("gone", "dropped")],
