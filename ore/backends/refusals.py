@@ -194,12 +194,11 @@ def openai_status_error(
     elif (status in (400, 404, 410) and NO_MODEL.search(words[:MOST_JUDGED])) or (
         status == 404 and model and model in text
     ):
-        return ModelNotFoundError(  # for a model that it lists: of another, ``explained`` says more
-            f"The server at {host} lists '{shorten(model)}', and does not let it answer: {plain}. Its "
-            f"log may say more.",
-            model=model,
-            host=host.url,
-        )
+        what = "does not find what it was asked for"  # a list, for one
+        if model:  # for one that it lists: of another, ``explained`` says more
+            what = f"lists '{shorten(model)}', and does not let it answer"
+        sentence = f"The server at {host} {what}: {plain}. Its log may say more."
+        return ModelNotFoundError(sentence, model=model, host=host.url)
     elif status in _BUSY:
         why = f"is busy, or a limit is reached ({plain}): try again later"
     elif status == 413 and not text:

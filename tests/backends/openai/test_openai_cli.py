@@ -17,7 +17,7 @@ from ore.backends.choice import open_backend
 from ore.errors import UsageError
 from tests.support import process
 from tests.support.fake_ollama.scenarios import Chunk, Whole
-from tests.support.fake_openai import DONE, FakeOpenAI
+from tests.support.fake_openai import DONE, FakeOpenAI, refusal
 from tests.support.harness import run_ore
 from tests.support.llama_server import KEY, WINDOW, llama_server
 
@@ -91,6 +91,16 @@ def test_a_server_without_a_list_of_models_wants_one_to_be_named(status):
             and "If the address is right, name the model with --model:" in result.err
         )
         assert asked("hi", "--host", fake.url, "--model", "small").out == "Paris.\n"
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_of_a_server_that_finds_no_list_no_model_is_said_to_be_listed_or_missing(status):
+    said = "Route GET:/v1/models not found"  # Fastify's words
+    with FakeOpenAI() as fake:
+        fake.listing = [refusal(status, said)]
+        result = asked("--list-models", "--host", fake.url)
+    assert result.code == 1 and "''" not in result.err
+    assert f" does not find what it was asked for: {said}" in result.err
 
 
 def test_of_several_models_one_has_to_be_named():
