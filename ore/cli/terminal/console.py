@@ -20,12 +20,7 @@ from ore.cli.terminal.documents import document_of, json_encoder
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
-from ore.cli.terminal.streams import (
-    PatientInput,
-    TextInput,
-    is_stalled,
-    redirect_to_null,
-)
+from ore.cli.terminal.streams import PatientInput, TextInput, is_stalled, redirect_to_null
 from ore.cli.terminal.text import AnswerText, laying_out, list_lines
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
@@ -118,6 +113,7 @@ class Console(Asking):
             text = self._label() + self._shown.feed(text)
         if text:
             self._write(text, flush=True)
+        self._may_fill_line = isinstance(self._shown, AnswerText) and self._shown.may_fill_line
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""

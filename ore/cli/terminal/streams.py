@@ -49,6 +49,7 @@ class Streams:
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
     _ends_line = False
+    _may_fill_line = False  # whether the cursor may wait at the right edge: nothing is drawn there
     _held: list[Callable[[], None]] | None = None  # what is told later
 
     def __init__(
@@ -83,6 +84,7 @@ class Streams:
         """
         if self.quiet or not self.can_redraw:
             return
+        self._may_fill_line = False
         with suppress(RuntimeError):  # the system has no thread left
             self._waiting = Waiting(self._draw, phase)
 
@@ -93,7 +95,7 @@ class Streams:
             self._waiting = None
 
     def _draw(self, text: str, end: str) -> None:
-        if self.stderr is not None and is_stalled(self.stderr, 0.0):
+        if self._may_fill_line or (self.stderr is not None and is_stalled(self.stderr, 0.0)):
             return  # the thread that counts would hold up the others
         text = one_line(text)
         room = self._columns(self.stderr) - 1 - len(end)
@@ -130,6 +132,7 @@ class Streams:
         if text:
             self._ends_line = text.endswith("\n")
             self._put_apart(self._dimmed(text))
+            self._may_fill_line = self._thought is not None and self._thought.may_fill_line
 
     def flush(self) -> None:
         """Write out everything that is still buffered for stdout."""

@@ -100,6 +100,14 @@ class AnswerText:
         self._end_word()
         return self._taken()
 
+    @property
+    def may_fill_line(self) -> bool:
+        """Whether the cursor may wait at the right edge: what is cleared there is a letter."""
+        return self._has_edge_in(max(self._least, 1), self._most)
+
+    def _has_edge_in(self, least: int, most: int) -> bool:
+        return self.width > len(_INDENT) and most - most % self.width >= least
+
     def _follow_move(self) -> None:
         if self.is_moved:
             self._column = self._least = self._most = 0
@@ -212,7 +220,7 @@ class AnswerText:
         """Whether the terminal, which breaks lines too, may begin one after a text that is to come."""
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
-        return not least or (self.width > len(_INDENT) and most - most % self.width >= least)
+        return not least or self._has_edge_in(least, most)
 
 
 def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:

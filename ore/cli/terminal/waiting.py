@@ -42,8 +42,8 @@ class Waiting:
         with self._lock:
             self._clear()
             self._is_answering = True
-            self._last_output = time.monotonic()
             write()
+            self._last_output = time.monotonic()
 
     def stop(self) -> None:
         """Take the line away and count no more; may be called twice."""

@@ -57,6 +57,28 @@ def test_a_stall_in_mid_answer_is_shown_and_taken_away():
         assert err.getvalue().endswith("\x1b[K")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_thought", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 81, "a" * 80 + " ", "\u044f" * 80 + " ", "\u4eba" * 40],
+    ids=["cut", "full", "of unknown width", "wide"],
+)
+def test_nothing_is_drawn_at_the_right_edge_where_a_letter_would_be_cleared(text, is_thought):
+    """A terminal such as xterm clears the last column there, and goes on in it, not in a new line."""
+    err = Terminal()
+    target = console(err)
+    target._columns = lambda stream: 80
+    target.begin_answer()
+    with counting(target, lambda: "waiting"):
+        (target.thinking if is_thought else target.chunk)("\n" + text)
+        before = err.getvalue()
+        time.sleep(0.15)
+        assert err.getvalue() == before
+        target.chunk("\nParis")
+        until(lambda: "no output for 0 s" in err.getvalue())
+
+
 def test_it_is_gone_when_the_turn_fails():
     err = Terminal()
     target = console(err)
