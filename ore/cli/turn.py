@@ -154,7 +154,7 @@ def _ask(run: Run, context: Context) -> Response:
                     continue
                 lines, end, begun = text.rpartition("\n")
                 console.chunk(lines + end)
-                console.notice(IN_CIRCLES)
+                console.notice_in_answer(IN_CIRCLES)
                 console.chunk(begun)
         except StopIteration as end:
             response: Response = end.value

@@ -409,6 +409,18 @@ def test_circles_are_told_between_two_lines_while_the_answer_streams(ore):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("flags, is_said", [([], True), (["-q"], False)])
+def test_circles_are_told_in_a_line_of_their_own_where_the_answer_is_rendered(flags, is_said):
+    pytest.importorskip("rich")
+    shown = Terminal()
+    backend = ScriptedBackend([[ROUND] * 12])
+    console = Console(None, shown, shown)
+    assert main(["hi", "--render", *flags], console, lambda *_: backend) == 0
+    begin = "The answer may go round in circles" if is_said else "Round and round."
+    assert f"\n[AYA]: \n{begin}" in "\n" + shown.getvalue()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal, code", [("", 1), ("in err", 0)])
 def test_a_line_that_is_too_long_is_skipped_and_the_next_is_asked(ore, terminal, code):
     longest = b"x" * LONGEST_LINE

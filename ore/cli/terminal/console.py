@@ -146,9 +146,8 @@ class Console(Asking):
             self.notice("A part of it takes too long to lay out, and is shown as it was written.")
 
     def _label(self) -> str:
-        label = self._painted(self.answer_label) if self._label_is_due else ""
-        self._label_is_due = False
-        return label
+        is_due, self._label_is_due = self._label_is_due, False
+        return self._painted(self.answer_label) if is_due else ""
 
     def break_answer(self) -> None:
         """After a failure in mid-answer: show what was held, and begin a new line."""
@@ -235,6 +234,12 @@ class Console(Asking):
         if not self.quiet:
             self._tell(self.said(text), is_dim=True)
 
+    def notice_in_answer(self, text: str) -> None:
+        """Write a notice between two lines of an answer; where it is rendered, the label's is open."""
+        if not (self.quiet or self._shown is None or isinstance(self._shown, AnswerText)):
+            self._write("\n", flush=True)
+        self.notice(text)
+
     def change(self, text: str) -> None:
         """Write one line as ``notice`` does, unless it is the one that was written last so."""
         if text != self._change:
@@ -275,8 +280,7 @@ class Console(Asking):
         if self.stderr_is_terminal:
             text = summary(response_id, model_id, values)
         else:
-            text = pairs({"id": response_id, "model": model_id})
-            text = f"{text} {pairs(values)}".rstrip()
+            text = f"{pairs({'id': response_id, 'model': model_id})} {pairs(values)}".rstrip()
         self._tell(text, label="[Metadata]: ")
 
     def progress(self, step: str, done: int, total: int) -> None:
