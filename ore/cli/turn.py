@@ -113,7 +113,7 @@ def _taken(run: Run, context: Context) -> Turn:
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
         try:
-            with console.telling_below():
+            with console.telling_below(), console.following_stops():
                 with _ending_line(run):
                     recorded, not_kept = _keep(run, context, response, told)
                 _show(run, context, response, recorded.document)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
+import signal
 
 import pytest
 
@@ -540,6 +542,18 @@ def test_a_turn_is_kept_where_ctrl_c_ends_its_reader_too_while_its_artifact_is_m
     console = Console(None, LeavingTerminal(), err)
     assert main(arguments, console, lambda *_: backend) == 130
     assert err.getvalue().endswith("answered already, and is part of the session.\n")
+
+
+def test_the_last_word_is_no_label_where_ore_goes_on_while_its_artifact_is_made(home, tmp_path):
+    class Continued(ScriptedBackend):
+        def in_force(self, model_id, settings):
+            os.kill(os.getpid(), signal.SIGCONT)  # as after Ctrl-Z and fg: the cursor was moved
+            return super().in_force(model_id, settings)
+
+    shown, backend = Terminal(), Continued([["It is ", "You:"]])
+    arguments = ["hi", "--artifact-out", str(tmp_path / "run.json")]
+    assert main(arguments, Console(None, shown, shown), lambda *_: backend) == 0
+    assert shown.getvalue().partition("[AYA]: It is ")[2].lstrip("\n") == " You:\n"
 
 
 @pytest.mark.parametrize(
