@@ -204,12 +204,13 @@ def context_of(
 ) -> dict[str, Any]:
     """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does."""
     is_bare = messages[0].role != "system"  # else the one of the Modelfile is not read
+    images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
     return outcome(
-        estimate(texts, sum(len(message.images) for message in messages)),
+        estimate(texts, images),
         size,
         counts["prompt_eval_count"],
         counts["eval_count"],
-        drops=len(messages) > 1,
+        before=estimate(texts[:-1], 0 if is_first else images),  # who cuts counts them otherwise
         refuses=refuses,
         own=lambda: own(is_bare),
         may_add=is_bare,

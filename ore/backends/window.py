@@ -124,7 +124,7 @@ def outcome(
     prompt_tokens: int | None,
     answer_tokens: int | None,
     *,
-    drops: bool = True,
+    before: Estimate | None = None,
     refuses: Callable[[], bool] | None = None,
     own: Callable[[], tuple[int | None, Estimate]] | None = None,
     may_add: bool = False,
@@ -140,8 +140,8 @@ def outcome(
     Args:
         window: The context window, in tokens; None is not known.
         prompt_tokens: What the server counted; None or 0 is nothing.
-        drops: Whether the server may leave whole messages out, as Ollama does with all but the
-            last, a system prompt too; else a cut leaves a count that is known.
+        before: How large all before the last message is, a system prompt too: what of it does not
+            fit is left out, as Ollama does. With None, nobody knows what a server leaves out.
         refuses: Asked where the signs are not clear: whether the server refuses what does not
             fit, so that this prompt was not cut.
         own: Asked where the prompt can have been cut in half: how many tokens of its beginning a
@@ -150,7 +150,7 @@ def outcome(
             messages; then ``own`` is asked unless the prompt is short.
     """
     size, prompt, answer = window or 0, prompt_tokens or 0, answer_tokens or 0
-    status, is_sure = _judged(expected, size, prompt, answer, drops=drops, own=own, may_add=may_add)
+    status, is_sure = _judged(expected, size, prompt, answer, before, own, may_add)
     if not is_sure and refuses is not None and refuses():
         status = "complete"
     return {"status": status, "window": window, "prompt_tokens": prompt_tokens}
@@ -161,8 +161,7 @@ def _judged(
     window: int,
     prompt: int,
     answer: int,
-    *,
-    drops: bool,
+    before: Estimate | None,
     own: Callable[[], tuple[int | None, Estimate]] | None,
     may_add: bool,
 ) -> tuple[str, bool]:
@@ -177,9 +176,9 @@ def _judged(
         return "truncated", True
     half = window // 2
     is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
-    if is_large or may_add and prompt * _SHORT >= window:
+    if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:
         keeps, added = own() if own is not None else (None, _NOTHING)
-        expected, drops = expected + added, drops or added.most > 0
+        expected, before = expected + added, before and before + added
         if expected.most >= window and prompt in half_counts(window, keeps):
             return "truncated", False
         if expected.likely > window and prompt < expected.least:
@@ -188,7 +187,9 @@ def _judged(
         return "complete", True
     if half <= prompt <= half + _HALF_MARGIN:
         return "truncated", False
-    return ("unknown", False) if drops else ("complete", True)
+    if before is not None and prompt + before.most < window:  # it would have fitted whole
+        return "complete", True
+    return "unknown", False
 
 
 def half_counts(window: int, kept: int | None = None) -> tuple[int, int]:

@@ -60,7 +60,24 @@ def test_the_outcome_follows_from_the_counts(expected, window, prompt, answer, s
 
 @pytest.mark.parametrize("count, status", [(2050, "truncated"), (3500, "complete")])
 def test_where_no_message_can_be_dropped_a_cut_leaves_a_known_count(count, status):
-    assert outcome(DENSE, 4096, count, 0, drops=False)["status"] == status
+    assert outcome(DENSE, 4096, count, 0, before=estimate([]))["status"] == status
+
+
+@pytest.mark.parametrize(
+    "most, status", [(595, "complete"), (596, "unknown"), (20_000, "unknown"), (None, "unknown")]
+)
+def test_a_prompt_that_would_have_fitted_with_all_that_can_be_left_out_is_complete(most, status):
+    before = None if most is None else Estimate(0, 50, most)
+    assert outcome(DENSE, 4096, 3500, 0, before=before)["status"] == status
+    assert outcome(DENSE, 4096, 2050, 0, before=before)["status"] == "truncated"
+
+
+@pytest.mark.parametrize("most, status", [(300, "complete"), (400, "unknown")])
+def test_what_a_model_adds_itself_can_be_left_out_too(most, status):
+    added = (None, Estimate(0, 50, most))
+    before = Estimate(0, 50, 250)
+    assert outcome(DENSE, 4096, 3500, 0, before=before, own=lambda: added)["status"] == status
+    assert outcome(DENSE, 4096, 1500, 0, before=before, own=lambda: added)["status"] == "complete"
 
 
 @pytest.mark.parametrize(

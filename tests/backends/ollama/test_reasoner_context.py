@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from ore.core import load_aya_system_prompt
 from ore.errors import ContextTruncatedError
 from ore.reasoner import AyaReasoner
 from ore.types import Message
@@ -182,6 +183,21 @@ def test_a_prompt_that_was_cut_in_half_for_what_the_modelfile_adds_is_told(shown
     with FakeOllama(num_ctx=2048) as server:
         server.ollama.shown, server.ollama.tokens = shown, 1026
         response = answer(AyaReasoner("llama3.2", server.url), [Message("user", "Hi.")], streams)
+    assert response.metadata["context"]["status"] == status
+
+
+@both_ways
+@pytest.mark.parametrize("overflow", ["old", "rendered"])
+@pytest.mark.parametrize("words, status", [(3, "complete"), (1050, "complete"), (1200, "unknown")])
+def test_a_turn_whose_system_prompt_can_not_have_been_left_out_is_complete(
+    words, status, overflow, streams
+):
+    messages = [
+        Message("system", load_aya_system_prompt()),
+        Message("user", "Hafenmeister " * words),
+    ]
+    with FakeOllama(num_ctx=4096, overflow=overflow) as server:
+        response = answer(AyaReasoner("llama3.2", server.url), messages, streams)
     assert response.metadata["context"]["status"] == status
 
 
