@@ -32,10 +32,20 @@ class Connection(HTTPConnection):
         folder of theirs in the place of a private one.
         """
         self.sock.connect(self._socket_path)
-        if sys.platform == "linux":
-            said = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            if unpack("iII", said)[1] != os.geteuid():
-                raise PermissionError(errno.EPERM, "another user listens there", self._socket_path)
+        if sys.platform == "linux" and _user_at_the_end_of(self.sock) != _this_user():
+            raise PermissionError(errno.EPERM, "another user listens there", self._socket_path)
+
+
+def _this_user() -> int:
+    """Return who this process is to the system; what ``fakeroot`` preloads says another user."""
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with one, other:
+        return _user_at_the_end_of(one)
+
+
+def _user_at_the_end_of(connection: socket.socket) -> int:
+    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(unpack("iII", said)[1])
 
 
 def parsed(

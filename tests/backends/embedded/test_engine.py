@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -229,6 +230,19 @@ def test_what_stands_in_the_place_of_the_engine_s_folder_is_not_removed_with_it(
         left.unlink()
     folder.rmdir()
     away.rmdir()
+
+
+def test_a_user_s_own_process_is_asked_where_fakeroot_says_another_user(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)  # as its library does
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as mine:
+        mine.bind(path)
+        mine.listen()
+        with closing(Connection(path)) as connection:
+            connection.connect()
+            connection.sock.sendall(b"hi")
+            with mine.accept()[0] as taken:
+                assert taken.recv(2) == b"hi"
 
 
 CROWD = """
