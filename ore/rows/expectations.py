@@ -30,7 +30,7 @@ VERDICT = "expectation"
 """The key of the verdict in the metadata of a response."""
 
 PATTERN_SECONDS = 3.0
-"""How long a regular expression may look at an answer."""
+"""How long a regular expression, or many texts, may be looked for in an answer."""
 
 _LONGEST_PATTERN = 10_000
 _QUOTE = "a text: put it in quotes"

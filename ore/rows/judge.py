@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -16,7 +17,14 @@ from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object
 from ore.glass.origin import around
 from ore.reasoner import Reasoner, require_response
-from ore.rows.expectations import AT_LEAST, KINDS, VERDICT, Expectation, pattern_finder
+from ore.rows.expectations import (
+    AT_LEAST,
+    KINDS,
+    PATTERN_SECONDS,
+    VERDICT,
+    Expectation,
+    pattern_finder,
+)
 from ore.types import ExecutionArtifact, Message, Response
 
 _MOST_SHOWN = 300  # characters of an answer, or of what was expected
@@ -132,10 +140,7 @@ class Judging:
             is_same = text.strip() == wanted.strip()
             return "" if is_same else f"{_shown(wanted)} was expected, and {_shown(text)} was seen"
         if kind == "contains":
-            missing = [each for each in wanted if each not in text]
-            named = " and ".join(map(_shown, missing[:_MOST_NAMED]))
-            named += f" and {more:,} more" if (more := len(missing) - _MOST_NAMED) > 0 else ""
-            return f"{named} is not in {_shown(text)}" if missing else ""
+            return _not_there(wanted, text)
         if kind == "choice":
             return _choice_problem(response, wanted, self._wanted.get(AT_LEAST))
         judge: Callable[[str], str] = {
@@ -207,6 +212,20 @@ class JudgingReasoner(Reasoner):
         require_response(response)
         metadata = {**response.metadata, VERDICT: self.judging.verdict(response)}
         return _with(response, metadata)
+
+
+def _not_there(wanted: Sequence[str], text: str) -> str:
+    missing, ends = list[str](), time.monotonic() + PATTERN_SECONDS
+    for each in wanted:
+        if time.monotonic() > ends:
+            return (
+                f"looking for {len(wanted):,} texts takes longer than {PATTERN_SECONDS:g} seconds"
+            )
+        if each not in text:
+            missing.append(each)
+    named = " and ".join(map(_shown, missing[:_MOST_NAMED]))
+    named += f" and {more:,} more" if (more := len(missing) - _MOST_NAMED) > 0 else ""
+    return f"{named} is not in {_shown(text)}" if missing else ""
 
 
 def _choice_problem(response: Response, wanted: str, at_least: float | None) -> str:

@@ -14,6 +14,7 @@ from ore.artifact.canonical import canonical
 from ore.errors import CheckFailedError, UsageError
 from ore.files import strictjson
 from ore.rows import expectations
+from ore.rows import judge as judging
 from ore.rows.expectations import VERDICT, Expectation, parse_expectation
 from ore.rows.judge import Judging, JudgingReasoner, require, seen
 from ore.types import Message, Response
@@ -103,6 +104,13 @@ def test_a_regular_expression_that_would_never_end_does_not_hold(monkeypatch):
     monkeypatch.setattr(expectations, "PATTERN_SECONDS", 0.5)
     verdict = judge({"matches": "(a+)+$"}, "a" * 64 + "b")
     assert seen(verdict) == "matches: looking for '(a+)+$' takes longer than 0.5 seconds"
+
+
+@pytest.mark.slow
+def test_very_many_texts_that_are_looked_for_in_a_very_long_answer_do_not_hold(monkeypatch):
+    monkeypatch.setattr(judging, "PATTERN_SECONDS", 0.05, raising=False)
+    verdict = judge({"contains": ["baaaa"] * 50}, "a" * (4 << 20))
+    assert seen(verdict) == "contains: looking for 50 texts takes longer than 0.05 seconds"
 
 
 WRONG = [
