@@ -237,9 +237,13 @@ def _taken(
     messages: list[dict[str, str]], kinds: tuple[str, ...], role: str
 ) -> list[dict[str, str]]:
     """Take from the beginning of ``messages`` those of some kinds."""
-    found: list[dict[str, str]] = []
-    while messages and messages[0]["source"].startswith(kinds) and messages[0]["role"] == role:
-        found.append(messages.pop(0))
+    others = (
+        at
+        for at, each in enumerate(messages)
+        if not each["source"].startswith(kinds) or each["role"] != role
+    )
+    count = next(others, len(messages))
+    found, messages[:count] = messages[:count], []
     return found
 
 
