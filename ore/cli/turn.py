@@ -254,10 +254,10 @@ def _tell(run: Run, response: Response, told: Told) -> None:
 
 def _tell_limits(run: Run, response: Response) -> None:
     """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
-    is_told = run.streams and Circles().closed_by(response.content)
     for text in notices_of(response, in_session=run.conversation.session is not None):
-        if text != IN_CIRCLES or not is_told:
-            run.console.notice(text)
+        if text == IN_CIRCLES and run.streams and Circles().closed_by(response.content):
+            continue  # it was told as it came
+        run.console.notice(text)
     for text in warnings_of(response, run.asked.settings):
         run.console.warning(text)
 

@@ -105,7 +105,8 @@ class Circles:
 
     def __init__(self) -> None:
         self._begun: list[str] = []  # the pieces of a line, which may be many
-        self._lines: deque[str] = deque(maxlen=RECENT)
+        self._lines: deque[str] = deque()
+        self._times: dict[str, int] = {}  # that each of them is there
         self._are_found = False
 
     def closed_by(self, text: str) -> bool:
@@ -121,11 +122,20 @@ class Circles:
             return False
         *lines, begun = "".join(self._begun).split("\n")
         self._begun = [begun]
-        for line in map(str.strip, lines):
-            if any(map(str.isalnum, line)):
-                self._lines.append(line)
-                self._are_found |= self._lines.count(line) == TOO_OFTEN
+        told = (line for line in map(str.strip, lines) if any(map(str.isalnum, line)))
+        self._are_found = any(self._add(line) == TOO_OFTEN for line in told)
         return self._are_found
+
+    def _add(self, line: str) -> int:
+        """Add a line to the last ones, and return how often it is there."""
+        if len(self._lines) == RECENT:
+            first = self._lines.popleft()
+            self._times[first] -= 1
+            if not self._times[first]:
+                del self._times[first]
+        self._lines.append(line)
+        times = self._times[line] = self._times.get(line, 0) + 1
+        return times
 
 
 def _tokens(number: int) -> str:

@@ -116,3 +116,11 @@ def test_a_line_of_very_many_pieces_takes_time_for_each_once():
     circles, begun = Circles(), time.process_time()
     assert not any(circles.closed_by("abcd") for _ in range(300_000))
     assert not circles.closed_by("\n") and time.process_time() - begun < 1
+
+
+@pytest.mark.slow
+def test_millions_of_short_lines_are_looked_at_in_time():
+    """16 lines in turn, of which none comes ten times among a hundred."""
+    text, begun = "\n".join("abcdefghijklmnop") + "\n", time.process_time()
+    assert not Circles().closed_by(text * 200_000)
+    assert time.process_time() - begun < 2.5
