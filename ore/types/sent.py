@@ -43,7 +43,7 @@ def listed(name: str, given: Iterable[Given] | None) -> list[Given]:
             would be sent for one.
     """
     if isinstance(given, (str, bytes, bytearray, memoryview)):
-        raise UsageError(f"`{name}=` is a list: put what it is given into one. Nothing was sent.")
+        raise UsageError(f"{name} is a list: put what it is given into one. Nothing was sent.")
     return list(given or ())
 
 

@@ -151,12 +151,19 @@ def test_a_worker_that_differs_is_named_and_not_used(tmp_path):
     assert len(fake.chats) == COUNT and not lacking.chats
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "http://[::1"])
-def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address):
+@pytest.mark.parametrize(
+    "address, code, said",
+    [
+        ("tcp://127.0.0.1:9", 1, "does not answer"),
+        ("nonsense", 2, "write a host and a port"),
+        ("http://[::1", 2, "write a host and a port"),
+    ],
+)
+def test_a_scheduler_that_is_not_there_is_a_sentence(tmp_path, address, code, said):
     done = rows(tmp_path, address)
     out, err = done.communicate(timeout=60)
-    assert done.returncode == 1 and not out
-    assert "does not answer" in err.decode() and "Traceback" not in err.decode()
+    assert done.returncode == code and not out
+    assert said in err.decode() and "Traceback" not in err.decode()
 
 
 @contextmanager
