@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from ore.backends.effective import in_words
@@ -68,9 +68,10 @@ def answer_once(run: Run, context: Context) -> Response | None:
         raise turn.not_kept
     if run.options.min_confidence is not None:
         check_choice(run, turn.response)
-    if run.options.extract and _code_block(turn.response) is None:
-        shown = turn.response.content.replace("`", "'")  # no advice of ours
-        raise CheckFailedError(f"The answer has no fenced code block: it is\n{shown}")
+    if run.options.extract and isinstance(
+        why := _code_block(turn.response.content), CheckFailedError
+    ):
+        raise why
     return turn.response
 
 
@@ -213,8 +214,8 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
         if document is not None:
             console.document(document)
     elif options.extract:
-        block = _code_block(response)
-        if block is not None:
+        block = _code_block(response.content)
+        if isinstance(block, str):
             console.document(block)
     elif options.json:
         console.json(_document(run, response, context))
@@ -228,10 +229,18 @@ def _show(run: Run, context: Context, response: Response, document: str | None) 
         console.end_answer()
 
 
-def _code_block(response: Response) -> str | None:
-    from ore.glass.fences import last_code_block
+@lru_cache(maxsize=1)
+def _code_block(answer: str) -> str | CheckFailedError:
+    """Return the last code block of an answer, or why none is shown."""
+    from ore.glass.fences import code_block_in_time
 
-    return last_code_block(response.content)
+    try:
+        block = code_block_in_time(answer)
+    except CheckFailedError as exc:
+        return exc
+    shown = answer.replace("`", "'")  # no advice of ours
+    why = CheckFailedError(f"The answer has no fenced code block: it is\n{shown}")
+    return why if block is None else block
 
 
 def _tell(run: Run, response: Response, told: Told) -> None:

@@ -6,6 +6,13 @@ Fences in lists and quotes are found too. Code that is only indented is not fenc
 from __future__ import annotations
 
 import re
+from contextlib import closing
+
+from ore.errors import CheckFailedError
+from ore.files.bounded import Bounded
+
+LONG, SECONDS = 1 << 18, 4.0
+"""From how many characters on a text is looked through for so long at most."""
 
 _LINE = r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+"
 _FENCE = r"( {0,3})(?:(`{3,})[^`]*$|(~{3,}))"
@@ -17,6 +24,25 @@ _QUOTED = -1
 """A container that is a quote; one that is an item of a list is how far its text is indented."""
 
 
+def code_block_in_time(text: str) -> str | None:
+    """Return what ``last_code_block`` does, in bounded time: millions of lines take a minute.
+
+    Raises:
+        CheckFailedError: It takes longer.
+    """
+    if len(text) < LONG:
+        return last_code_block(text)
+    with closing(Bounded(f"{__name__}:last_code_block", SECONDS)) as look:
+        try:
+            found: str | None = look(text)
+        except OSError as exc:
+            raise CheckFailedError(
+                f"The answer has {len(text):,} characters, in which no code block can be looked for "
+                f"({exc}): ask for the whole answer."
+            ) from exc
+    return found
+
+
 def last_code_block(text: str) -> str | None:
     """Return what stands in the last fenced code block of ``text``, or None where there is none.
 
@@ -25,7 +51,7 @@ def last_code_block(text: str) -> str | None:
     lines: list[str] | None = None  # of the last block that was found
     fence, indent = "", 0
     containers: list[int] = []
-    for whole in re.findall(_LINE, text):
+    for whole in (found[0] for found in re.finditer(_LINE, text)):
         line = whole.rstrip("\r\n")
         depth, rest = _within(line, containers)
         if fence and lines is not None and depth == len(containers):

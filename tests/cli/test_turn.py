@@ -309,6 +309,17 @@ def test_an_answer_without_a_code_block_is_shown_on_stderr(ore, home, answer, sh
     assert (home / ".ore/sessions/trip.json").exists(), "the turn succeeded"
 
 
+@pytest.mark.slow
+def test_a_code_block_is_looked_for_in_bounded_time(ore, home):
+    begin = "- " * 32 + "x\n"  # each line goes on with 32 lists
+    result = ore("hi", "-x", "-q", "--session", "trip", replies=[begin + "\n" * (3 << 20)])
+    assert (result.code, result.out) == (3, "")
+    said = "The answer has 3,145,794 characters, in which no code block can be looked for (it takes"
+    assert said in result.err and (home / ".ore/sessions/trip.json").exists()
+    long = "A line.\n" * 40_000 + CODE
+    assert ore("hi", "-x", replies=[long]).out == ore("hi", "-x", replies=[CODE]).out
+
+
 @pytest.mark.parametrize("terminal", ["", "in out err"])
 def test_verbose_shows_the_id_of_the_response(ore, folder, terminal):
     result = ore("hi", "-v", "--artifact-out", "run.json", terminal=terminal)
