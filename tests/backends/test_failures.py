@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from contextlib import closing
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +18,9 @@ from ore.backends.address import Host
 from ore.backends.model_names import parse_name
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
-from ore.backends.proxies import proxy_for
+from ore.backends.proxies import proxy_address, proxy_for
 from ore.backends.registry import Registry
+from ore.backends.registry_ways import Ways
 from ore.cli.advice import said
 from ore.errors import (
     BackendError,
@@ -311,6 +314,35 @@ def test_no_proxy_is_taken_that_whoever_asks_a_cgi_program_may_name(monkeypatch)
     assert proxy_for("http://box:1") == ""
     monkeypatch.setenv("all_proxy", "http://x")
     assert proxy_for("http://box:1") == "all_proxy"
+
+
+@pytest.mark.parametrize(
+    "proxy, address",
+    [("box:3128", "http://box:3128"), ("socks5://box:1", "socks5://box:1"), ("", "http://other:1")],
+)
+def test_the_address_of_a_proxy_is_what_its_variable_says(proxy, address, monkeypatch):
+    monkeypatch.setenv("http_proxy", proxy)  # an empty one names none, and hides none in capitals
+    monkeypatch.setenv("ALL_PROXY", "other:1")
+    assert proxy_address("http://box.example:80") == address
+    assert proxy_address("https://box.example:443") == "http://other:1"
+    assert proxy_address("http://127.0.0.1:80") is None
+
+
+def test_a_registry_on_this_machine_is_asked_directly_and_so_is_where_it_leads(monkeypatch):
+    monkeypatch.setenv("http_proxy", "socks4://box:1")
+    with closing(Ways("http://127.0.0.1:1")) as ways, pytest.raises(httpx.ConnectError):
+        ways.handle_request(httpx.Request("GET", "http://127.0.0.2:9/"))
+    with pytest.raises(ValueError):
+        Ways("http://box.example:80")
+
+
+def test_no_handler_waits_for_the_connections_to_a_registry(monkeypatch):
+    """See ``steady``."""
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    with closing(Ways("https://box.example:443")) as ways:
+        pools = [each._pool for each in ways._mounts.values()]
+    assert len(pools) == 2
+    assert {type(each._optional_thread_lock) for each in pools} == {type(threading.RLock())}
 
 
 EXCEPTED = ["x, *", "*.example", ".box.example", "box.example:80", "http://box.example"]

@@ -78,6 +78,21 @@ def test_what_a_model_adds_itself_can_be_left_out_too(most, status):
     before = Estimate(0, 50, 250)
     assert outcome(DENSE, 4096, 3500, 0, before=before, own=lambda: added)["status"] == status
     assert outcome(DENSE, 4096, 1500, 0, before=before, own=lambda: added)["status"] == "complete"
+    added = (None, Estimate(0, 50, 2500))
+    assert outcome(DENSE, 4096, 1500, 0, before=before, own=lambda: added)["status"] == "unknown"
+
+
+@pytest.mark.parametrize("tokens, times", [(63, 0), (64, 1)])
+def test_what_a_model_adds_itself_is_not_asked_for_where_the_prompt_is_short(tokens, times):
+    asked = []
+
+    def own() -> tuple[None, Estimate]:
+        asked.append(tokens)
+        return None, estimate([])
+
+    expected = Estimate(10, 80, 300)
+    found = outcome(expected, 4096, tokens, 0, before=estimate([]), own=own, may_add=True)
+    assert found["status"] == "complete" and len(asked) == times
 
 
 @pytest.mark.parametrize(

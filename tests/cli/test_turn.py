@@ -534,6 +534,18 @@ def test_an_answer_is_shown_whole_where_ctrl_c_comes_while_its_artifact_is_made(
     assert answer == "It is Paris." and said.endswith("is part of the session.")
 
 
+def test_all_that_can_not_be_kept_is_told_where_the_answer_can_not_be_shown_either(home, tmp_path):
+    def answer(messages):
+        (tmp_path / "run.json").mkdir()
+        return blocking(home)(messages)
+
+    err, backend = io.StringIO(), ScriptedBackend([answer])
+    arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
+    assert main(arguments, Console(None, Full(), err), lambda *_: backend) == 1
+    said = [line.partition("ore: ")[2] for line in err.getvalue().splitlines()]
+    assert "'s' was not saved" in said[0] and "run.json" in said[1] and "No space" in said[2]
+
+
 class LeavingTerminal(Terminal):
     """A terminal, or a pipe, that is gone once something was written to it."""
 

@@ -107,6 +107,8 @@ def test_a_home_that_does_not_let_its_env_file_be_seen_is_told(monkeypatch):
             os.seteuid(54_321)
         try:
             assert str(closed / ".env") in load_env_files()
+            monkeypatch.setenv("ORE_HOME", str(closed / "unseen"))
+            assert load_env_files() == {}
         finally:
             if is_root:
                 os.seteuid(0)

@@ -162,6 +162,15 @@ def test_a_skill_is_found_by_its_exact_name(tmp_path):
             find_skill(registry, name)
 
 
+def test_of_two_skills_whose_accents_are_stored_otherwise_the_exact_one_is_found(tmp_path):
+    for name in ("cafe\u0301", "caf\u00e9"):
+        named(tmp_path, name)
+    registry = build_skill_registry(tmp_path)
+    for name in registry:
+        assert find_skill(registry, name).name == name
+    assert len(registry) == 2
+
+
 def test_a_skill_is_found_however_its_accents_are_stored(tmp_path):
     """A Mac stores them apart."""
     named(tmp_path, "cafe\u0301")

@@ -161,7 +161,8 @@ def test_entries_without_a_name_that_can_be_asked_are_passed_over(body, names):
 
 
 def test_a_loaded_model_with_half_a_character_in_its_name_is_passed_over():
-    body = b'{"models":[{"name":"a\\ud800"},{"name":7},{"model":"b"}]}'
+    half = b'{"name":"a\\ud800"},{"name":"a","model":"a\\ud800"}'
+    body = b'{"models":[' + half + b',{"name":7},{"model":"b"}]}'
     with one_answer(http(body)) as (host, _):
         assert OllamaClient(host).ps() == [{"name": 7}, {"model": "b"}]
 

@@ -201,6 +201,14 @@ def test_a_turn_whose_system_prompt_can_not_have_been_left_out_is_complete(
     assert response.metadata["context"]["status"] == status
 
 
+def test_nothing_can_have_been_left_out_before_the_only_message():
+    with FakeOllama(num_ctx=4096, capabilities=("completion", "vision")) as server:
+        server.ollama.tokens = 3500
+        messages = [Message("user", "\u4e16\u754c\u597d" * 600, images=(b"GIF89a",))]
+        response = answer(AyaReasoner("llama3.2", server.url), messages, False)
+    assert response.metadata["context"]["status"] == "complete"
+
+
 TEN_WORDS = [Message("user", "word " * 10)]
 
 

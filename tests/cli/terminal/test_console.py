@@ -270,6 +270,29 @@ def test_the_head_of_a_transcript_does_not_pass_for_a_line_of_ores(name):
     assert target.stdout.getvalue().startswith(f" {name}: 1 turn\n\n")
 
 
+def test_what_was_held_before_a_thought_in_mid_answer_begins_no_line_as_one_of_ores():
+    shown = Terminal()
+    target = console(out=shown, err=shown)
+    target.begin_answer()
+    target.chunk("It is You:")
+    target.thinking("hm, ")
+    target.thinking("so")
+    target.end_answer()
+    assert shown.getvalue() == "[AYA]: It is \n[THINKING]: hm, so\n You:\n"
+
+
+@pytest.mark.parametrize("out, err", [(Terminal, io.StringIO), (io.StringIO, Terminal)])
+def test_a_thought_in_mid_answer_that_goes_elsewhere_leaves_the_answer_as_it_is(out, err):
+    target = console(out=out(), err=err())
+    target.begin_answer()
+    target.chunk("It is ")
+    target.thinking("hm")
+    target.chunk("so.")
+    target.end_answer()
+    assert target.stdout.getvalue().endswith("It is so.\n")
+    assert target.stderr.getvalue() == "[THINKING]: hm\n"
+
+
 def test_a_long_transcript_is_written_while_it_is_laid_out():
     class Written(Terminal):
         def write(self, text: str) -> int:
