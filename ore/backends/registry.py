@@ -195,8 +195,9 @@ class Registry:
 
     def _next(self, response: httpx.Response) -> httpx.URL:
         """Return where a redirect leads, if it may be followed."""
-        at, to = response.url, response.url.join(response.headers.get("location", ""))
-        why = ""
+        at, to, why = response.url, httpx.URL(), ""
+        with suppress(ValueError):  # it can't be read
+            to = at.join(response.headers.get("location", ""))
         if to.scheme not in ("http", "https") or not to.host:
             why = failures.NO_ADDRESS
         elif to.userinfo:
@@ -206,7 +207,7 @@ class Registry:
         elif to.scheme == "http" and not (self._insecure or is_loopback(str(to))):
             why = "over http, which `insecure=True` allows"
         if why:
-            raise failures.redirect_error(_host(response.url), why)
+            raise failures.redirect_error(_host(at), why)
         return to
 
     def _new_token(self, challenge: str) -> str:

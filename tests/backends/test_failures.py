@@ -428,6 +428,14 @@ def test_a_registry_s_redirect_goes_its_own_way(monkeypatch):
     assert asked == ["10.1.2.3"] and "10.1.2.3 can't be reached" in said and "proxy" not in said
 
 
+def test_a_registry_s_redirect_that_can_not_be_read_leads_nowhere():
+    away = b"HTTP/1.1 302 Found\r\nLocation: http:////b[\r\nContent-Length: 0\r\n\r\n"
+    with one_answer(away) as (server, _):
+        assert "sends on to where ORE does not go (it is no address" in said_of(
+            of_registry, server.url
+        )
+
+
 @pytest.mark.parametrize("ask", ASK, ids=["ollama", "openai"])
 def test_where_nothing_comes_over_http_the_server_may_speak_https(ask):
     with one_answer(b"") as (server, _):
