@@ -20,7 +20,8 @@ def takes_no_proxy(url: str) -> bool:
     without, and ``*``.
     """
     here, host = urlsplit(url), urlsplit(url).hostname or ""
-    at = here.netloc if here.port else f"{here.netloc}:{SCHEME_PORTS.get(here.scheme)}"
+    at = here.netloc.rpartition("@")[2]
+    at += "" if ":" in at.rpartition("]")[2] else f":{SCHEME_PORTS.get(here.scheme)}"
     found = (pair for pair in environment().items() if pair[0].lower() == "no_proxy")
     _, named = max(found, default=("", ""))  # small letters go before the others
     for item in named.lower().split(","):

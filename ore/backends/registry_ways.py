@@ -20,17 +20,16 @@ class Ways(httpx.BaseTransport):
     """
 
     def __init__(self, origin: str, **made: Any) -> None:
-        self._is_direct = stays_here(origin)
+        proxies = {None} if stays_here(origin) else proxy_addresses()
         self._mounts = {
-            proxy: httpx.HTTPTransport(trust_env=False, proxy=proxy, **made)
-            for proxy in ({None} if self._is_direct else proxy_addresses())
+            proxy: httpx.HTTPTransport(trust_env=False, proxy=proxy, **made) for proxy in proxies
         }
         steady(self)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
-        proxy = None if self._is_direct else proxy_address(str(request.url))
-        return self._mounts.get(proxy, self._mounts[None]).handle_request(request)
+        direct, proxy = self._mounts[None], proxy_address(str(request.url))
+        return self._mounts.get(proxy, direct).handle_request(request)
 
     def close(self) -> None:
         """Close the connections."""

@@ -428,6 +428,15 @@ def test_a_registry_s_redirect_goes_its_own_way(monkeypatch):
     assert asked == ["10.1.2.3"] and "10.1.2.3 can't be reached" in said and "proxy" not in said
 
 
+@pytest.mark.parametrize("place", ["box:99999", "box:-1", "[fd00::1]:99999", "u:p@box:99999"])
+def test_a_port_that_is_none_is_no_fault_of_the_look_for_a_proxy(place, monkeypatch):
+    """A registry may redirect to one."""
+    monkeypatch.setenv("http_proxy", "http://x")
+    assert proxy_for(f"http://{place}/") == "http_proxy"
+    monkeypatch.setenv("no_proxy", place.rpartition("@")[2])
+    assert proxy_for(f"http://{place}/") == ""
+
+
 def test_a_registry_s_redirect_that_can_not_be_read_leads_nowhere():
     away = b"HTTP/1.1 302 Found\r\nLocation: http:////b[\r\nContent-Length: 0\r\n\r\n"
     with one_answer(away) as (server, _):
