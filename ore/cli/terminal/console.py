@@ -57,7 +57,7 @@ class Console(Asking):
     _shown: AnswerText | Markdown | None = None
     _lay_out: Callable[..., Any] | None = None
     _step, _pace = "", Pace()
-    _drawn_at, _bar_width = 0.0, 0
+    _drawn_at = 0.0
     _change = ""
 
     @classmethod

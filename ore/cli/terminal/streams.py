@@ -49,6 +49,7 @@ class Streams:
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
     _ends_line = False
+    _bar_width = 0  # of the bar that is shown
     _may_fill_line = False  # whether the cursor may wait at the right edge: nothing is drawn there
     _held: list[Callable[[], None]] | None = None  # what is told later
 
@@ -166,6 +167,9 @@ class Streams:
             self._held.append(lambda: self._tell(text, end, label, is_dim))
             return
         self.end_thinking()
+        if self._bar_width and end != "\r":  # nothing of it is left beside a shorter text
+            self._put_apart(self._cut(" " * self._bar_width) + "\r")
+            self._bar_width = 0
         if self.stderr_is_terminal:
             text = self._cut(text) if end == "\r" else self._wrapped(text, label)
         if is_dim:

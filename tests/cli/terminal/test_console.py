@@ -54,6 +54,16 @@ def test_a_broken_answer_ends_its_line_and_no_other():
     assert target.stdout.getvalue() == "half\n"
 
 
+def test_nothing_of_a_bar_is_left_beside_what_is_told_meanwhile():
+    target = console(err=Terminal())
+    target.bar("12 of 100 rows")
+    target.error("row 12: no")
+    target.bar("13 of 100 rows")
+    target.end_progress()
+    bars = [f"1{digit} of 100 rows\r{' ' * 14}\r" for digit in "23"]
+    assert target.stderr.getvalue() == f"{bars[0]}ore: row 12: no\n{bars[1]}"
+
+
 @pytest.mark.parametrize("write", ["notice", "error", "reply"])
 def test_stderr_is_neutral_on_a_terminal_and_verbatim_in_a_pipe(write):
     for err, expected in ((Terminal(), "a^[]52;c;aGk=^G\\u202eb"), (io.StringIO(), HOSTILE)):
