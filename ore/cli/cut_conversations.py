@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ore.backends.window import estimate
 from ore.cli.runs import Run
@@ -16,26 +17,52 @@ _ONE_TURN = 2
 """The messages of a session of one turn."""
 
 
-def tell_of_cut(run: Run, response: Response) -> None:
-    """Say of a conversation's prompt that it has fewer tokens than what it goes on from and adds."""
+@dataclass(frozen=True)
+class Compared:
+    """What the counts of earlier prompts tell of a conversation's prompt.
+
+    Attributes:
+        is_known: Whether there is one that it can be compared with.
+        cut: The sentence that the prompt was cut, or None.
+    """
+
+    is_known: bool = False
+    cut: str | None = None
+
+
+def compare_counts(run: Run, response: Response) -> Compared:
+    """Compare a prompt with what it goes on from and adds; in the response, one that has less is truncated."""
+    fit = fit_of(response)
+    tokens = fit.get("prompt_tokens", 0)
+    if run.conversation.session is None or not tokens or fit.get("status") != "unknown":
+        return Compared()
+    most, added = _longest_prompt(run, response, _beside_conversation(response))
+    if tokens >= most + added:
+        return Compared(most > 0)
+    response.metadata["context"] = {**response.metadata["context"], "status": "truncated"}
+    more = f", and what this one adds to it has {added} at least" if added else ""
+    cut = (
+        f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
+        f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
+        f"(-o num_ctx=N, or the server's settings), or in another conversation."
+    )
+    return Compared(True, cut)
+
+
+def tell_of_cut(run: Run, response: Response, found: Compared) -> None:
+    """Say what was found of a conversation's prompt, and note how many tokens it has."""
     fit, conversation = fit_of(response), run.conversation
-    tokens, is_unknown = fit.get("prompt_tokens", 0), fit.get("status") == "unknown"
+    tokens = fit.get("prompt_tokens", 0)
     if conversation.session is None or not tokens:
         return
-    beside = _beside_conversation(response)
-    made_of = _made_of(run, response, beside)
-    most, added = _longest_prompt(run, response, beside) if is_unknown else (0, 0)
     if not run.asked.images:  # which later prompts do not have
+        made_of = _made_of(run, response, _beside_conversation(response))
         if (error := conversation.note_size(tokens, made_of)) is not None:
             run.console.warning(str(error))
-    if tokens < most + added:
-        more = f", and what this one adds to it has {added} at least" if added else ""
-        run.console.warning(
-            f"The server counted {tokens} tokens. An earlier prompt, which this one goes on from, had "
-            f"{most}{more}: the model has not seen all of the conversation. Go on with a larger window "
-            f"(-o num_ctx=N, or the server's settings), or in another conversation."
-        )
-    elif is_unknown and not most and fit.get("window") and conversation.length > _ONE_TURN:
+    is_long = fit.get("status") == "unknown" and conversation.length > _ONE_TURN
+    if found.cut is not None:
+        run.console.warning(found.cut)
+    elif is_long and not found.is_known and fit.get("window"):
         _tell_of_doubt(run, response)
 
 

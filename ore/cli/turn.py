@@ -13,7 +13,7 @@ from ore.backends.http import SPENT, Deadline
 from ore.backends.look_ups import beside_turn
 from ore.backends.schema import as_document
 from ore.cli.context import Context
-from ore.cli.cut_conversations import tell_of_cut
+from ore.cli.cut_conversations import compare_counts, tell_of_cut
 from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
@@ -116,14 +116,15 @@ def _taken(run: Run, context: Context) -> Turn:
         try:
             with console.telling_below(), console.following_stops():
                 with _ending_line(run):
+                    found = compare_counts(run, response)  # before it is recorded
                     recorded, not_kept = _keep(run, context, response, told)
                 _show(run, context, response, recorded.document)
         except (OutputError, ReaderGoneError):
             not_kept = _signed(run, recorded, not_kept)
             raise
         not_kept = _signed(run, recorded, not_kept)
-        tell_of_cut(run, response)
-        _tell(run, response, told)
+        tell_of_cut(run, response, found)
+        _tell(run, response, told, is_cut=found.cut is not None)
         if response.metadata.keys() & {"joined", "notes"}:
             tell_of_prompt(run, response)
     except (OutputError, ReaderGoneError) as exc:
@@ -243,8 +244,8 @@ def _code_block(answer: str) -> str | CheckFailedError:
     return why if block is None else block
 
 
-def _tell(run: Run, response: Response, told: Told) -> None:
-    _tell_limits(run, response)
+def _tell(run: Run, response: Response, told: Told, *, is_cut: bool) -> None:
+    _tell_limits(run, response, is_cut=is_cut)
     if run.asked.settings.choices is not None or run.asked.settings.logprobs:
         tell_numbers(run, response)
     if run.asked.images and run.conversation.name is not None:
@@ -261,13 +262,17 @@ def _tell(run: Run, response: Response, told: Told) -> None:
         run.console.change(in_words(told()))
 
 
-def _tell_limits(run: Run, response: Response) -> None:
-    """Say what the answer alone does not show: that it is empty, was cut, or not all was read."""
+def _tell_limits(run: Run, response: Response, *, is_cut: bool) -> None:
+    """Say what the answer alone does not show: that it is empty, was cut, or not all was read.
+
+    The last is said already where the prompt ``is_cut`` as earlier ones tell.
+    """
     for text in notices_of(response, in_session=run.conversation.session is not None):
         if text == IN_CIRCLES and run.streams and Circles().closed_by(response.content):
             continue  # it was told as it came
         run.console.notice(text)
-    for text in warnings_of(response, run.asked.settings):
+    warnings = [*warnings_of(response, run.asked.settings)]
+    for text in warnings[:-1] if is_cut else warnings:
         run.console.warning(text)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import shutil
@@ -274,6 +276,23 @@ def test_a_saved_conversation_that_has_fewer_tokens_than_it_must_have_was_cut(
         assert talked(server, *more, flags=flags) == told
         if "--save-session" in flags:
             assert talked(server, HARD[5], flags=("--session", "b", "--system", "Be brief.")) == 1
+
+
+@pytest.mark.slow
+def test_an_artifact_and_a_report_say_that_a_conversation_was_cut_as_the_turn_does(home, tmp_path):
+    path = tmp_path / "run.json"
+    with FakeOllama(num_ctx=512, reply="Fine.") as server:
+        assert talked(server, *HARD[:4], flags=SAVED) == 0
+        flags = (*SAVED, "--artifact-out", path, "--json", "--host", server.url)
+        result = run_ore(HARD[4], *map(str, flags), open_backend=open_backend)
+    assert result.err.count("has not seen all") == result.err.count("ore: warning: ") == 1
+    artifact = json.loads(path.read_text())
+    said = [artifact["provenance"]["context"], artifact["output"]["metadata"]["context"]]
+    said.append(json.loads(result.out)["metadata"]["context"])
+    assert {each["status"] for each in said} == {"truncated"}
+    assert "does not fit" not in run_ore("--verify", str(path)).out
+    [row] = csv.DictReader(io.StringIO(run_ore("--report", str(path), "--csv").out))
+    assert row["is_truncated"] == "true"
 
 
 @pytest.mark.slow
