@@ -39,7 +39,7 @@ class Earlier:
             artifact: The run that went on from it.
         """
         sent = hashed_sources(artifact)
-        wanted = [_key(*pair) for pair in sent if pair[0].startswith(ANSWER_OF)]
+        wanted = dict.fromkeys(_key(*pair) for pair in sent if pair[0].startswith(ANSWER_OF))
         for key in wanted:
             if self._last is not None and self._last[0] == key:
                 return self._last[1]
