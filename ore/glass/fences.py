@@ -27,6 +27,9 @@ _QUOTED = -1
 def code_block_in_time(text: str) -> str | None:
     """Return what ``last_code_block`` does, in bounded time: millions of lines take a minute.
 
+    Args:
+        text: The answer, in Markdown.
+
     Raises:
         CheckFailedError: It takes longer.
     """

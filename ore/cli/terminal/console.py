@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
-from ore.cli.terminal.documents import document_of, json_encoder
+from ore.cli.terminal.documents import document_parts, json_encoder
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
@@ -92,15 +92,13 @@ class Console(Asking):
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
-        self._label_is_due = self.stdout_is_terminal
+        self._label_is_due, width = self.stdout_is_terminal, self._columns(self.stdout)
         if self.stdout_is_terminal and self.markdown:
             from ore.cli.terminal.markdown import Markdown, bounded
 
             self._lay_out = self._lay_out or bounded()
-            width = self._columns(self.stdout) or 80
-            self._shown = Markdown(width, self.stdout_has_colour, self.labels, self._lay_out)
+            self._shown = Markdown(width or 80, self.stdout_has_colour, self.labels, self._lay_out)
         elif self.stdout_is_terminal:
-            width = self._columns(self.stdout)
             self._shown = AnswerText(width, self.answer_label, self.labels)
 
     def chunk(self, text: str) -> None:
@@ -157,10 +155,11 @@ class Console(Asking):
     # Documents and lists
 
     def document(self, text: str) -> None:
-        """Write a whole document, ending in one newline."""
-        if self.stdout_is_terminal:
-            text = document_of(text, self._columns(self.stdout), self.labels)
-        self._write(text if text.endswith("\n") else text + "\n", flush=True)
+        """Write a whole document, ending in one newline; on a terminal, while it is laid out."""
+        text = text if text.endswith("\n") else text + "\n"
+        is_seen, width = self.stdout_is_terminal, self._columns(self.stdout)
+        for part in document_parts(text, width, self.labels) if is_seen else (text,):
+            self._write(part, flush=True)
 
     def json(self, value: object) -> None:
         """Write one JSON document; raise ``ReasonerContractError`` for a value that has no JSON."""
@@ -180,9 +179,10 @@ class Console(Asking):
     def rows(self, rows: Sequence[Sequence[str]]) -> None:
         """Write a list: aligned columns on a terminal, tab-separated ones in a pipe."""
         text = "".join(f"{line}\n" for line in list_lines(rows, self.stdout_is_terminal))
-        if self.stdout_is_terminal:
-            text = document_of(text, self._columns(self.stdout), self.labels)
-        self._write(text, flush=True)
+        if text:
+            self.document(text)
+        else:
+            self._write("", flush=True)
 
     def transcript(self, head: str, parts: Sequence[tuple[str, str]]) -> None:
         """Write a conversation: a line about it, then each text after its speaker's label."""

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ore.cli.terminal.labels import LABELS, ascii_of, has_label
 from ore.cli.terminal.text import AnswerText
 from ore.files.neutral import neutralise
 
+_PART = 1 << 16  # characters that are laid out before they are written
+
 
 def document_of(text: str, width: int, labels: Sequence[str] = LABELS) -> str:
     """Return a text with its lines as they are, neutral, and no label at the terminal's left edge."""
+    return "".join(document_parts(text, width, labels))
+
+
+def document_parts(text: str, width: int, labels: Sequence[str]) -> Iterator[str]:
+    """Yield what ``document_of`` returns, in parts: 16 MiB of labels take half a minute."""
     known = [ascii_of(label) for label in labels]
-    lines = neutralise(text).split("\n")
-    for at, line in enumerate(lines):
-        if has_label(line, known):
-            kept = AnswerText(width, "", labels, wraps=False)
-            lines[at] = kept.feed(line) + kept.end()
-    return "\n".join(lines)
+    held, size, end = list[str](), 0, ""
+    for line in neutralise(text).split("\n"):
+        held.append(end)
+        for part in _kept(line, width, labels) if has_label(line, known) else (line,):
+            held.append(part)
+            if (size := size + len(part) + 1) > _PART:
+                yield "".join(held)
+                held, size = [], 0
+        end = "\n"
+    yield "".join(held)
+
+
+def _kept(line: str, width: int, labels: Sequence[str]) -> Iterator[str]:
+    kept = AnswerText(width, "", labels, wraps=False)
+    for at in range(0, len(line), _PART):
+        yield kept.feed(line[at : at + _PART])
+    yield kept.end()
 
 
 def json_encoder() -> Callable[[object], str]:

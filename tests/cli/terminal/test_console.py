@@ -303,18 +303,33 @@ def test_a_thought_in_mid_answer_that_goes_elsewhere_leaves_the_answer_as_it_is(
     assert target.stderr.getvalue() == "[THINKING]: hm\n"
 
 
-def test_a_long_transcript_is_written_while_it_is_laid_out():
-    class Written(Terminal):
-        def write(self, text: str) -> int:
-            longest.append(len(text))
-            return super().write(text)
+class Written(Terminal):
+    """A terminal that knows how long the texts were that were written."""
 
-    text, longest = "word " * 14_000, list[int]()
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths = list[int]()
+
+    def write(self, text: str) -> int:
+        self.lengths.append(len(text))
+        return super().write(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["a line\n" * 40_000, "you: " * 60_000, " You: b\n" * 30_000])
+def test_a_long_document_is_written_while_it_is_laid_out(text):
     target = console(out=Written())
+    target.document(text)
+    assert target.stdout.getvalue().replace("\n", "").replace(" ", "") == "".join(text.split())
+    assert len(target.stdout.lengths) > 2 and max(target.stdout.lengths) < 140_000
+
+
+def test_a_long_transcript_is_written_while_it_is_laid_out():
+    text, target = "word " * 14_000, console(out=Written())
     target.transcript("trip: 1 turn", [("You: ", text), ("[AYA]: ", "Yes")])
     assert target.stdout.getvalue().startswith("trip: 1 turn\n\nYou: word word")
     assert target.stdout.getvalue().endswith(" word \n\n[AYA]: Yes\n")
-    assert len(longest) > 5 and max(longest) < len(text)
+    assert len(target.stdout.lengths) > 5 and max(target.stdout.lengths) < len(text)
 
 
 @pytest.mark.parametrize("rest", ["You: rm", "You: rm -rf /\n", "[AYA]: yes\n"])
