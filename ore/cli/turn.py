@@ -110,7 +110,7 @@ def _taken(run: Run, context: Context) -> Turn:
     finally:
         console.end_waiting()
         console.end_thinking()
-    not_kept: OreError | None = None
+    recorded, not_kept = Recorded(None, []), None
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
         try:
@@ -173,12 +173,14 @@ def _ending_line(run: Run) -> Iterator[None]:
         raise
     except BaseException as exc:
         goes_on = run.options.is_repl and console.stdin_is_terminal
-        is_end = isinstance(exc, KeyboardInterrupt) and not goes_on
-        if is_end or isinstance(exc, Terminated):
+        is_end = isinstance(exc, Terminated) or isinstance(exc, KeyboardInterrupt) and not goes_on
+        if is_end:
             console.give_up_stalled()
         try:
             console.break_answer()
-        except (OutputError, ReaderGoneError):  # what came first is told
+        except (OutputError, ReaderGoneError):
+            if not is_end:
+                raise
             console.abandon_stdout()
         raise
 

@@ -522,11 +522,14 @@ def test_what_can_not_be_kept_is_told_below_the_whole_answer(home, tmp_path):
     assert answer == "Paris." and first.startswith("ore: The session 's' was not saved")
 
 
-def test_an_answer_is_shown_whole_where_ctrl_c_comes_while_its_artifact_is_made(home, tmp_path):
-    class Interrupted(ScriptedBackend):
-        def in_force(self, model_id, settings):
-            raise KeyboardInterrupt
+class Interrupted(ScriptedBackend):
+    """Is asked what was in force in a turn when the user presses Ctrl-C."""
 
+    def in_force(self, model_id, settings):
+        raise KeyboardInterrupt
+
+
+def test_an_answer_is_shown_whole_where_ctrl_c_comes_while_its_artifact_is_made(home, tmp_path):
     shown, backend = Terminal(), Interrupted([["It is ", "Paris."]])
     arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
     assert main(arguments, Console(None, shown, shown), lambda *_: backend) == 130
@@ -547,19 +550,15 @@ def test_all_that_can_not_be_kept_is_told_where_the_answer_can_not_be_shown_eith
 
 
 class LeavingTerminal(Terminal):
-    """A terminal, or a pipe, that is gone once something was written to it."""
+    """A terminal that is gone once an answer has begun on it."""
 
     def write(self, text: str) -> int:
-        if self.getvalue():
+        if "[AYA]" in self.getvalue():
             raise BrokenPipeError(errno.EPIPE, "Broken pipe")
         return super().write(text)
 
 
 def test_a_turn_is_kept_where_ctrl_c_ends_its_reader_too_while_its_artifact_is_made(home, tmp_path):
-    class Interrupted(ScriptedBackend):
-        def in_force(self, model_id, settings):
-            raise KeyboardInterrupt
-
     err, backend = Terminal(), Interrupted([["It is ", "Paris."]])
     arguments = ["hi", "--session", "s", "--artifact-out", str(tmp_path / "run.json")]
     console = Console(None, LeavingTerminal(), err)
@@ -577,6 +576,16 @@ def test_the_last_word_is_no_label_where_ore_goes_on_while_its_artifact_is_made(
     arguments = ["hi", "--artifact-out", str(tmp_path / "run.json")]
     assert main(arguments, Console(None, shown, shown), lambda *_: backend) == 0
     assert shown.getvalue().partition("[AYA]: It is ")[2].lstrip("\n") == " You:\n"
+
+
+@pytest.mark.parametrize("stage", [["--runs", "."], []], ids=["kept", "answered"])
+def test_a_repl_ends_where_its_reader_is_found_gone_after_ctrl_c(tmp_path, monkeypatch, stage):
+    monkeypatch.chdir(tmp_path)
+    backend = Interrupted([["Par", "is."] if stage else ["Par", KeyboardInterrupt()], "2"])
+    err, stdin = Terminal(), TypedInput(b"one\ntwo\n")
+    console = Console(stdin, LeavingTerminal(), err)
+    assert main(["-i", *stage], console, lambda *_: backend) == 141
+    assert len(backend.engine.calls) == 1 and "ore:" not in err.getvalue()
 
 
 @pytest.mark.parametrize(
