@@ -151,6 +151,16 @@ def test_a_model_that_is_not_there_is_named_with_those_that_are(said, lists):
     assert caught.value.available == lists
 
 
+def test_a_model_that_is_listed_is_not_said_to_be_missing_where_it_can_not_be_scored():
+    with FakeVllm() as fake, scorer(fake) as reasoner:
+        fake.beside["/tokenize"] = lambda sent: [refusal(404, WRONG)]
+        with pytest.raises(
+            ModelNotFoundError, match="does not find what it was asked for"
+        ) as caught:
+            reasoner.score(QUESTION, "Paris")
+    assert WRONG.replace("`", "'") in str(caught.value)
+
+
 def test_a_level_of_thinking_can_not_be_scored():
     with FakeVllm() as fake, scorer(fake, think="low") as reasoner:
         with pytest.raises(CapabilityError, match="leave `think=` out"):
