@@ -144,10 +144,10 @@ class LineEditor:
             try:
                 self._words = self._complete(readline.get_line_buffer()[: readline.get_endidx()])
             except (KeyboardInterrupt, Terminated) as exc:  # readline drops it: it is raised anew
-                number = signal.SIGINT
+                anew = signal.SIGINT
                 if isinstance(exc, Terminated):
-                    self._end, number = exc, signal.SIGTERM
-                threading.Timer(_ANEW_SECONDS, os.kill, (os.getpid(), number)).start()
+                    self._end, anew = exc, signal.SIGTERM
+                threading.Timer(_ANEW_SECONDS, os.kill, (os.getpid(), anew)).start()
         return self._words[number] if number < len(self._words) else None
 
 
