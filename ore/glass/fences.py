@@ -25,7 +25,7 @@ _QUOTED = -1
 
 
 def code_block_in_time(text: str) -> str | None:
-    """Return what ``last_code_block`` does, in bounded time: millions of lines take a minute.
+    """Return what ``last_code_block`` does of ``text``, in time: millions of lines take a minute.
 
     Args:
         text: The answer, in Markdown.
