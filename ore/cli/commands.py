@@ -19,13 +19,14 @@ from ore.cli.terminal.labels import ascii_of, has_label
 from ore.cli.terminal.text import LONGEST_CELL
 from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.glass.limits import fit_of
 from ore.store import FileSessionStore
 from ore.types import Response
 
 _SHOWN = 1 << 16
 """Characters of a prompt that are shown before it is sent."""
+_MOST_LISTED = 1000  # models
 
 
 @dataclass
@@ -113,7 +114,9 @@ def _model(talk: Talk, name: str) -> None:
     models = run.backend.models()
     if not name:
         here = (run.model_id, f"{run.model_id}:latest")
-        lines = [f"{'*' if model in here else ' '} {one_line(model)}" for model in models]
+        lines = [f"{'*' if each in here else ' '} {brief(each)}" for each in models[:_MOST_LISTED]]
+        more = len(models) - len(lines)
+        lines += [f"  and {more:,} more: ore --list-models lists them all"] if more > 0 else []
         run.console.reply("\n".join(lines) or run.console.said(run.backend.no_models()))
         return
     name, pin = split_pin(name)

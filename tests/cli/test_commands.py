@@ -14,7 +14,7 @@ from ore.cli.advice import said
 from ore.cli.commands import COMMANDS, ELSEWHERE, KEYS, Talk, complete, perform
 from ore.cli.terminal.console import Console
 from ore.errors import BackendError, ModelNotFoundError
-from tests.support.harness import ScriptedBackend, ScriptedReasoner
+from tests.support.harness import ScriptedBackend, ScriptedReasoner, Terminal
 from tests.support.process import ROOT
 
 TERMINAL = {"terminal": "in out err"}
@@ -151,6 +151,16 @@ def test_a_model_is_chosen_listed_and_refused(ore):
     assert "Model: second:latest (scripted)\n" in result.err
     assert "  scripted\n* second:latest\n" in result.err
     assert result.backend.engine.model_id == "second:latest" and result.prompts == ["Hi"]
+
+
+def test_of_very_many_models_and_of_very_long_names_a_part_is_listed():
+    there = talk(models=("mine", "m" * 1_000_000, *(f"m{number}" for number in range(1500))))
+    there.run.model_id = "mine"
+    there.run.console = Console(None, None, Terminal())
+    perform(there, "/model")
+    first, long, *_, last, more = there.run.console.stderr.getvalue().splitlines()
+    assert (first, last) == ("* mine", "  m997") and len(long) < 400
+    assert more == "  and 502 more: ore --list-models lists them all"
 
 
 def test_a_model_that_was_removed_is_not_used_any_more():
