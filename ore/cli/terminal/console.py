@@ -111,7 +111,7 @@ class Console(Asking):
             text = self._label() + self._shown.feed(text)
         if text:
             self._write(text, flush=True)
-        self._may_fill_line = isinstance(self._shown, AnswerText) and self._shown.may_fill_line
+            self._may_fill_line = isinstance(self._shown, AnswerText) and self._shown.may_fill_line
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""

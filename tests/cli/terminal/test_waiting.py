@@ -71,7 +71,10 @@ def test_nothing_is_drawn_at_the_right_edge_where_a_letter_would_be_cleared(text
     target._columns = lambda stream: 80
     target.begin_answer()
     with counting(target, lambda: "waiting"):
+        target.chunk("Hm ")
         (target.thinking if is_thought else target.chunk)("\n" + text)
+        if is_thought:
+            target.chunk("held")
         before = err.getvalue()
         time.sleep(0.15)
         assert err.getvalue() == before
