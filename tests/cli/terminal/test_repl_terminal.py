@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -105,34 +106,36 @@ def test_ctrl_z_in_the_moment_after_ctrl_c_ends_nothing():
         assert terminal.end()[0] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
+@contextmanager
+def completing():
+    """A REPL on a terminal in which the names of models are asked for, at a slow server."""
     with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
         command, env = [sys.executable, MAIN, "-i", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
         with OnTerminal(command=command, env=env) as terminal:
             terminal.wait_for(ASK)
             terminal.type("/model \t")
             until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
-            terminal.process.send_signal(number)
-            assert terminal.end()[0] == code
+            yield terminal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_who_is_told_to_end_while_names_are_completed_ends(number, code):
+    with completing() as terminal:
+        terminal.process.send_signal(number)
+        assert terminal.end()[0] == code
 
 
 @pytest.mark.slow
 def test_ctrl_c_while_names_are_completed_leaves_the_line():
-    with FakeOllama(scenario="happy", on="/api/tags", wait=1.0) as ollama:
-        command, env = [sys.executable, MAIN, "-i", "-m", "mistral"], {"OLLAMA_HOST": ollama.url}
-        with OnTerminal(command=command, env=env) as terminal:
-            terminal.wait_for(ASK)
-            terminal.type("/model \t")
-            until(lambda: any(each.path == "/api/tags" for each in ollama.requests))
-            terminal.interrupt("\x03")
-            terminal.wait_for(ASK)
-            terminal.type("/help\r")
-            terminal.wait_for("/retry")
-            terminal.wait_for(ASK)
-            terminal.type("\x04")
-            assert terminal.end()[0] == 0
+    with completing() as terminal:
+        terminal.interrupt("\x03")
+        terminal.wait_for(ASK)
+        terminal.type("/help\r")
+        terminal.wait_for("/retry")
+        terminal.wait_for(ASK)
+        terminal.type("\x04")
+        assert terminal.end()[0] == 0
 
 
 @pytest.mark.slow
