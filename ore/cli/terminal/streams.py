@@ -73,7 +73,7 @@ class Streams:
 
     def _columns(self, stream: io.TextIOBase | None) -> int:
         """Return the width of the terminal that a stream is, or 0 where it has none."""
-        with suppress(OSError, ValueError):
+        with suppress(AttributeError, OSError, ValueError):
             return os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
         return 0
 
