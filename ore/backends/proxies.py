@@ -6,6 +6,7 @@ HTTP libraries know different exceptions, and refuse every address for one that 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -22,9 +23,8 @@ def takes_no_proxy(url: str) -> bool:
     here, host = urlsplit(url), urlsplit(url).hostname or ""
     at = here.netloc.rpartition("@")[2]
     at += "" if ":" in at.rpartition("]")[2] else f":{SCHEME_PORTS.get(here.scheme)}"
-    found = (pair for pair in environment().items() if pair[0].lower() == "no_proxy")
-    _, named = max(found, default=("", ""))  # small letters go before the others
-    for item in named.lower().split(","):
+    there = environment()
+    for item in there.get(_spelled("no_proxy", there), "").lower().split(","):
         scheme, _, name = item.strip().rpartition("://")
         if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, at, name):
             return True
@@ -58,11 +58,15 @@ def _variable(scheme: str) -> str:
     if "REQUEST_METHOD" in there:  # in a CGI program, whoever asks it may set this one
         there.pop("HTTP_PROXY", None)
     for variable in (f"{scheme}_proxy", "all_proxy"):
-        named = [name for name in there if name.lower() == variable]
-        found = max(named, default="")  # the one in small letters goes before the others
+        found = _spelled(variable, there)
         if there.get(found):
             return found
     return ""
+
+
+def _spelled(variable: str, there: Iterable[str]) -> str:
+    """Return how a variable is spelled; the one in small letters goes before the others."""
+    return max((name for name in there if name.lower() == variable), default="")
 
 
 def _address(variable: str) -> str | None:

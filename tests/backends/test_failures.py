@@ -393,6 +393,14 @@ def test_what_no_proxy_excepts_is_asked_directly(url, excepted, monkeypatch):
     assert proxy_for(url) == ("http_proxy" if url == "http://box:1" else "")
 
 
+@pytest.mark.parametrize("excepted, asked", [("other", "http_proxy"), ("box", "")])
+def test_of_two_spellings_of_no_proxy_the_one_in_small_letters_counts(excepted, asked, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://x")
+    monkeypatch.setenv("no_proxy", excepted)
+    monkeypatch.setenv("NO_PROXY", "other" if excepted == "box" else "box")
+    assert proxy_for("http://box:1") == asked
+
+
 @pytest.mark.parametrize(
     "excepted", ["fd00::/8", "localhost,[::1]", "[::", "b\u00fccher.example", "x:y"]
 )
