@@ -27,6 +27,7 @@ from ore.errors import (
     UsageError,
     is_shortage,
 )
+from ore.files.signals import being_raised
 
 if TYPE_CHECKING:  # --version and --help do without
     from ore.backends import Backend
@@ -205,11 +206,8 @@ def _signals_raise() -> Iterator[None]:
     heard = dict.fromkeys(_RAISED, -math.inf)
 
     def hear(number: int, _: object) -> None:
-        first: BaseException | None = None
-        try:
-            now = time.monotonic()
-        except SystemError as exc:  # input() was raising what another raised: that is not lost
-            first, now = exc.__cause__, time.monotonic()
+        first = being_raised()
+        now = time.monotonic()
         end = max(heard[signal.SIGTERM], heard[signal.SIGHUP])
         is_late = number == signal.SIGINT and now - end < _ENDING_SECONDS
         if is_late or now - heard[number] < _AGAIN_SECONDS:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 
 # Those that end a program, and those that a program has a handler of its own for.
 _DEFERRED = (
@@ -93,6 +94,20 @@ def _deliver(arrived: list[int]) -> None:
             signal.raise_signal(arrived.pop())
         finally:
             _deliver(arrived)
+
+
+def being_raised() -> BaseException | None:
+    """Return what was being raised as this signal's handler was called, and would be lost: raise it.
+
+    ``input()`` calls the handlers of further signals while it raises what the first one raised. A
+    builtin's call tells of it then, where no attribute was looked up before: that may drop it. So
+    this is the first thing that a handler calls, by the name that it is imported under.
+    """
+    try:
+        monotonic()
+    except SystemError as exc:
+        return exc.__cause__
+    return None
 
 
 def hear_no_more() -> None:

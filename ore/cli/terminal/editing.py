@@ -17,12 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 from ore.cli.terminal.history import History
 from ore.cli.terminal.streams import obeys
 from ore.errors import Terminated
-from ore.files.signals import take_back
+from ore.files.signals import being_raised, take_back
 
 try:
     import readline
@@ -104,9 +105,8 @@ class LineEditor:
             except Terminated as exc:
                 raise self._end or exc from None
             except SystemError as exc:  # a second signal, not heard: Python tells the first so
-                if isinstance(exc.__cause__, Terminated):
-                    raise exc.__cause__ from None
-                raise KeyboardInterrupt from None
+                first = exc.__cause__
+                raise (first if isinstance(first, Terminated) else KeyboardInterrupt) from None
             except _Stopped:
                 held = self.typed
                 self._hear_ctrl_z_as_before()  # it may have come where the block was being left
@@ -129,7 +129,11 @@ class LineEditor:
             _offer(entry)
             self.history.add(entry)
 
-    def _leave_the_line(self, *_: object) -> None:
+    def _leave_the_line(self, _: int, frame: FrameType | None) -> None:
+        if (first := being_raised()) is not None:
+            raise first
+        if frame is None or frame.f_code is not LineEditor.read.__code__:
+            return  # another signal is being heard, or what it raised is on its way
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # another would come while the line is left
         self._is_left = True
         raise _Stopped
@@ -268,13 +272,15 @@ def _until_in_front(number: int) -> None:
     Args:
         number: The file descriptor of stdin; nothing is done where that is not a terminal.
     """
-    is_over = False
-    while not is_over:
+    while True:
         try:
             termios.tcdrain(number)  # the system stops whoever may not
-            is_over = True
-        except termios.error as exc:  # the signal to go on has a handler, or there is no shell
-            is_over = exc.args[0] != errno.EINTR
+            return
+        except termios.error as exc:
+            if (
+                exc.args[0] != errno.EINTR
+            ):  # there is no shell; else the signal to go on has a handler
+                return
 
 
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
@@ -299,13 +305,10 @@ def forget_typed(stdin: io.BufferedIOBase) -> None:
 
 
 def _forget(stdin: io.BufferedIOBase, is_coming: bool = False) -> bool:
-    """Throw away what was typed and not read yet, and what still comes of it, as of a long paste.
+    """Throw away what was typed and not read yet, and what still comes of it; return whether there was any.
 
     Args:
         is_coming: Whether some of it may still come, even if there is nothing now.
-
-    Returns:
-        Whether there was anything.
     """
     is_there = False
     with suppress(OSError, ValueError, termios.error):  # the terminal is gone
