@@ -237,15 +237,21 @@ TALK = [
     ("num_ctx", "kept", "tokens"),
     [(100, [0, 1, 2, 3, 4], 100), (99, [0, 2, 3, 4], 70), (69, [0, 2, 4], 40), (40, [0, 2, 4], 40)],
 )
-def test_whole_messages_are_dropped_from_the_front_but_never_a_system_message(
+def test_whole_messages_are_dropped_from_the_front_but_not_the_system_messages(
     num_ctx, kept, tokens
 ):
     found, count = fit({"messages": TALK}, num_ctx, "rendered")
     assert (found, count) == ([TALK[number] for number in kept], tokens)
 
 
+def test_a_system_message_that_does_not_fit_beside_the_last_message_is_dropped():
+    systems, prompt = [say("system", 10), say("system", 30)], say("user", 20)
+    assert fit({"messages": [*systems, prompt]}, 60, "rendered") == ([*systems, prompt], 60)
+    assert fit({"messages": [*systems, prompt]}, 59, "rendered") == ([systems[0], prompt], 30)
+
+
 LONG = [say("system", 100), say("user", 100)]
-EXCEEDED = "request (200 tokens) exceeds the available context size (64 tokens), try increasing it"
+EXCEEDED = "request ({} tokens) exceeds the available context size (64 tokens), try increasing it"
 
 
 @pytest.mark.parametrize(
@@ -253,8 +259,8 @@ EXCEEDED = "request (200 tokens) exceeds the available context size (64 tokens),
     [
         ("overflow-rendered", {}, 200, 34),
         ("overflow-old", {}, 200, 64),
-        ("overflow-native", {}, 400, EXCEEDED),
-        ("overflow-rendered", {"truncate": False}, 400, EXCEEDED),
+        ("overflow-native", {}, 400, EXCEEDED.format(100)),
+        ("overflow-rendered", {"truncate": False}, 400, EXCEEDED.format(200)),
         ("overflow-old", {"truncate": False}, 400, "the input length exceeds the context length"),
         ("overflow-rendered", {"shift": False}, 400, "the prompt is longer than the context"),
     ],

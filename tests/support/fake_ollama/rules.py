@@ -89,7 +89,8 @@ def full_name(name: str) -> str:
 def fit(request: dict, num_ctx: int, overflow: str) -> tuple[list[dict], int]:
     """Return the messages that the model gets to see, and the tokens they make.
 
-    Whole messages are dropped from the front; system messages and the last message always stay.
+    Whole messages are dropped from the front. The last message always stays, and so do the system
+    messages that stand further to the front than the first one that does not fit.
     What is then still too long is cut by the rule ``overflow``: ``"old"`` keeps a full window,
     ``"rendered"`` half a window and two tokens, ``"native"`` refuses.
 
@@ -97,21 +98,19 @@ def fit(request: dict, num_ctx: int, overflow: str) -> tuple[list[dict], int]:
         Refused: The prompt is too long and the rule or the request forbids to cut it.
     """
     messages = request.get("messages") or []
-    counts = [count_prompt(message) for message in messages]
-    total = sum(counts)
+    total = sum(map(count_prompt, messages))
     if request.get("truncate") is False and total > num_ctx:
         if overflow == "old":
             raise Refused(400, "the input length exceeds the context length")
         raise Refused(400, too_long(total, num_ctx))
-    kept_systems: list[dict] = []
-    first = 0
-    while total > num_ctx and first < len(messages) - 1:
-        if str(messages[first].get("role")).lower() == "system":
-            kept_systems.append(messages[first])
-        else:
-            total -= counts[first]
-        first += 1
-    kept = kept_systems + messages[first:]
+    first, systems = len(messages) - 1, []
+    for place in reversed(range(first)):
+        systems = [each for each in messages[:place] if str(each.get("role")).lower() == "system"]
+        if sum(map(count_prompt, systems + messages[place:])) > num_ctx:
+            break
+        first = place
+    kept = systems + messages[first:]
+    total = sum(map(count_prompt, kept))
     if total <= num_ctx:
         return kept, total
     if overflow == "native":
