@@ -26,7 +26,7 @@ def takes_no_proxy(url: str) -> bool:
     there = environment()
     for item in there.get(_spelled("no_proxy", there), "").lower().split(","):
         scheme, _, name = item.strip().rpartition("://")
-        if name == "*" or scheme in ("", "all", here.scheme) and _is_in(host, at, name):
+        if scheme in ("", "all", here.scheme) and (name == "*" or _is_in(host, at, name)):
             return True
     return stays_here(url)
 
@@ -35,7 +35,7 @@ def _is_in(host: str, at: str, named: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
     name = named.removeprefix("*").lstrip(".")
-    return name != "" and (at == name or f".{host}".endswith(f".{name}"))
+    return name != "" and any(f".{each}".endswith(f".{name}") for each in (host, at))
 
 
 def proxy_for(url: str) -> str:

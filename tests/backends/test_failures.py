@@ -384,7 +384,9 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
         ("http://[2001:db8::5]:8000", "[2001:db8::5]"),
         ("http://[2001:db8::5]:8000", "[2001:db8::5]:8000"),
         ("http://ai.box:1", "all://BOX"),
-        ("http://box:1", "https://box,box:2,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99"),
+        ("http://ai.box:1", "box:1"),
+        ("http://ai.box:1", "*.box:1"),
+        ("http://box:1", "https://box,https://*,box:2,ox:1,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99"),
     ],
 )
 def test_what_no_proxy_excepts_is_asked_directly(url, excepted, monkeypatch):
