@@ -203,7 +203,7 @@ def context_of(
     own: Callable[[bool], tuple[int | None, Estimate]],
 ) -> dict[str, Any]:
     """Return whether ``messages`` fitted a window of this ``size``, as ``window.outcome`` does."""
-    is_bare = messages[0].role != "system"  # else the one of the Modelfile is not read
+    is_bare = [each.role for each in messages[:1]] != ["system"]  # else the Modelfile's is not read
     images, is_first = sum(len(message.images) for message in messages), len(messages) == 1
     return outcome(
         estimate(texts, images),

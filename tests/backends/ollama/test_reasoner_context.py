@@ -209,6 +209,14 @@ def test_nothing_can_have_been_left_out_before_the_only_message():
     assert response.metadata["context"]["status"] == "complete"
 
 
+@both_ways
+def test_of_no_messages_nobody_knows_whether_they_fitted(streams):
+    """Asked so, a server loads the model, and answers nothing."""
+    with FakeOllama() as server:
+        response = answer(AyaReasoner("llama3.2", server.url), [], streams)
+    assert (response.content, response.metadata["context"]["status"]) == ("", "unknown")
+
+
 TEN_WORDS = [Message("user", "word " * 10)]
 
 
