@@ -25,7 +25,7 @@ def takes_no_proxy(url: str) -> bool:
     at += "" if ":" in at.rpartition("]")[2] else f":{SCHEME_PORTS.get(here.scheme)}"
     there = environment()
     for item in there.get(_spelled("no_proxy", there), "").lower().split(","):
-        scheme, _, name = item.strip().rpartition("://")
+        scheme, _, name = item.strip(" \t/").rpartition("://")
         if scheme in ("", "all", here.scheme) and (name == "*" or _is_in(host, at, name)):
             return True
     return stays_here(url)

@@ -385,6 +385,7 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
         ("http://[2001:db8::5]:8000", "[2001:db8::5]:8000"),
         ("http://ai.box:1", "all://BOX"),
         ("http://ai.box:1", "box:1"),
+        ("http://box:8000/v1", "x, http://box:8000/"),
         ("http://ai.box:1", "*.box:1"),
         ("http://box:1", "https://box,https://*,box:2,ox:1,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99"),
     ],
