@@ -10,6 +10,7 @@ import os
 import shlex
 import stat
 import struct
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -17,15 +18,16 @@ from ore.errors import HomeError
 from ore.files.home import ore_home
 from ore.files.neutral import one_line
 
-_ACL_HEAD, _ACL_USER, _ACL_GROUP, _ACL_WRITE = 4, 2, 8, 2
-"""Of Linux's ``posix_acl_xattr.h``: bytes of its version, a named user, a named group, and writing."""
+_ACL_HEAD, _ACL_USER, _ACL_OWN_GROUP, _ACL_GROUP, _ACL_WRITE = 4, 2, 4, 8, 2
+"""Of Linux's ``posix_acl_xattr.h``: bytes of its version, a named user, the file's group, a named
+group, and writing."""
 
 
 def distrust(status: os.stat_result, path: Path | str) -> str:
     """Return why the file or folder ``path`` can't be trusted, and what to run; ``""`` if it can.
 
     It belongs to this user, to root, or to whoever called ``sudo``; and nobody else can write to
-    it. Its group may, where the user is all of it: many systems give each user such a group.
+    it. Its group may, where one of these is all of it: many systems give each user such a group.
     """
     shown = one_line(shlex.quote(str(path)))
     is_own = os.geteuid() in (0, status.st_uid)
@@ -33,8 +35,7 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
     if status.st_uid not in _owners():
         return f"it belongs to another user; run {as_root}chown -h {os.geteuid()} {shown}"
     mode = status.st_mode
-    by_group = mode & stat.S_IWGRP and (not _is_private(status.st_gid) or _is_shared(path))
-    if mode & stat.S_IWOTH or by_group:
+    if mode & stat.S_IWOTH or mode & stat.S_IWGRP and _is_shared(path, status.st_gid):
         is_systems = status.st_uid == 0 and (stat.S_ISCHR(mode) or mode & stat.S_ISVTX)
         if is_systems:  # /dev/null and /tmp are there for all
             return "others can write to it, as they are meant to; use one of your own"
@@ -80,30 +81,41 @@ def _owners() -> set[int]:
     return owners | {int(caller)} if 0 == os.geteuid() and caller.isdecimal() else owners
 
 
-def _is_shared(path: Path | str) -> bool:
-    """Tell whether a list of access lets others write: its limit is shown as what the group may."""
+def _is_shared(path: Path | str, own_group: int) -> bool:
+    """Tell whether others may write, by its group or by a list of access.
+
+    Where there is a list, what the group may, as it is shown, is only the limit of what the list gives.
+    """
     try:
         entries = os.getxattr(path, "system.posix_acl_access")[_ACL_HEAD:]
     except (AttributeError, OSError):  # a system, a file system or a file without one
-        return False
+        return not _is_private(own_group)
+    groups = {_ACL_GROUP, _ACL_OWN_GROUP}
     return any(
         may & _ACL_WRITE
         and (
             kind == _ACL_USER
             and who not in _owners()
-            or kind == _ACL_GROUP
-            and not _is_private(who)
+            or kind in groups
+            and not _is_private(who if kind == _ACL_GROUP else own_group)
         )
         for kind, may, who in struct.iter_unpack("<HHI", entries)
     )
 
 
 def _is_private(group: int) -> bool:
-    """Tell whether a group is this user's own: of the same name, and without other members."""
+    """Tell whether a group is the own one of a user whose files are trusted, without other members.
+
+    It has that user's name. Whose first group it is does not stand among its members.
+    """
+    pwd, users = import_module("pwd"), {}  # which no usual turn needs
     try:
-        user = import_module("pwd").getpwuid(os.geteuid())
-        found = import_module("grp").getgrgid(group)  # which no usual turn needs
+        found = import_module("grp").getgrgid(group)
     except KeyError:
         return False
-    is_own = found.gr_gid == user.pw_gid and found.gr_name == user.pw_name
-    return is_own and set(found.gr_mem) <= {user.pw_name}
+    for user in _owners():
+        with suppress(KeyError):
+            users[pwd.getpwuid(user).pw_name] = pwd.getpwuid(user).pw_gid
+    if users.get(found.gr_name) != found.gr_gid or not users.keys() >= set(found.gr_mem):
+        return False
+    return all(each.pw_uid in _owners() for each in pwd.getpwall() if each.pw_gid == group)

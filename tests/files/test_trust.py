@@ -84,27 +84,51 @@ NAME = pwd.getpwuid(ME).pw_name
 def test_a_group_that_is_the_user_alone_may_write(group, trusted, monkeypatch):
     """As umask 002 makes files on systems where each user has a group."""
     monkeypatch.setattr("grp.getgrgid", lambda number: group)
+    monkeypatch.setattr("pwd.getpwall", lambda: [])
     assert (distrust(status(0o775, group=group.gr_gid), "/x") == "") is trusted
+
+
+def test_a_group_is_not_the_user_alone_where_it_is_another_user_s_first_one(monkeypatch):
+    """As ``useradd -g ann eve`` makes one: such a member does not stand in the group's list."""
+    eve = pwd.struct_passwd(("eve", "x", OTHER, MINE, "", "/", "/bin/sh"))
+    monkeypatch.setattr("grp.getgrgid", lambda number: Group(NAME, []))
+    monkeypatch.setattr("pwd.getpwall", lambda: [pwd.getpwuid(ME), eve])
+    assert "others can write" in distrust(status(0o775, group=MINE), "/x")
+
+
+def test_the_own_group_of_who_called_sudo_may_write(monkeypatch):
+    """As umask 002 makes the files that root is to use for that user."""
+    bob = pwd.struct_passwd(("bob", "x", OTHER, OTHER, "", "/", "/bin/sh"))
+    known = {0: pwd.getpwuid(0), OTHER: bob}
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("pwd.getpwuid", known.__getitem__)
+    monkeypatch.setattr("pwd.getpwall", lambda: list(known.values()))
+    monkeypatch.setattr("grp.getgrgid", lambda number: Group("bob", [], OTHER))
+    assert distrust(status(0o664, OTHER, OTHER), "/x") != ""
+    monkeypatch.setenv("SUDO_UID", str(OTHER))
+    assert distrust(status(0o664, OTHER, OTHER), "/x") == ""
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="lists of access are Linux's here")
 @pytest.mark.parametrize(
-    "entry, mask, trusted",
+    "entry, mask, own_group, trusted",
     [
-        ((2, 6, OTHER), 6, False),  # another user may write
-        ((8, 2, OTHER), 6, False),  # another group may
-        ((2, 4, OTHER), 6, True),
-        ((2, 6, ME), 6, True),
-        ((8, 6, MINE), 6, True),
-        ((2, 6, OTHER), 4, True),  # nothing is given that the limit of the list does not have
+        ((2, 6, OTHER), 6, MINE, False),  # another user may write
+        ((8, 2, OTHER), 6, MINE, False),  # another group may
+        ((2, 4, OTHER), 6, MINE, True),
+        ((2, 6, ME), 6, MINE, True),
+        ((8, 6, MINE), 6, MINE, True),
+        ((2, 6, OTHER), 4, MINE, True),  # nothing is given that the limit of the list does not have
+        ((2, 6, ME), 6, OTHER, True),  # the file's group may not, whatever the limit is
     ],
 )
 def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
-    entry, mask, trusted, tmp_path, monkeypatch
+    entry, mask, own_group, trusted, tmp_path, monkeypatch
 ):
     mine = Group(pwd.getpwuid(ME).pw_name, [])
     groups = {MINE: mine, OTHER: Group("staff", [], OTHER)}
     monkeypatch.setattr("grp.getgrgid", groups.__getitem__)
+    monkeypatch.setattr("pwd.getpwall", lambda: [])
     path = tmp_path / "SKILL.md"
     path.touch()
     entries = sorted([(1, 6, -1), entry, (4, 4, -1), (16, mask, -1), (32, 4, -1)])
@@ -113,6 +137,10 @@ def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
         os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
     except OSError:
         pytest.skip("no lists of access here")
+    if own_group != path.stat().st_gid:
+        if ME != 0:
+            pytest.skip("only root can give a file to any group")
+        os.chown(path, -1, own_group)
     why = distrust_path(path)
     assert (why == "") is trusted and ("chmod go-w" in why) is not trusted
 
