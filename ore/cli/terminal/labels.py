@@ -14,27 +14,45 @@ _COLONS = (
     "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u0903\u0a83\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789\ufe30"
 )
 _ALIKE = {
-    "a": "\u0391\u03b1\u0410\u0430\u13aa\ua4ee",
-    "d": "\u0500\u0501\u13a0\ua4d3",
-    "e": "\u0395\u0415\u0435\u04bd\u13ac\ua4f0",
-    "g": "\u050c\u0581\u13c0\ua4d6",
-    "h": "\u0397\u041d\u04ba\u04bb\u0570\u13bb\ua4e7",
-    "i": "\u0131\u0399\u03b9\u0406\u0456\u04c0\u04cf\u13a5\ua4f2",
-    "k": "\u039a\u03ba\u041a\u043a\u13e6\ua4d7",
-    "m": "\u039c\u041c\u043c\u13b7\ua4df",
-    "n": "\u039d\u0578\u057c\ua4e0",
-    "o": "\u039f\u03bf\u03c3\u041e\u043e\u0555\u0585\ua4f3",
-    "r": "\u0433\u13a1\u13d2\ua4e3",
-    "s": "\u0405\u0455\u054f\u13da\ua4e2",
-    "t": "\u03a4\u03c4\u0422\u0442\u13a2\ua4d4",
-    "u": "\u03c5\u0446\u054d\u057d\u1200\ua4f4",
-    "w": "\u051c\u051d\u0561\u13b3\ua4ea",
-    "y": "\u03a5\u03b3\u0423\u0443\u04ae\u04af\u13a9\ua4ec",
+    "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee",
+    "b": "\u0184\u0299\u0392\u0412\u042c\u13cf\u13f4\u1472\u15af\u15f7\ua4d0",
+    "c": "\u03f2\u03f9\u0421\u0441\u13df\u1d04\u2ca4\u2ca5\ua4da",
+    "d": "\u0500\u0501\u13a0\u13e7\u146f\u15de\u15ea\u1d05\ua4d2\ua4d3",
+    "e": "\u0395\u0415\u0435\u04bd\u13ac\u1d07\u212e\u22ff\u2d39\ua4f0",
+    "f": "\u03dc\u0584\u15b4\u1e9d\ua4dd\ua730",
+    "g": "\u018d\u0261\u0262\u050c\u0581\u13c0\u13f3\u1d83\ua4d6",
+    "h": "\u029c\u0397\u041d\u04ba\u04bb\u0570\u13bb\u13c2\u157c\u2c8e\ua4e7",
+    "i": "\u0131\u0196\u01c0\u0269\u026a\u029f\u0399\u03b9\u0406\u0456\u04c0\u04cf\u05c0\u05d5"
+    "\u05df\u0627\u0661\u06f1\u07ca\u13a5\u13de\u14aa\u16c1\u2223\u2373\u2c92\u2cd0\u2d4f"
+    "\ua4e1\ua4f2\ua647",
+    "j": "\u037f\u03f3\u0408\u0458\u13ab\u148d\u1d0a\ua4d9",
+    "k": "\u039a\u03ba\u041a\u043a\u13e6\u16d5\u1d0b\u2c94\ua4d7",
+    "m": "\u039c\u03fa\u041c\u043c\u13b7\u15f0\u16d6\u1d0d\u2c98\ua4df",
+    "n": "\u0274\u039d\u0578\u057c\u2c9a\ua4e0",
+    "o": "\u039f\u03bf\u03c3\u041e\u043e\u0555\u0585\u05e1\u0647\u0665\u06be\u06c1\u06d5\u06f5"
+    "\u07c0\u0966\u09e6\u0a66\u0ae6\u0b20\u0b66\u0be6\u0c66\u0ce6\u0d20\u0d66\u0e50\u0ed0"
+    "\u101d\u1040\u10ff\u12d0\u1d0f\u1d11\u2c9e\u2c9f\u2d54\u3007\ua4f3",
+    "p": "\u03a1\u03c1\u0420\u0440\u13e2\u146d\u1d18\u2374\u2ca2\u2ca3\ua4d1",
+    "q": "\u051b\u0563\u0566\u2d55",
+    "r": "\u01a6\u0280\u0433\u13a1\u13d2\u1587\u1d26\u2c85\ua4e3",
+    "s": "\u01bd\u0405\u0455\u054f\u13d5\u13da\ua4e2\ua731",
+    "t": "\u03a4\u03c4\u0422\u0442\u13a2\u1d1b\u22a4\u27d9\u2ca6\ua4d4",
+    "u": "\u028b\u03c5\u0446\u054d\u057d\u1200\u144c\u1d1c\u222a\u22c3\ua4f4",
+    "v": "\u03bd\u0474\u0475\u05d8\u0667\u06f7\u13d9\u142f\u1d20\u2228\u22c1\u2d38\ua4e6\ua6df",
+    "w": "\u026f\u0461\u051c\u051d\u0561\u13b3\u13d4\u1d21\ua4ea",
+    "x": "\u00d7\u03a7\u0425\u0445\u1541\u157d\u166d\u166e\u16b7\u2573\u292b\u292c\u2a2f\u2cac"
+    "\u2d5d\ua4eb",
+    "y": "\u0263\u028f\u03a5\u03b3\u0423\u0443\u04ae\u04af\u10e7\u13a9\u13bd\u1d8c\u1eff\u2ca8"
+    "\ua4ec",
+    "z": "\u0396\u13c3\u1d22\ua4dc",
     ":": _COLONS,
 }
-"""Letters of other scripts that look like those of the labels (Unicode's UTS #39), by what they look
-like."""
+"""What looks like a letter: of other scripts (Unicode's UTS #39), and small capitals, by what it looks
+like. Marks, and what is too young for some terminals to show, are not among it: they may be nothing.
+"""
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
+_AS_ONE = str.maketrans("l1|0", "iiio")
+"""Letters and digits that look alike, by the one that stands for all."""
 
 
 def may_hold_label(word: str) -> bool:
@@ -44,21 +62,24 @@ def may_hold_label(word: str) -> bool:
 
 def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
-    seen = line.casefold() if line.isascii() else ascii_of(line) if may_hold_label(line) else ""
+    if not may_hold_label(line):
+        return False
+    seen = line.casefold().translate(_AS_ONE) if line.isascii() else ascii_of(line)
     return any(label in seen for label in labels)
 
 
 def ascii_of(text: str) -> str:
-    """Return what is ASCII in a text, and in what looks like it, in lower case, without spaces."""
+    """Return what is ASCII in a text, and in what looks like it, in one case, without spaces."""
     if not text.isascii():
-        text = "".join(c for c in in_form("NFKD", text).translate(_AS_ASCII) if c.isascii())
-    return "".join(text.split()).casefold()
+        text = in_form("NFKD", text.translate(_AS_ASCII)).translate(_AS_ASCII)
+        text = "".join(c for c in text if c.isascii())
+    return "".join(text.split()).casefold().translate(_AS_ONE)
 
 
 def labels_in(word: str, labels: Sequence[str]) -> list[int]:
     """Return where labels begin in a word; what is not ASCII between their letters may be nothing."""
     if word.isascii():
-        seen = word.casefold()
+        seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
     seen = "".join(letter for letter, _ in parts)
@@ -67,7 +88,7 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
 
 def label_begun(word: list[str], labels: Sequence[str]) -> int:
     """Return how many characters at the end of a word are the beginning of a label."""
-    end = "".join(word[-max(map(len, labels)) :]).casefold()
+    end = "".join(word[-max(map(len, labels)) :]).casefold().translate(_AS_ONE)
     lengths = (
         n for label in labels for n in range(len(label) - 1, 0, -1) if end.endswith(label[:n])
     )

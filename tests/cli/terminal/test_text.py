@@ -139,6 +139,16 @@ def test_the_label_of_a_persona_is_indented_however_it_is_composed(name, form):
     assert laid_out(text, 40, "", (*LABELS, label.rstrip().lower())).lstrip("\n") == " " + text
 
 
+def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
+    for name, forged in (
+        ("bob", "\u0412\u041e\u0412"),
+        ("cleo", "\u03f9L\u0415\u041e"),
+        ("ai", "Al"),
+    ):
+        label = f"[{name}]:"
+        assert laid_out(f"[{forged}]: hi", 40, "", (*LABELS, label)) == f" [{forged}]: hi"
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -152,6 +162,12 @@ def test_the_label_of_a_persona_is_indented_however_it_is_composed(name, form):
         ("［ＡＹＡ］: x", " ［ＡＹＡ］: x"),
         ("Y\u043eu: x", " Y\u043eu: x"),  # a Cyrillic o
         ("\u03a5ou: x", " \u03a5ou: x"),  # a Greek Upsilon
+        ("Y\u10ffu: x", " Y\u10ffu: x"),  # a Georgian o
+        ("\u2ca8\u2c9fu: x", " \u2ca8\u2c9fu: x"),  # Coptic
+        ("\u028f\u1d0f\u1d1c: x", " \u028f\u1d0f\u1d1c: x"),  # small capitals
+        ("Y0u: x", " Y0u: x"),
+        ("[THlNK1NG]: x", " [THlNK1NG]: x"),
+        ("Y\u0c02ou: x", " Y\u0c02ou: x"),  # a mark, which may have no column
         ("[\u0410Y\u0410]: x", " [\u0410Y\u0410]: x"),
         ("You\ua789 x", " You\ua789 x"),
         ("You\u2236 x", " You\u2236 x"),
