@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ore.errors import HomeError
-from ore.files.home import ore_home
+from ore.files.home import instead_of, ore_home
 from ore.files.neutral import one_line
 
 _ACL_HEAD, _ACL_USER, _ACL_OWN_GROUP, _ACL_GROUP, _ACL_WRITE = 4, 2, 4, 8, 2
@@ -33,6 +33,8 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
     is_own = os.geteuid() in (0, status.st_uid)
     as_root = "" if is_own else "sudo "  # who else may give nothing away, nor change root's
     if status.st_uid not in _owners():
+        if _is_in_home_of(status.st_uid, path):
+            return f"it is in another user's home; {instead_of(Path(path))} one of your own"
         return f"it belongs to another user; run {as_root}chown -h {os.geteuid()} {shown}"
     mode = status.st_mode
     if mode & stat.S_IWOTH or mode & stat.S_IWGRP and _is_shared(path, status.st_gid):
@@ -79,6 +81,14 @@ def _owners() -> set[int]:
     owners = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")
     return owners | {int(caller)} if 0 == os.geteuid() and caller.isdecimal() else owners
+
+
+def _is_in_home_of(user: int, path: Path | str) -> bool:
+    """Tell whether a path is in a user's own home, which nobody is to take from them."""
+    with suppress(KeyError):
+        home = str(import_module("pwd").getpwuid(user).pw_dir).rstrip("/")
+        return home != "" and os.path.abspath(path).startswith(f"{home}/")
+    return False
 
 
 def _is_shared(path: Path | str, own_group: int) -> bool:

@@ -59,6 +59,22 @@ def test_nobody_is_told_to_take_from_others_what_is_there_for_all(monkeypatch):
         home_folder("models")
 
 
+@pytest.mark.parametrize(
+    "path, says",
+    [
+        ("/home/ann/.ore/x", "it is in another user's home; set ORE_HOME to one of your own"),
+        ("/home/ann/bin/x", "it is in another user's home; use one of your own"),
+        ("/home/anne/x", f"it belongs to another user; run {SUDO}chown -h {ME} /home/anne/x"),
+    ],
+)
+def test_nobody_is_told_to_take_another_user_s_home(path, says, monkeypatch):
+    """As 'sudo -E' and 'su -m' leave HOME what it was."""
+    ann = pwd.struct_passwd(("ann", "x", OTHER, OTHER, "", "/home/ann", "/bin/sh"))
+    monkeypatch.setattr("pwd.getpwuid", {OTHER: ann}.__getitem__)
+    monkeypatch.setenv("ORE_HOME", "/home/ann/.ore")
+    assert distrust(status(0o600, OTHER), path) == says
+
+
 def test_a_path_is_shown_so_that_it_can_be_pasted():
     assert distrust(status(0o777), "/a b\n/c").endswith("run chmod go-w '/a b^J/c'")
 
