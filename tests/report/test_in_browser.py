@@ -198,3 +198,19 @@ def test_one_finds_the_slowest_the_cut_off_and_where_models_disagree(chromium, t
     chromium.run("document.getElementById('pairs').scrollIntoView()")
     assert set(chromium.run(marked)) <= {"Paris", "Rome", "Oslo"}
     assert requests(chromium) == [] and problems(chromium) == []
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_no_second_line_of_a_name_or_a_value_stands_where_a_fact_begins(chromium, tmp_path, width):
+    name = "temperature of sampler signed\u00a0by"
+    wanted = {"wanted": {name: "0.7" + "\u00a0" * 176 + " ada@example.org"}, "holds": True}
+    chromium.emulate(width=width, height=900)
+    opened(chromium, tmp_path, [write(tmp_path / "a", run(1, provenance={"expectation": wanted}))])
+    chromium.run("dispatchEvent(new Event('beforeprint')), 0")
+    chromium.run("document.querySelector('tr.run .open').click()")
+    lines = chromium.run(
+        "[...document.querySelectorAll('.more bdi')].map((each) => "
+        "[...each.getClientRects()].map((line) => line.left)).filter((lines) => lines.length > 1)"
+    )
+    assert len(lines) >= 2
+    assert all(min(others) > first for first, *others in lines)
