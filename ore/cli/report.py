@@ -39,6 +39,10 @@ def report(options: Options, console: Console, *_: object) -> None:
         console.document(text)
     else:
         write_owned(options.out, [text.encode("utf-8")], begin, _WHAT, 0o600)
+    cut = sum(run.prompt_is_cut + run.answer_is_cut for run in collected.runs)
+    if options.csv and cut:
+        texts = "1 text is" if cut == 1 else f"{cut:,} texts are"
+        console.warning(f"{texts} cut in the table; the artifacts have all of them.")
     kind = "a table" if options.csv else "a page for a browser"
     where = "" if options.out is None else f" {one_line(options.out)} is {kind}."
     console.notice(f"{totals([run.state for run in collected.runs])}.{where}")

@@ -15,6 +15,8 @@ from ore.report.forms import NAMES, filled
 def report_table(paths: Iterable[os.PathLike[str] | str]) -> str:
     """Return the runs of files and folders as CSV, as ``--report --csv`` writes it.
 
+    Of a prompt or an answer it has 20,000 characters, fewer of very many: the artifacts have all.
+
     Args:
         paths: Artifacts, or folders of them.
 

@@ -112,6 +112,13 @@ def test_a_table_of_them_runs_no_formula(ore, folder):
     assert ore("--report", "runs", "--out", "runs.csv").code == 1
 
 
+def test_a_table_with_texts_that_are_cut_says_so(ore, folder):
+    write(folder / "runs", run(1, prompt="p" * 20_001, answer="a" * 20_001), run(2))
+    said = "ore: warning: 2 texts are cut in the table; the artifacts have all of them.\n"
+    assert ore("--report", "runs", "--csv", "-q").err == said
+    assert "cut" not in ore("--report", "runs/00001.json", "--csv").err
+
+
 def test_of_two_folders_the_runs_stand_side_by_side(ore, folder, runs):
     write(folder / "others", run(1, model="big", answer="Rome."), run(2, model="big"))
     page = ore("--report", "runs", "others").out
