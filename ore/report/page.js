@@ -71,6 +71,11 @@
     fillAll() {
       this.watch.disconnect();
       for (const group of this.groups) if (group.first < MOST_PRINTED) this.fill(group); else group.remove();
+      const more = this.items.length - MOST_PRINTED;
+      if (more <= 0) return;
+      const group = withRole("tbody", "rowgroup"), line = withRole("tr", "row"), place = withRole("td", "cell");
+      place.textContent = figure(more, 0) + " more are not printed.";
+      line.append(place); group.append(line); this.table.append(group); this.groups.push(group);
     }
     watchAgain() { this.show(this.items); }
   }
@@ -139,6 +144,9 @@
     place.append(element("h3", "", title));
     const shown = element("pre", "", content);
     shown.dir = "auto"; shown.tabIndex = 0; place.append(shown);
+    sayCut(place, whole);
+  }
+  function sayCut(place, whole) {
     if (whole) place.append(element("p", "dim", "Cut here: it has " + figure(whole, 0) + " characters."));
   }
   function list(pairs) {
@@ -247,14 +255,17 @@
     });
     return place;
   }
+  function fillPair(place, run, name, units) {
+    place.append(marked(of(run, name), units));
+    sayCut(place, of(run, name + "Cut"));
+  }
   function drawPair([first, second, same, firstMarks, secondMarks]) {
     const line = withRole("tr", "row", same ? "pair same" : "pair");
-    const prompt = cell("", "Prompt", of(runs[first], "prompt").slice(0, 4 * BRIEF));
-    const one = cell("", data.folders[0]), other = cell("", data.folders[1]);
-    prompt.dir = "auto";
-    one.append(marked(of(runs[first], "answer"), firstMarks));
+    const prompt = cell("", "Prompt"), one = cell("", data.folders[0]), other = cell("", data.folders[1]);
+    fillPair(prompt, runs[first], "prompt");
+    fillPair(one, runs[first], "answer", firstMarks);
     if (same) other.append(element("em", "", "the same"));
-    else other.append(marked(of(runs[second], "answer"), secondMarks));
+    else fillPair(other, runs[second], "answer", secondMarks);
     line.append(prompt, one, other);
     return [line];
   }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -97,7 +97,7 @@ class RunFacts:
 
 def facts_of(checked: Checked) -> RunFacts:
     """Return what a report keeps of one artifact, whole or not."""
-    why = one_line("; ".join(why_of(checked)))[:LONGEST_VALUE]
+    why = reason(checked)
     artifact = checked.artifact
     if artifact is None:
         return RunFacts(checked.path, NOT_READ, why)
@@ -126,11 +126,11 @@ def facts_of(checked: Checked) -> RunFacts:
     return facts
 
 
-def why_of(checked: Checked) -> list[str]:
+def reason(checked: Checked) -> str:
     """Return why an artifact does not hold, can't be read, or is not signed as it has to be."""
     signature = checked.signature
     why = signature.problem if signature is not None else None
-    return [*checked.problems, *([why] if why else [])]
+    return _line("; ".join([*checked.problems, *([why] if why else [])]))
 
 
 def shown(text: str, most: int) -> str:
@@ -209,7 +209,8 @@ def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     words = choice.get("probabilities")
     if isinstance(words, dict):
         likely = [f"{_line(word)} {_share(each)}" for word, each in list(words.items())[:20]]
-        facts.own.append(("chosen from", ", ".join(likely)))
+        more = [f"{len(words) - 20:,} more"] if len(words) > 20 else []
+        facts.own.append(("chosen from", ", ".join([*likely, *more])))
     if not isinstance(verdict, dict) or not isinstance(verdict.get("holds"), bool):
         return
     facts.holds = verdict["holds"]
@@ -217,7 +218,7 @@ def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     wanted = wanted if isinstance(wanted, dict) else {}
     parts = [each for each in failed if isinstance(each, dict)] if isinstance(failed, list) else []
     facts.seen = "; ".join(_line(each.get("seen")) for each in parts[:MOST_LISTED])
-    facts.own += [(f"expected: {_line(kind)}", _line(value)) for kind, value in _first(wanted)]
+    facts.own += _listed("expected", list(wanted.items()))
     word = wanted.get("equals", wanted.get("choice"))
     if isinstance(word, str) and facts.chosen is not None:
         facts.is_right = artifact.output.content.strip() == word.strip()
@@ -242,10 +243,7 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
         part = provenance.get(name)
         if isinstance(part, dict) and part.get(key) is not None:
             own.append((f"{name}: {key.replace('_', ' ')}", _line(part[key])))
-    facts.messages = [
-        (f"message: {_line(source)}", _line(sha256))
-        for source, sha256 in hashed_sources(artifact)[:MOST_LISTED]
-    ]
+    facts.messages = _listed("message", hashed_sources(artifact))
     for key in ("tools", "skills", "routing"):
         if value := getattr(artifact.input, key):
             own.append((key, _line(value)))
@@ -256,19 +254,28 @@ def _add_details(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     ]
     options = provenance.get("options")
     if isinstance(options, dict):
-        shared += [(f"asked for: {_line(k)}", _line(v)) for k, v in _first(options)]
+        shared += _listed("asked for", list(options.items()))
     given = provenance.get("effective")
     told = given if isinstance(given, dict) else {}
     shared += [(key.replace("_", " "), _line(told[key])) for key in _PARTS if told.get(key)]
     parameters = told.get("parameters")
-    for name, each in _first(parameters) if isinstance(parameters, dict) else ():
-        if isinstance(each, dict) and each.get("value") is not None:
-            by = f" ({_line(each['from'])})" if each.get("from") else ""
-            shared.append((f"in force: {_line(name)}", _line(each["value"]) + by))
+    in_force = parameters.items() if isinstance(parameters, dict) else ()
+    known = [(k, v) for k, v in in_force if isinstance(v, dict) and v.get("value") is not None]
+    shared += _listed("in force", known, _with_origin)
 
 
-def _first(values: dict[str, Any]) -> list[tuple[str, Any]]:
-    return list(values.items())[:MOST_LISTED]
+def _listed(
+    kind: str, values: Sequence[tuple[Any, Any]], said: Callable[[Any], str] = _line
+) -> Pairs:
+    """Return the first of a run's own names and values, and how many more there are."""
+    pairs = [(f"{kind}: {_line(name)}", said(value)) for name, value in values[:MOST_LISTED]]
+    left = len(values) - MOST_LISTED
+    return [*pairs, ("not shown", f"{left:,} more")] if left > 0 else pairs
+
+
+def _with_origin(parameter: dict[str, Any]) -> str:
+    by = f" ({_line(parameter['from'])})" if parameter.get("from") else ""
+    return _line(parameter["value"]) + by
 
 
 def when(timestamp: float | None) -> str:

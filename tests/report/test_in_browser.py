@@ -214,3 +214,25 @@ def test_no_second_line_of_a_name_or_a_value_stands_where_a_fact_begins(chromium
     )
     assert len(lines) >= 2
     assert all(min(others) > first for first, *others in lines)
+
+
+def test_a_pair_shows_the_whole_prompt_and_says_what_is_cut(chromium, tmp_path):
+    prompt, answer = "word " * 300 + "end", "word " * 5000
+    for name in "ab":
+        write(tmp_path / name, run(1, prompt=prompt, answer=answer + name))
+    opened(chromium, tmp_path, [tmp_path / "a", tmp_path / "b"])
+    chromium.run("dispatchEvent(new Event('beforeprint')), 0")
+    cells = "[...document.querySelectorAll('tr.pair td')].map((each) => each.textContent)"
+    asked, *answers = chromium.run(cells)
+    assert asked == prompt
+    assert all(each.endswith("Cut here: it has 25,001 characters.") for each in answers)
+
+
+def test_a_printed_page_says_how_many_runs_are_not_on_it(chromium, tmp_path):
+    opened(chromium, tmp_path, [write(tmp_path / "a", *(run(at) for at in range(1, 2005)))])
+    chromium.run("dispatchEvent(new Event('beforeprint')), 0")
+    assert chromium.run("document.querySelectorAll('tr.run').length") == 2000
+    last = "document.getElementById('runs').lastElementChild.textContent"
+    assert chromium.run(last) == "4 more are not printed."
+    chromium.run("dispatchEvent(new Event('afterprint')), 0")
+    assert "not printed" not in chromium.run("document.getElementById('runs').textContent")

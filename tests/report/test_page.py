@@ -208,3 +208,18 @@ def test_nothing_of_a_run_is_called_what_ore_says_of_it(tmp_path):
     assert {"signed by", "verdict"} & {*found["own"], *found["shared"], *messages} == set()
     assert messages == {"message: signed by": "ada@tides.example"}
     assert found["shared"]["in force: signed by"] == "ada@tides.example"
+
+
+def test_of_what_is_listed_in_part_the_rest_is_counted(tmp_path):
+    many = [{"source": f"session:{at}", "sha256": text_digest(str(at))} for at in range(103)]
+    words = dict.fromkeys(map(str, range(25)), 0.04)
+    provenance = {"sources": many, "options": {f"own-{at}": at for at in range(107)}}
+    choice = {"choice": {"probability": 0.04, "probabilities": words}}
+    prompt = "p" * 161
+    document = run(1, prompt=prompt, metadata=choice, provenance=provenance)
+    page = report_page([str(write(tmp_path / "runs", document))])
+    (found,) = runs_of(page)
+    assert found["messages"][-1] == ("not shown", "3 more")
+    assert found["own"]["chosen from"].endswith(", 5 more")
+    assert found["shared"]["not shown"] == "7 more"
+    assert f'<td dir="auto">{prompt[:160]}…</td>' in page
