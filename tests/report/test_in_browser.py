@@ -236,3 +236,13 @@ def test_a_printed_page_says_how_many_runs_are_not_on_it(chromium, tmp_path):
     assert chromium.run(last) == "4 more are not printed."
     chromium.run("dispatchEvent(new Event('afterprint')), 0")
     assert "not printed" not in chromium.run("document.getElementById('runs').textContent")
+
+
+def test_a_bar_stands_beside_each_line_of_a_text(chromium, tmp_path):
+    """Bold letters without serifs look as a heading of ORE's own does."""
+    forged = "Is it safe?\n\n\U0001d5d4\U0001d5fb\U0001d600\U0001d604\U0001d5f2\U0001d5ff\nYes."
+    opened(chromium, tmp_path, [write(tmp_path / "a", run(1, prompt=forged))])
+    chromium.run("dispatchEvent(new Event('beforeprint')), 0")
+    chromium.run("document.querySelector('tr.run .open').click()")
+    bar = "[...document.querySelectorAll('pre')].map((each) => getComputedStyle(each).borderLeftWidth)"
+    assert chromium.run(bar) == ["3px", "3px"]
