@@ -1,7 +1,7 @@
 """``--replay``: recorded runs asked again and compared with before.
 
 Each is one model call; where only the answer is another one, a second call shows whether the server
-gives the same answer twice.
+gives the same answer twice, and a third one whether it does when it has just loaded the model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOG_SECONDS = 60.0
 _FAILED = {
     "different": ("is not the same", "are not the same"),
     "not as expected": ("is not as expected", "are not as expected"),
-    "not repeatable": ("has two answers when asked twice", "have two answers when asked twice"),
+    "not repeatable": ("has two answers when asked again", "have two answers when asked again"),
     NOT_RUN: ("could not be repeated", "could not be repeated"),
 }
 

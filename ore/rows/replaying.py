@@ -10,6 +10,8 @@ from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
+from ore.backends.unloading import unload
+from ore.errors import OreError
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
@@ -34,7 +36,7 @@ class Replay:
     """What became of a run that was asked again.
 
     Attributes:
-        state: ``"same"``, ``"different"``, or ``"not repeatable"``: asked twice, the model gave two
+        state: ``"same"``, ``"different"``, or ``"not repeatable"``: asked again, the model gave two
             answers, so that nothing follows from another one than before. Where the run had an
             expectation, it decides on another answer: ``"as expected"`` or ``"not as expected"``.
         messages: ``"embedded"`` in the artifact, ``"rebuilt"`` from what it names, or ``"given"``.
@@ -83,8 +85,9 @@ def replay(
         reasoner: What answers; it is not closed.
         messages: What is sent instead; None is what was sent then.
         others: Where the answer is looked for that the run went on from.
-        twice: Whether a second call is made where only the answer is another one, to find out
-            whether the model gives the same answer twice.
+        twice: Whether it is asked again where only the answer is another one, to find out whether
+            the model gives the same answer: at once, and, of an Ollama server, after the model was
+            unloaded, for what such a server keeps of earlier prompts can change the answer.
 
     Raises:
         ArtifactError: Its messages can't be had.
@@ -105,7 +108,10 @@ def replay(
     def ask() -> ExecutionArtifact:
         return answered(artifact, reasoner, backend, named, settings, sent, sources)
 
-    found = compared(artifact, ask, how, expected, twice=twice)
+    def anew() -> bool:
+        return named is not None and unload(backend, named)
+
+    found = compared(artifact, ask, how, expected, anew=anew if twice else None)
     notes += warnings_beside(artifact, found.artifact, settings)
     return replace(found, notes=tuple(notes))
 
@@ -173,7 +179,7 @@ def compared(
     expected: Expectation | None,
     changed: Callable[[ExecutionArtifact], Collection[str]] = lambda new: (),
     *,
-    twice: bool = False,
+    anew: Callable[[], bool] | None = None,
 ) -> Replay:
     """Ask for a new run, and compare it with the ``old`` one.
 
@@ -182,8 +188,8 @@ def compared(
         how: What ``Replay.messages`` is.
         expected: What the old run had of an expectation, or None.
         changed: Returns what is another one on purpose in the new run, and is not compared.
-        twice: Whether it is asked once more where only the answer is another one, and nothing was
-            changed or expected.
+        anew: With it, it is asked again where only the answer is another one, and nothing was changed
+            or expected. It has the model loaded anew by the next call, and returns whether it could.
     """
     new = ask()
     apart = changed(new)
@@ -197,7 +203,19 @@ def compared(
             state = "not as expected"
         elif is_answer:
             state = "as expected"
-    elif twice and is_answer and not apart and ask().output.content != new.output.content:
+    elif anew and is_answer and not apart and _has_another(ask, new.output.content, anew):
         state = "not repeatable"
     unknown = tuple(name for name in known_to_one(old, new) if name in names)
     return Replay(state, how, new, tuple(found), unknown, verdict)
+
+
+def _has_another(ask: Callable[[], ExecutionArtifact], text: str, anew: Callable[[], bool]) -> bool:
+    """Return whether the model has another answer than ``text`` now, or when it was just loaded."""
+    if ask().output.content != text:
+        return True
+    if not anew():
+        return False
+    try:
+        return ask().output.content != text
+    except OreError:  # it can't be loaded again, or not in time
+        return False

@@ -15,6 +15,7 @@ from ore.artifact.canonical import text_digest
 from ore.artifact.compare import Difference, unified
 from ore.artifact.many import files_of
 from ore.backends.turn_errors import TurnFailedError
+from ore.backends.unloading import unload
 from ore.errors import (
     BackendTimeoutError,
     CapabilityError,
@@ -95,7 +96,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
     """Yield what becomes of each recorded run, asked again as ``--replay`` does.
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
-    a second call shows whether the model gives the same answer twice.
+    a second call shows whether the model gives the same answer twice; if so, a third one shows whether
+    it does when an Ollama server has just loaded it.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -180,7 +182,10 @@ def _asked(
     def changed(new: ExecutionArtifact) -> dict[str, str]:
         return _changes(opening, old, new)
 
-    return compared(old, ask, recalled.how, expected, changed, twice=True)
+    def anew() -> bool:
+        return unload(backend, recalled.rerun.model)
+
+    return compared(old, ask, recalled.how, expected, changed, anew=anew)
 
 
 def _changes(opening: Reopening, old: ExecutionArtifact, new: ExecutionArtifact) -> dict[str, str]:

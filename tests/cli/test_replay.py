@@ -61,7 +61,7 @@ def test_a_server_that_gives_two_answers_when_asked_twice_is_not_repeatable(ore,
     result = ore("--replay", "a.json", replies=["Two.", "Three."])
     assert (result.code, len(result.calls)) == (3, 2)
     assert rows(result.out) == {"a.json": ["not repeatable", "answer; messages rebuilt"]}
-    assert result.err == "ore: 1 of 1 run has two answers when asked twice: see above.\n"
+    assert result.err == "ore: 1 of 1 run has two answers when asked again: see above.\n"
 
 
 @pytest.mark.parametrize("flags", [["-o", "seed=4"], ["--model", "second"]])
@@ -71,6 +71,38 @@ def test_what_was_changed_on_purpose_is_not_asked_twice(ore, folder, flags):
     result = ore("--replay", "a.json", *flags, replies=["Two.", "Three."], models=models)
     assert (result.code, len(result.calls)) == (3, 1)
     assert rows(result.out)["a.json"][0] == "different"
+
+
+@pytest.mark.parametrize("cold, verdict", [("One.", "not repeatable"), ("Two.", "different")])
+def test_a_server_whose_cache_makes_another_answer_is_not_repeatable(cold, verdict, ore, folder):
+    said = iter(["One."])
+    with FakeOllama(reply=lambda _: next(said, "Two." if server.ollama.loaded else cold)) as server:
+        flags = ("--host", server.url)
+        record(folder / "a.json", "hi", *flags, open_backend=open_backend)
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+        assert (result.code, rows(result.out)["a.json"][0]) == (3, verdict)
+        asked = [
+            (bool(chat.json["messages"]), chat.json.get("keep_alive")) for chat in server.chats
+        ]
+        assert asked == [(True, None)] * 3 + [(False, 0), (True, None)]
+
+
+def test_a_model_that_can_not_be_loaded_again_is_still_compared(ore, folder):
+    said = iter(["One."])
+    with FakeOllama(reply=lambda _: next(said, "Two.")) as server:
+        flags = ("--host", server.url)
+        record(folder / "a.json", "hi", *flags, open_backend=open_backend)
+        unload = server.ollama.note_end
+
+        def gone(request, model):
+            unload(request, model)
+            if not request["messages"]:
+                server.ollama.models = ()
+
+        server.ollama.note_end = gone
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+        assert (result.code, rows(result.out)["a.json"][0]) == (3, "different")
+        assert len(server.chats) == 5
 
 
 @pytest.mark.parametrize("given, sent_again", [("0", 0.0), ("5m", "5m"), ("-1", -1.0)])
