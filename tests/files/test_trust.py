@@ -23,6 +23,9 @@ SUDO = "sudo " if ME else ""
 OTHER = 54_321  # no user and no group of any system
 MINE = pwd.getpwuid(ME).pw_gid
 
+ELSE = "where that changes nothing, use another disk"
+"""What is said besides: exFAT and NTFS, as they are often mounted, drop a change of permissions and say nothing."""
+
 
 def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
     return os.stat_result((mode, 0, 0, 1, user, group, 0, 0, 0, 0))
@@ -35,9 +38,9 @@ def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
         (0o600, ME, OTHER, ""),
         (0o755, ME, OTHER, ""),
         (0o755, 0, 0, ""),
-        (0o775, ME, OTHER, "others can write to it; run chmod go-w /x/y"),
-        (0o702, ME, MINE, "others can write to it; run chmod go-w /x/y"),
-        (0o777, ME, MINE, "others can write to it; run chmod go-w /x/y"),
+        (0o775, ME, OTHER, f"others can write to it; run chmod go-w /x/y; {ELSE}"),
+        (0o702, ME, MINE, f"others can write to it; run chmod go-w /x/y; {ELSE}"),
+        (0o777, ME, MINE, f"others can write to it; run chmod go-w /x/y; {ELSE}"),
         (0o1777, 0, MINE, "others can write to it, as they are meant to; use one of your own"),
         (0o600, OTHER, MINE, f"it belongs to another user; run {SUDO}chown -h {ME} /x/y"),
     ],
@@ -49,8 +52,8 @@ def test_only_the_user_and_root_may_write(kind, mode, user, group, says):
 def test_what_is_advised_can_be_done_by_who_is_not_root_and_changes_a_link_itself(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: OTHER + 1)
     assert distrust(status(0o600, OTHER), "/x").endswith(f"; run sudo chown -h {OTHER + 1} /x")
-    assert distrust(status(0o777, 0), "/x").endswith("; run sudo chmod go-w /x")
-    assert distrust(status(0o1777, OTHER + 1), "/x").endswith("; run chmod go-w /x")
+    assert distrust(status(0o777, 0), "/x").endswith(f"; run sudo chmod go-w /x; {ELSE}")
+    assert distrust(status(0o1777, OTHER + 1), "/x").endswith(f"; run chmod go-w /x; {ELSE}")
 
 
 def test_nobody_is_told_to_take_from_others_what_is_there_for_all(monkeypatch):
@@ -76,7 +79,7 @@ def test_nobody_is_told_to_take_another_user_s_home(path, says, monkeypatch):
 
 
 def test_a_path_is_shown_so_that_it_can_be_pasted():
-    assert distrust(status(0o777), "/a b\n/c").endswith("run chmod go-w '/a b^J/c'")
+    assert distrust(status(0o777), "/a b\n/c").endswith(f"run chmod go-w '/a b^J/c'; {ELSE}")
 
 
 class Group:
