@@ -84,11 +84,11 @@ class SessionFiles:
             raise FileAccessError(
                 f"{self._root} can't be read: {reason(exc)}.", self._root
             ) from exc
-        names, there = set(), set(files)
+        names, there = set(), {file.casefold() for file in files}  # a disk may take both for one
         for file in files:
             if file.startswith(".") or not file.endswith(".json"):
                 continue
-            if file.endswith(META) and file.removesuffix(META) + ".json" in there:
+            if file.endswith(META) and f"{file.removesuffix(META)}.json".casefold() in there:
                 continue
             try:
                 name = check_name(file.removesuffix(".json"))

@@ -137,6 +137,13 @@ def test_a_session_can_not_have_the_name_of_what_stands_beside_another(store, na
     assert store.save(Session(turn()), "meta") is None
 
 
+def test_what_a_session_was_begun_with_is_no_session_where_its_name_is_spelled_anew(store):
+    """A disk that takes ``trip`` and ``Trip`` for one renames the session's file alone."""
+    store.save(Session(turn()), "Trip")
+    (store.root / "trip.meta.json").write_text(json.dumps(VALUE))
+    assert (store.list(), store.reported) == (["Trip"], [])
+
+
 def test_a_file_of_that_name_without_its_session_is_named(store):
     store.create(Session(turn()), "trip")
     (store.root / "lost.meta.json").write_text(json.dumps(VALUE))
