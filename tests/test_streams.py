@@ -126,6 +126,21 @@ def test_a_stream_of_any_reasoner_ends_where_it_comes_back():
     assert (read, reasoner.is_closed, stream.is_closed) == (["one "], True, True)
 
 
+@pytest.mark.invariant
+def test_who_reads_a_stream_that_is_being_read_takes_nothing_of_it():
+    reasoner, session = Slow(), Session()
+    stream, read = ORE(reasoner, "").stream("Hello", session), []
+    thread = threading.Thread(target=lambda: read.extend(stream))
+    thread.start()
+    assert reasoner.waits.wait(5)
+    with pytest.raises(UsageError, match="being read already"):
+        next(stream)
+    reasoner.goes_on.set()
+    thread.join(5)
+    assert (read, stream.response.content) == (["one ", "two"], "one two")
+    assert [message.content for message in session.messages] == ["Hello", "one two"]
+
+
 class Deaf(Slow):
     """Answers once it is told to go on, whatever has become of its turn."""
 

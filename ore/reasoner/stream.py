@@ -11,6 +11,10 @@ from ore.reasoner.stop import STOP, Stop
 from ore.types import Response
 
 UNREAD = "There is no response yet: read the stream to its end."
+_READ_ALREADY = (
+    "This stream is being read already, by another thread or by what a signal's handler has interrupted: "
+    "read it in one place."
+)
 
 
 class Stream(Closing, Iterator[str]):
@@ -40,6 +44,7 @@ class Stream(Closing, Iterator[str]):
 
         Raises:
             OreError: Whatever the turn raises, but not after ``close``: then the stream is over.
+            UsageError: It is being read already; who reads it goes on.
         """
         if self._is_over or self._stop.is_asked:
             self._end()
@@ -52,6 +57,8 @@ class Stream(Closing, Iterator[str]):
             self._response, self._is_over = end.value, True
             raise
         except Exception:
+            if getattr(self._chunks, "gi_frame", None) is not None:  # it goes on for who reads it
+                raise UsageError(_READ_ALREADY) from None
             self._is_over = True
             if self._stop.is_asked:
                 raise StopIteration from None
