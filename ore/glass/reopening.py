@@ -27,6 +27,8 @@ from ore.reasoner.closing import Closing
 from ore.types import ExecutionArtifact
 
 _DIGITS = 12
+MOST_UNLOADS = 3
+"""Of how many runs in a row a model is unloaded in vain; loading it for each of a thousand takes hours."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Reopening(Closing):
         self.options: dict[str, Any] = parse_options(texts)
         self.chat_template = chat_template
         self.waiting = waiting
+        self.unloads_left = MOST_UNLOADS
         self._bounds: dict[str, Any] = {**bounds, "strict_context": strict_context}
         self.notice = notice
         self._others = None if others is None else Earlier(others)

@@ -26,7 +26,7 @@ from ore.errors import (
 )
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_object
-from ore.glass.reopening import Recalled, Reopening
+from ore.glass.reopening import MOST_UNLOADS, Recalled, Reopening
 from ore.glass.rerun import not_there
 from ore.rows.expectations import Expectation, recorded_expectation
 from ore.rows.judge import seen
@@ -97,7 +97,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it.
+    it does when an Ollama server has just loaded it. After three runs in a row of which none did, no
+    model is unloaded for the next ones.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -183,9 +184,13 @@ def _asked(
         return _changes(opening, old, new)
 
     def anew() -> bool:
-        return unload(backend, recalled.rerun.model)
+        opening.unloads_left -= 1
+        return opening.unloads_left >= 0 and unload(backend, recalled.rerun.model)
 
-    return compared(old, ask, recalled.how, expected, changed, anew=anew)
+    found = compared(old, ask, recalled.how, expected, changed, anew=anew)
+    if found.state == "not repeatable":
+        opening.unloads_left = MOST_UNLOADS
+    return found
 
 
 def _changes(opening: Reopening, old: ExecutionArtifact, new: ExecutionArtifact) -> dict[str, str]:

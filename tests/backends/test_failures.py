@@ -387,7 +387,10 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
         ("http://ai.box:1", "box:1"),
         ("http://box:8000/v1", "x, http://box:8000/"),
         ("http://ai.box:1", "*.box:1"),
-        ("http://box:1", "https://box,https://*,box:2,ox:1,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99"),
+        (
+            "http://box:1",
+            "https://box,https://*,box:2,ox:1,ox,.b,10.0.0.0/8,,http://,/,10.0.0.0/99",
+        ),
     ],
 )
 def test_what_no_proxy_excepts_is_asked_directly(url, excepted, monkeypatch):

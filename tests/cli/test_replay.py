@@ -87,6 +87,18 @@ def test_a_server_whose_cache_makes_another_answer_is_not_repeatable(cold, verdi
         assert asked == [(True, None)] * 3 + [(False, 0), (True, None)]
 
 
+def test_a_model_is_not_unloaded_for_each_run_of_many_that_are_different(ore, folder):
+    said = iter(["One."] * 5)
+    with FakeOllama(reply=lambda _: next(said, "Two.")) as server:
+        flags = ("--host", server.url)
+        for number in range(5):
+            record(folder / f"{number}.json", "hi", *flags, open_backend=open_backend)
+        result = ore("--replay", ".", *flags, open_backend=open_backend)
+        assert [row[0] for row in rows(result.out).values()] == ["different"] * 5
+        unloads = [chat for chat in server.chats if not chat.json["messages"]]
+        assert (len(unloads), len(server.chats)) == (3, 5 + 2 * 5 + 2 * 3)
+
+
 def test_a_model_that_can_not_be_loaded_again_is_still_compared(ore, folder):
     said = iter(["One."])
     with FakeOllama(reply=lambda _: next(said, "Two.")) as server:
