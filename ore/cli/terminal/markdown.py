@@ -69,19 +69,23 @@ class Markdown:
         self._labels = list(labels)
         self._show = show or shown
         self._has_colour = has_colour
-        self._pending = ""
+        self._pending: list[str] = []  # of a line, the pieces that came
         self._lines: list[str] = []
         self._fence = ""
         self._seconds_left = MOST_SECONDS
 
     def feed(self, text: str) -> str:
         """Return the blocks that ``text`` has completed, each after a line end."""
-        *lines, self._pending = (self._pending + text).split("\n")
+        self._pending.append(text)
+        if "\n" not in text:
+            return ""
+        *lines, rest = "".join(self._pending).split("\n")
+        self._pending = [rest]
         return "".join(self._line(line.removesuffix("\r")) for line in lines)
 
     def end(self) -> str:
         """Return what is left."""
-        pending, self._pending = self._pending, ""
+        pending, self._pending = "".join(self._pending), []
         return self._line(pending) + self._block()
 
     def _line(self, line: str) -> str:

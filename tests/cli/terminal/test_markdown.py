@@ -160,6 +160,15 @@ def test_a_person_is_told_that_a_part_is_not_laid_out(ore, monkeypatch):
     assert "takes too long to lay out, and is shown as it was written." in result.err
 
 
+@pytest.mark.slow
+def test_the_time_of_a_line_grows_with_its_pieces_and_not_with_their_square():
+    blocks, began = Markdown(40, False, show=lambda block, *_: block), time.process_time()
+    for _ in range(400_000):
+        assert blocks.feed("word") == ""
+    assert blocks.end().strip() == "word" * 400_000
+    assert time.process_time() - began < 10
+
+
 BLOCKS = "one\n\ntwo\n\nthree\n\nfour\n\nfive\n"
 
 
