@@ -322,6 +322,20 @@ def test_judging_that_never_ends_is_ended(schema, answer, ore, monkeypatch):
     assert "judging it takes longer than 0.5 seconds" in result.err
 
 
+NULLS = {"anyOf": [{"type": "null"}] * 50}
+
+
+@pytest.mark.invariant
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", [{"items": NULLS}, {"items": {"allOf": [{"not": {}}] * 50}}], ids=str)
+def test_many_alternatives_of_many_values_are_judged_in_time(schema, monkeypatch):
+    monkeypatch.setattr(validation, "LONGEST", 0.3)
+    with validation.Judge(schema) as judge:
+        assert judge.violation([0] * 10).startswith("at $[")
+        with pytest.raises(ValueError, match="judging it takes longer than 0.3 seconds"):
+            judge.violation([0] * 30_000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["allOf", "if"])
 @pytest.mark.parametrize(
