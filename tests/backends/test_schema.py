@@ -327,7 +327,9 @@ NULLS = {"anyOf": [{"type": "null"}] * 50}
 
 @pytest.mark.invariant
 @pytest.mark.slow
-@pytest.mark.parametrize("schema", [{"items": NULLS}, {"items": {"allOf": [{"not": {}}] * 50}}], ids=str)
+@pytest.mark.parametrize(
+    "schema", [{"items": NULLS}, {"items": {"allOf": [{"not": {}}] * 50}}], ids=str
+)
 def test_many_alternatives_of_many_values_are_judged_in_time(schema, monkeypatch):
     monkeypatch.setattr(validation, "LONGEST", 0.3)
     with validation.Judge(schema) as judge:
