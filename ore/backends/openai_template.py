@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from ore.errors import OreError
 from ore.types import Message
 
 _SECONDS = 2.0
+_MARK = re.compile(r"\[mark:[0-9]+\]")
 _REFUSED = (400, 500)
 """What a server answers whose template refuses the messages; others do not know the question."""
 
@@ -40,4 +42,5 @@ def arriving(
             rendered = call.applied(marked)
         except OreError:
             return joined(messages) if call.status in _REFUSED else (messages, None)
-    return joined(messages) if any(mark not in rendered for mark in marks) else (messages, None)
+    lost = set(marks).difference(_MARK.findall(rendered))
+    return joined(messages) if lost else (messages, None)

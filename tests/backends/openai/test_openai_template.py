@@ -100,6 +100,18 @@ def test_a_question_that_nobody_answers_holds_no_turn_up_for_long(monkeypatch):
         assert "joined" not in ask(fake.url, ALL)
 
 
+@pytest.mark.invariant
+@pytest.mark.slow
+def test_marks_are_looked_for_in_time_that_does_not_grow_with_their_number():
+    talk = [Message(("user", "assistant")[at % 2], "x") for at in range(2_999)]
+    filler = "[mark:" * 2_000_000
+    with FakeOpenAI() as fake:
+        fake.template = lambda texts: filler + "".join(reversed(texts))
+        began = time.process_time()
+        metadata = ask(fake.url, [SYSTEM, SKILL, *talk])
+    assert "joined" not in metadata and time.process_time() - began < 5
+
+
 @pytest.mark.slow
 @needs_engine
 @pytest.mark.parametrize("template, joins", [(CHATML, False), (FIRST, True)])
