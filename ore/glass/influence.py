@@ -34,6 +34,8 @@ _END_OF_SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"')\]]*(?:\s+|$)|\n\s*")
 _SPACES = re.compile(r"\s*")
 _NEAR = 1000
 """Within how many characters a token is looked for: some before it may be parts of characters."""
+_MOST_PAIRS = 1_000_000
+"""Of a sentence and a source: for each is said what the one does for the other."""
 _BLANK_LINE = "\n\n"
 
 
@@ -160,15 +162,20 @@ def explained(
             out: ``""`` at the first.
 
     Raises:
-        ArtifactError: There is nothing to explain, or nothing to leave out.
+        ArtifactError: There is nothing to explain, or nothing to leave out; or too much of both.
         OreError: What ``scorer.score`` raises.
     """
-    left_out = _each_left_out(messages)
+    left_out, parts = _each_left_out(messages), sentences(answer)
     if not answer:
         raise ArtifactError("The answer is empty: there is nothing that it could rest on.")
     if not left_out:
         raise ArtifactError(
             "The turn was given nothing but its prompt: there is no file, skill or turn to leave out."
+        )
+    if len(parts) * len(left_out) > _MOST_PAIRS:
+        raise ArtifactError(
+            f"The answer has {len(parts):,} sentences and the turn {len(left_out):,} sources, more than "
+            f"can be looked into: of both together there may be {_MOST_PAIRS:,} pairs."
         )
     scores: list[Score] = []
     for number, each in enumerate((_Left(""), *left_out), 1):
@@ -178,7 +185,6 @@ def explained(
         scores.append(scorer.score(asked, answer, ended=ended))
     names = [each.source for each in left_out]
     totals = [score.logprob for score in scores]
-    parts = sentences(answer)
     by_part = [_by_part(score, answer, parts) for score in scores]
     return _explained(answer, totals, names), [
         _explained(text, [sums[number] for sums in by_part], names)
@@ -213,9 +219,10 @@ def _by_part(score: Score, answer: str, parts: Sequence[str]) -> list[float]:
         end += len(part)
         ends.append(end)
     sums: list[list[float]] = [[] for _ in parts]
-    at = part_number = 0
+    at = begin = part_number = 0
     for token in score.tokens:
-        while part_number < len(parts) - 1 and _begin(answer, at) >= ends[part_number]:
+        begin = _begin(answer, at) if at >= begin else begin
+        while part_number < len(parts) - 1 and begin >= ends[part_number]:
             part_number += 1
         sums[part_number].append(token.logprob)
         at = _after(answer, at, token.text)

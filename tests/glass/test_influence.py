@@ -161,6 +161,22 @@ def test_tokens_take_time_in_proportion_to_the_answer():
     assert parts[0].logprob == -200_000 and time.process_time() - begun < 30
 
 
+@pytest.mark.slow
+def test_tokens_of_a_long_gap_take_time_in_proportion_to_it():
+    tokens = [(" ", -1)] * 100_000
+    begun = time.process_time()
+    _, parts = explained(Given(tokens, {}), MESSAGES[3:4] + MESSAGES[-1:], " " * 100_000 + "A. B.")
+    assert [part.logprob for part in parts] == [-100_000, 0] and time.process_time() - begun < 5
+
+
+def test_more_sentences_and_sources_than_can_be_looked_into_are_refused_before_any_is_scored():
+    scorer = Scoring([], {})
+    many = [Sourced("user", "F", f"file:{number}") for number in range(100)]
+    with pytest.raises(ArtifactError, match="10,001 sentences and the turn 100 sources, more than"):
+        explained(scorer, many + MESSAGES[:1], "a\n" * 10_001)
+    assert scorer.scored == []
+
+
 @pytest.mark.parametrize(
     "messages, answer",
     [(MESSAGES, ""), ([Sourced("user", "Hi", "prompt")], "Yes.")],
