@@ -177,15 +177,15 @@ def explained(
             f"The answer has {len(parts):,} sentences and the turn {len(left_out):,} sources, more than "
             f"can be looked into: of both together there may be {_MOST_PAIRS:,} pairs."
         )
-    scores: list[Score] = []
+    totals, by_part = list[float](), list[list[float]]()
     for number, each in enumerate((_Left(""), *left_out), 1):
         tell(number, len(left_out) + 1, each.source)
         rest = each.rest(messages)
         asked = joined(rest)[0] if joins else rest
-        scores.append(scorer.score(asked, answer, ended=ended))
+        score = scorer.score(asked, answer, ended=ended)
+        totals.append(score.logprob)
+        by_part.append(_by_part(score, answer, parts))
     names = [each.source for each in left_out]
-    totals = [score.logprob for score in scores]
-    by_part = [_by_part(score, answer, parts) for score in scores]
     return _explained(answer, totals, names), [
         _explained(text, [sums[number] for sums in by_part], names)
         for number, text in enumerate(parts)

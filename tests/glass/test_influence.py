@@ -89,6 +89,21 @@ def test_many_sources_take_no_more_room_than_their_messages():
         tracemalloc.stop()
 
 
+@pytest.mark.slow
+def test_of_each_scoring_no_more_is_kept_than_its_sums():
+    class Fresh(Scoring):
+        def score(self, messages, text, *, ended=True):
+            tokens = [ScoredToken("a", -1.0, number) for number in range(5_000)]
+            return Score(text, tuple(tokens), ended, "given", 1)
+
+    many = [Sourced("user", "F", f"file:{number}") for number in range(40)]
+    tracemalloc.start()
+    explained(Fresh([], {}), many + MESSAGES[:1], "a" * 5_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8_000_000
+
+
 def test_shares_are_of_the_drops_above_nothing():
     whole, _ = explained(Scoring([], {"S": 3.0, "K": 1.0, "T": -2.0}), MESSAGES, "Yes.")
     found = {each.source: (each.drop, each.share) for each in whole.sources}
