@@ -25,6 +25,7 @@ SETTABLE = frozenset(
 """What a ``.env`` file may set: no program to run, no library, proxy, certificate or home folder."""
 
 _MOST_ENV_BYTES = 1 << 16
+_LONGEST_VARIABLE = 40  # characters
 _THREADS_SECONDS = 3.0
 
 
@@ -124,7 +125,7 @@ def load_env_files() -> dict[str, str]:
             if value is None or name in os.environ:
                 continue
             if name not in SETTABLE:
-                found[f"the variable {name!r} of {path} (not one that a .env may set)"] = ""
+                found[f"{_shown(name)} of {path} (not one that a .env may set)"] = ""
                 continue
             try:
                 os.environ[name] = value
@@ -133,6 +134,12 @@ def load_env_files() -> dict[str, str]:
             else:
                 found[name] = path
     return found
+
+
+def _shown(name: str) -> str:
+    """Return how a variable is called; what is no usual name may be a key, or an address with one."""
+    is_usual = name.replace("_", "x").isalpha() and name in (name.upper(), name.lower())
+    return f"the variable {name!r}" if is_usual and len(name) <= _LONGEST_VARIABLE else "a variable"
 
 
 def _read(path: str) -> tuple[dict[str, str | None], list[int]]:

@@ -375,13 +375,15 @@ class TestEnvFiles:
         monkeypatch.delenv("PYTHONPATH", raising=False)  # else the file's would not matter
         lines = [f"OLLAMA_HOST={server.url}", "ORE_HOME=a\0b", "'a=b'=c", "PYTHONPATH=/x"]
         lines += ["no assignment at all", "ORE_X", "ORE_MODEL=mistral"]
+        lines += ["http://me:secret@host/v1?a=b", "c2VjcmV0==", "sk-secret=", "http_proxy=x"]
         env_file.write_text("\n".join(lines) + "\n")
         result = run("Hi")
         assert result.out == "Paris.\n" and server.chats[0].json["model"] == "mistral"
         said = [
             f"the variable 'ORE_HOME' of {env_file}",
-            f"the variable 'a=b' of {env_file} (not one that a .env may set)",
+            f"a variable of {env_file} (not one that a .env may set)",  # it may be a key
             f"the variable 'PYTHONPATH' of {env_file} (not one that a .env may set)",
+            f"the variable 'http_proxy' of {env_file} (not one that a .env may set)",
             f"line 5 of {env_file}",
         ]
         assert sorted(result.err.splitlines()) == sorted(
