@@ -203,7 +203,7 @@ def check_name(model: str) -> None:
     parts = model.rpartition("://")[2].split("/")
     if len(parts) > 3 or not all(parts):
         raise UsageError(
-            f"'{one_line(model)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
+            f"'{shown_name(model)}' can't be a model's name: Ollama's are NAME, NAMESPACE/NAME or "
             f"HOST/NAMESPACE/NAME, each with :TAG or without."
         )
 

@@ -98,9 +98,17 @@ def can_be_sent(name: object) -> bool:
 
 
 def shown_name(text: str) -> str:
-    """Return what was given as a name as a sentence shows it: on one line, and not too long."""
+    """Return what was given as a name as a sentence shows it: on one line, not too long, no password."""
+    *folders, last = text.split("/")
+    text = "/".join([*map(_without_login, folders), last])
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"
     return one_line(shown).replace("`", "'")  # between backticks stands what is to be done
+
+
+def _without_login(part: str) -> str:
+    """Return a part of a name without a user name and a password, which stand before a registry only."""
+    login, _, registry = part.rpartition("@")
+    return f"\u2026@{registry}" if ":" in login else part
 
 
 def shown_names(names: Sequence[str]) -> str:

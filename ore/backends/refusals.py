@@ -17,6 +17,7 @@ from ore.backends.failures import (
     proxy_error,
 )
 from ore.backends.http import shorten
+from ore.backends.model_names import shown_name
 from ore.backends.server_words import (
     BAD_KEY,
     CAN_NOT,
@@ -85,11 +86,11 @@ def reported_error(
         return no_model_error(host, model, protocol)
     for words, said in _OF_A_PULL if protocol is OLLAMA else ():
         if words.search(message):
-            why = said.format(model=shorten(model), shown=shown)
+            why = said.format(model=shown_name(model), shown=shown)
             return BackendError(f"The server at {host} {why}", host=host.url)
     if NO_MANIFEST in message:
         return ModelNotFoundError(
-            f"The server at {host} finds no model '{shorten(model)}' to fetch ({shown}): check the name.",
+            f"The server at {host} finds no model '{shown_name(model)}' to fetch ({shown}): check the name.",
             model=model,
             host=host.url,
         )

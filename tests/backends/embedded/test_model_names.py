@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ore.backends.model_names import ModelName, parse_name
+from ore.backends.model_names import ModelName, parse_name, shown_name
 from ore.errors import UsageError
 
 
@@ -39,6 +39,21 @@ def test_what_is_no_name_is_refused_in_one_line(text):
     with pytest.raises(UsageError, match="can't be a model's name") as caught:
         parse_name(text)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("https://me:secret@reg.example/a/b", "https://\u2026@reg.example/a/b"),
+        ("me:secr@et@127.0.0.1:5000/a/b:1", "\u2026@127.0.0.1:5000/a/b:1"),
+        ("hf.co/me:secret@/b", "hf.co/\u2026@/b"),
+        ("reg:5000/a/b:1@sha256:00", "reg:5000/a/b:1@sha256:00"),
+        ("claude:thinking@2026", "claude:thinking@2026"),
+        ("me@reg/a", "me@reg/a"),
+    ],
+)
+def test_a_password_before_a_registry_is_not_shown(text, shown):
+    assert shown_name(text) == shown
 
 
 def test_names_differ_in_no_more_than_case():
