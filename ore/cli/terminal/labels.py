@@ -16,7 +16,7 @@ _COLONS = (
 _ALIKE = {
     "a": "\u0251\u0391\u03b1\u0410\u0430\u13aa\u15c5\u1d00\u237a\ua4ee",
     "b": "\u0184\u0299\u0392\u0412\u042c\u13cf\u13f4\u1472\u15af\u15f7\ua4d0",
-    "c": "\u03f2\u03f9\u0421\u0441\u13df\u1d04\u2ca4\u2ca5\ua4da",
+    "c": "\u0421\u0441\u13df\u1d04\u2ca4\u2ca5\ua4da",
     "d": "\u0500\u0501\u13a0\u13e7\u146f\u15de\u15ea\u1d05\ua4d2\ua4d3",
     "e": "\u0395\u0415\u0435\u04bd\u13ac\u1d07\u212e\u22ff\u2d39\ua4f0",
     "f": "\u03dc\u0584\u15b4\u1e9d\ua4dd\ua730",
@@ -51,8 +51,6 @@ _ALIKE = {
 like. Marks, and what is too young for some terminals to show, are not among it: they may be nothing.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
-_AS_ONE = str.maketrans("l1|0", "iiio")
-"""Letters and digits that look alike, by the one that stands for all."""
 
 
 def may_hold_label(word: str) -> bool:
@@ -64,16 +62,21 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
     if not may_hold_label(line):
         return False
-    seen = line.casefold().translate(_AS_ONE) if line.isascii() else ascii_of(line)
+    seen = _as_one(line.casefold()) if line.isascii() else ascii_of(line)
     return any(label in seen for label in labels)
 
 
 def ascii_of(text: str) -> str:
     """Return what is ASCII in a text, and in what looks like it, in one case, without spaces."""
     if not text.isascii():
-        text = in_form("NFKD", text.translate(_AS_ASCII)).translate(_AS_ASCII)
-        text = "".join(c for c in text if c.isascii())
-    return "".join(text.split()).casefold().translate(_AS_ONE)
+        text = text.replace("\u03f2", "c").replace("\u03f9", "C")  # NFKD makes sigmas of them
+        text = "".join(c for c in in_form("NFKD", text).translate(_AS_ASCII) if c.isascii())
+    return _as_one("".join(text.split()).casefold())
+
+
+def _as_one(text: str) -> str:
+    """Return a text with one letter in the place of those, and of the digits, that look alike."""
+    return text.replace("l", "i").replace("1", "i").replace("|", "i").replace("0", "o")
 
 
 def labels_in(word: str, labels: Sequence[str]) -> list[int]:
@@ -88,7 +91,7 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
 
 def label_begun(word: list[str], labels: Sequence[str]) -> int:
     """Return how many characters at the end of a word are the beginning of a label."""
-    end = "".join(word[-max(map(len, labels)) :]).casefold().translate(_AS_ONE)
+    end = _as_one("".join(word[-max(map(len, labels)) :]).casefold())
     lengths = (
         n for label in labels for n in range(len(label) - 1, 0, -1) if end.endswith(label[:n])
     )
