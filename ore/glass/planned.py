@@ -150,6 +150,13 @@ def messages_digest(messages: Sequence[Mapping[str, str]]) -> str:
     return digest([{"role": each["role"], "content": each["content"]} for each in messages])
 
 
+class _NotHeld(ValueError):
+    """A plan was written well, of a turn that needs what no plan holds."""
+
+    def __init__(self, what: str, given: str) -> None:
+        super().__init__(f"{what}: ask without a plan, with {given}")
+
+
 def parse_plan(data: bytes, path: str) -> Plan:
     """Return the plan that ``data`` is; ``path`` is where it was read.
 
@@ -171,16 +178,17 @@ def parse_plan(data: bytes, path: str) -> Plan:
         if not is_object(schema) or str(think) not in _THINK:
             raise ValueError("its options have a think or a format that ORE does not have")
         if plan.get("chat_template") is not None:
-            raise ValueError("its turn has a chat template, of which it has the hash only")
+            raise _NotHeld(
+                "its turn has a chat template, of which it has the hash only", "`chat_template=`"
+            )
         choices = plan["options"].get("choices", ["", ""])
         if not _are_texts(choices) or len(choices) < 2:
             raise ValueError("its options have choices that are no words to choose from")
         messages = _messages(plan)
         turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:
-        raise ArtifactError(
-            f"{shown} can't be run as a plan: {exc}. Write one to it with `ORE.plan()`."
-        ) from exc
+        way = "" if isinstance(exc, _NotHeld) else " Write one to it with `ORE.plan()`."
+        raise ArtifactError(f"{shown} can't be run as a plan: {exc}.{way}") from exc
     return Plan(
         hashlib.sha256(data).hexdigest(),
         plan["backend"],
@@ -203,9 +211,9 @@ def _messages(plan: Mapping[str, Any]) -> list[dict[str, str]]:
             raise ValueError("its messages are no objects")
         _require(each, str, "role", "content", "source")
         if "images" in each:
-            raise ValueError("its turn has images, of which it has the hashes only")
+            raise _NotHeld("its turn has images, of which it has the hashes only", "`images=`")
         if each["source"].startswith(ANSWER_OF):
-            raise ValueError("its turn goes on from an artifact: use `after=` again instead")
+            raise _NotHeld("its turn goes on from an artifact", "`after=`")
     if messages_digest(messages) != plan["messages_sha256"]:
         raise ValueError("its messages are not those that it was written with")
     return messages
