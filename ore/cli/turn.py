@@ -19,6 +19,7 @@ from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import outcome_of_record, outcome_of_stop
+from ore.cli.terminal.streams import is_stalled
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -114,10 +115,9 @@ def _taken(run: Run, context: Context) -> Turn:
     try:
         told = cache(lambda: in_force(run, response))  # it is asked for once at most
         try:
-            with console.telling_below(), console.following_stops():
-                with _ending_line(run):
-                    found = compare_counts(run, response)  # before it is recorded
-                    recorded, not_kept = _keep(run, context, response, told)
+            with console.telling_below(), console.following_stops(), _ending_line(run):
+                found = compare_counts(run, response)  # before it is recorded
+                recorded, not_kept = _keep(run, context, response, told)
                 _show(run, context, response, recorded.document)
         except (OutputError, ReaderGoneError):
             not_kept = _signed(run, recorded, not_kept)
@@ -165,19 +165,21 @@ def _ask(run: Run, context: Context) -> Response:
 
 @contextmanager
 def _ending_line(run: Run) -> Iterator[None]:
-    """End the line of an answer that is cut short here; who ends the process waits for no reader."""
+    """End the line of an answer that is cut short here; who stops waits for no reader."""
     console = run.console
     try:
         yield
     except (OutputError, ReaderGoneError):
         raise
     except BaseException as exc:
-        goes_on = run.options.is_repl and console.stdin_is_terminal
-        is_end = isinstance(exc, Terminated) or isinstance(exc, KeyboardInterrupt) and not goes_on
+        is_stop = isinstance(exc, KeyboardInterrupt)
+        goes_on = is_stop and run.options.is_repl and console.stdin_is_terminal
+        is_end = isinstance(exc, Terminated) or is_stop and not goes_on
         if is_end:
             console.give_up_stalled()
         try:
-            console.break_answer()
+            if not (goes_on and is_stalled(console.stdout)):
+                console.break_answer()
         except (OutputError, ReaderGoneError):
             if not is_end:
                 raise

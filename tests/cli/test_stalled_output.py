@@ -8,13 +8,15 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 
 import pytest
 
 from tests.support.fake_ollama import FakeOllama
-from tests.support.process import environment, running, until
+from tests.support.process import MAIN, environment, running, until
+from tests.support.terminal import OnTerminal
 
 LONG = "word " * 60_000
 """More than a pipe holds."""
@@ -57,3 +59,41 @@ def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, typed, number, cod
             assert process.wait(10) == code
     for number in (reading, writing, prompts, typing):
         os.close(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_nobody_waits_for_a_reader_of_what_is_told_below_the_answer(number, code, tmp_path):
+    def answer(request):
+        (tmp_path / ".ore/sessions/s.json").mkdir()  # so that two things can't be kept
+        return LONG
+
+    reading, writing = os.pipe()
+    args = ["--session", "s", "--artifact-out", "/dev/full", "Hi"]
+    with FakeOllama(reply=answer) as server:
+        env = environment(OLLAMA_HOST=server.url, HOME=str(tmp_path))
+        streams = {"stdin": subprocess.DEVNULL, "stdout": writing, "stderr": writing}
+        with running(*args, **streams, env=env) as process:
+            until(lambda: is_full(writing))
+            process.send_signal(number)
+            assert process.wait(10) == code
+    for number in (reading, writing):
+        os.close(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("args", [["-c"], ["-c", "-s"]])
+def test_one_ctrl_c_stops_the_turn_of_a_repl_whose_answer_nobody_reads(args, tmp_path):
+    os.mkfifo(tmp_path / "answers")
+    pipe = os.open(tmp_path / "answers", os.O_RDWR)
+    shell = ["sh", "-c", 'exec "$@" >"$0"', str(tmp_path / "answers")]
+    with FakeOllama(reply=LONG) as server:
+        command, env = [*shell, sys.executable, MAIN, *args], {"OLLAMA_HOST": server.url}
+        with OnTerminal(command=command, env=env) as terminal:
+            terminal.wait_for("You: ")
+            terminal.type("Hi\r")
+            until(lambda: is_full(pipe))
+            terminal.type("\x03")
+            terminal.wait_for("Stopped: ")
+            terminal.wait_for("You: ")
+    os.close(pipe)
