@@ -126,7 +126,7 @@ class Console(Asking):
         """Return a context in which an answer goes on in a line of its own after Ctrl-Z and ``fg``."""
 
         def begin_line() -> None:
-            for shown in (self._thought, self._shown):
+            for shown in (self._thought, None if self._label_is_due else self._shown):
                 if isinstance(shown, AnswerText):
                     shown.is_moved = True
 

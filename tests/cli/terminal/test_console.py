@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -289,6 +290,17 @@ def test_what_was_held_before_a_thought_in_mid_answer_begins_no_line_as_one_of_o
     target.thinking("so")
     target.end_answer()
     assert shown.getvalue() == "[AYA]: It is \n[THINKING]: hm, so\n You:\n"
+
+
+def test_an_answer_that_begins_after_ctrl_z_is_laid_out_beside_its_label():
+    target = console(out=Terminal())
+    target._columns = lambda stream: 40
+    target.begin_answer()
+    with target.following_stops():
+        signal.raise_signal(signal.SIGCONT)
+        target.chunk("x" * 32 + " You: x")
+    target.end_answer()
+    assert target.stdout.getvalue().endswith("x \n You: x\n")
 
 
 @pytest.mark.parametrize("out, err", [(Terminal, io.StringIO), (io.StringIO, Terminal)])
