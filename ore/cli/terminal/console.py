@@ -128,14 +128,14 @@ class Console(Asking):
         def begin_line() -> None:
             for shown in (self._thought, None if self._label_is_due else self._shown):
                 if isinstance(shown, AnswerText):
-                    shown.is_moved = True
+                    shown.is_moved, shown.is_lost = True, self._is_writing
 
         return on_continue(begin_line) if self.stdout_is_terminal else nullcontext()
 
     def end_answer(self) -> None:
         """Write what is left of the answer, and the newline after it."""
         shown, self._shown = self._shown, None
-        rest = shown.end() if shown is not None else ""
+        rest = shown.end() if shown is not None and not self._is_writing else ""
         is_plain = getattr(shown, "is_plain", False)
         is_block = rest.endswith("\n") and not isinstance(shown, AnswerText)
         self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)

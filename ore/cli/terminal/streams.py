@@ -49,6 +49,7 @@ class Streams:
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
     _ends_line = False
+    _is_writing = False  # also after one that was cut short: where the cursor is, nobody knows
     _bar_width = 0  # of the bar that is shown
     _may_fill_line = False  # whether the cursor may wait at the right edge: nothing is drawn there
     _held: list[Callable[[], None]] | None = None  # what is told later
@@ -124,15 +125,16 @@ class Streams:
     def end_thinking(self) -> None:
         """End the model's thinking, if any was written; may be called twice."""
         if self._is_thinking:
-            self._think(self._thought.end() if self._thought else "")
+            self._think(self._thought.end() if self._thought and not self._is_writing else "")
             self._is_thinking, self._thought = False, None
             if not self._ends_line:
                 self._put_apart("\n")
 
     def _think(self, text: str) -> None:
         if text:
-            self._ends_line = text.endswith("\n")
+            self._ends_line = False
             self._put_apart(self._dimmed(text))
+            self._ends_line = text.endswith("\n")
             self._may_fill_line = self._thought is not None and self._thought.may_fill_line
 
     def flush(self) -> None:
@@ -146,10 +148,7 @@ class Streams:
         stdout = self.stdout
         if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
-        if self._waiting is None:  # so it is for most parts of a long answer
-            _write_now(stdout, text, flush)
-        else:
-            self._waiting.output(lambda: _write_now(stdout, text, flush))
+        self._apart(lambda: _write_now(stdout, text, flush))
 
     @contextmanager
     def telling_below(self) -> Iterator[None]:
@@ -189,10 +188,12 @@ class Streams:
 
     def _apart(self, write: Callable[[], None]) -> None:
         """Write where the waiting indicator is not."""
+        self._is_writing = True
         if self._waiting is not None:
             self._waiting.output(write)
         else:
             write()
+        self._is_writing = False
 
     def _put_apart(self, text: str) -> None:
         self._apart(lambda: self._put(text))

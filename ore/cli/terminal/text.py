@@ -52,6 +52,7 @@ class AnswerText:
     Attributes:
         found: Whether a label was indented.
         is_moved: Set by whoever knows that the cursor was moved to the left edge.
+        is_lost: Set with it where what was being written then goes on there.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class AnswerText:
         self._wraps = wraps
         self.found: bool = False
         self.is_moved: bool = False
+        self.is_lost: bool = False
         forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
         self._labels = list(dict.fromkeys(map(ascii_of, forms)))
         own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
@@ -110,8 +112,11 @@ class AnswerText:
 
     def _follow_move(self) -> None:
         if self.is_moved:
+            if self.is_lost:
+                self._out.append("\n")
             self._column = self._least = self._most = 0
-            self._begins_line, self._is_cut, self.is_moved = True, False, False
+            self._begins_line, self._is_cut = True, False
+            self.is_moved = self.is_lost = False
 
     def _taken(self) -> str:
         taken, self._out = "".join(self._out), []

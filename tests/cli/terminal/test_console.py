@@ -303,6 +303,53 @@ def test_an_answer_that_begins_after_ctrl_z_is_laid_out_beside_its_label():
     assert target.stdout.getvalue().endswith("x \n You: x\n")
 
 
+class Slow(Terminal):
+    """A terminal on which the first long text is written in two parts, between which something is done."""
+
+    def __init__(self, act):
+        super().__init__()
+        self._act = act
+
+    def write(self, text):
+        if len(text) < 40 or self._act is None:
+            return super().write(text)
+        act, self._act = self._act, None
+        super().write(text[:40])
+        act()
+        return super().write(text[40:])
+
+
+def write_part(stream, what):
+    out, err = (Slow(stream), Terminal()) if what == "chunk" else (Terminal(), Slow(stream))
+    target = console(out=out, err=err)
+    target._columns = lambda stream: 40
+    target.begin_answer()
+    return target, target.stdout if what == "chunk" else target.stderr
+
+
+@pytest.mark.parametrize("what", ["chunk", "thinking"])
+def test_where_ctrl_c_cuts_a_text_short_what_was_held_of_it_is_not_shown(what):
+    def stop():
+        raise KeyboardInterrupt
+
+    target, shown = write_part(stop, what)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(target, what)("\n" * 50 + "a You:")
+    target.break_answer()
+    target.end_thinking()
+    assert shown.getvalue().endswith("\n\n") and "You:" not in shown.getvalue()
+
+
+@pytest.mark.parametrize("what", ["chunk", "thinking"])
+def test_where_ctrl_z_comes_as_a_text_is_written_no_label_is_at_the_left_edge(what):
+    target, shown = write_part(lambda: signal.raise_signal(signal.SIGCONT), what)
+    with target.following_stops():
+        getattr(target, what)("\n" * 50 + "x" * 38 + " You:")
+        target.end_thinking()
+        target.break_answer()
+    assert shown.getvalue().endswith("x \n You:\n")
+
+
 @pytest.mark.parametrize("out, err", [(Terminal, io.StringIO), (io.StringIO, Terminal)])
 def test_a_thought_in_mid_answer_that_goes_elsewhere_leaves_the_answer_as_it_is(out, err):
     target = console(out=out(), err=err())
