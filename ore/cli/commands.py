@@ -21,7 +21,7 @@ from ore.core import ORE
 from ore.errors import ModelNotFoundError, OreError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.glass.limits import fit_of
-from ore.store import FileSessionStore
+from ore.store import FileSessionStore, check_name
 from ore.types import Response
 
 _SHOWN = 1 << 16
@@ -202,6 +202,7 @@ def _save(talk: Talk, name: str) -> None:
             f"The conversation is saved as '{conversation.name}' already: to fork it, leave, and "
             f"begin with --resume-session {conversation.name} --save-session NAME."
         )
+    name = check_name(name)
     if name == conversation.name:  # what was in the way may be gone
         if (error := conversation.keep()) is not None:
             raise error

@@ -367,6 +367,16 @@ def test_save_of_what_was_begun_here_is_a_fork_with_all_that_is_noted(ore, home,
     assert list(store.runs("fork")) == [answer.id for answer in answers] and len(answers) == 3
 
 
+def test_save_under_its_own_name_tries_again_however_its_accents_are_typed(ore, home):
+    def block(_):
+        (home / ".ore/sessions/caf\u00e9.json").mkdir()
+        return "1"
+
+    lines = {"stdin": "one\n/save cafe\u0301\n", "terminal": "in out err"}
+    result = ore("-S", "caf\u00e9", replies=[block], **lines, **MODELS)
+    assert result.err.count("it is not a regular file") == 3 and "in use" not in result.err
+
+
 def test_a_fork_has_an_id_of_its_own_after_a_name_that_was_taken(ore, begun):
     lines = "two\n/save trip\n/save fork\n"
     result = ore("--resume-session", "trip", stdin=lines, terminal="in out err", **MODELS)
