@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from ore.backends.http import LINE_LIMIT, TooLarge
+from ore.files.strictjson import without_texts
 
 MOST_IN_LINE = 1 << 16
 """The most values of a line: the objects that its reader makes of them take far more time and memory."""
@@ -57,11 +57,6 @@ class Lines:
             yield self._text()
 
     def _text(self) -> str:
-        if self.last.count(b",") > MOST_IN_LINE < _without_texts(self.last).count(b","):
+        if self.last.count(b",") > MOST_IN_LINE < without_texts(self.last).count(b","):
             raise ValueError(f"its JSON has more than {MOST_IN_LINE:,} values")
         return self.last.decode("utf-8", "replace")
-
-
-def _without_texts(line: bytes) -> bytes:
-    """Return a line of JSON without what stands in its strings: an answer in one line may be a table."""
-    return re.sub(rb'"[^"]*"?', b"", re.sub(rb"\\.", b"", line))

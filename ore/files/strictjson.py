@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from itertools import chain
 from typing import Any, TypeGuard
@@ -21,12 +22,13 @@ MAX_DIGITS = 308
 _EXACT = 2**53  # from here on a float skips integers
 
 
-def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
+def parse(data: bytes, *, limit: int, most: float = math.inf, shortens: bool = False) -> Any:
     """Return the value of one JSON document (RFC 8259).
 
     Args:
         data: The document: UTF-8, a byte order mark is allowed.
         limit: The most bytes to accept.
+        most: The most values, each of which takes far more memory than it has bytes.
         shortens: Whether a number such as ``1.0`` is returned as ``1``, which is the same number.
 
     Raises:
@@ -34,6 +36,8 @@ def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
     """
     if len(data) > limit:
         raise ValueError(f"it is larger than {limit:,} bytes")
+    if holds_more_than(data, most):
+        raise ValueError(f"it holds more than {most:,} values")
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as exc:
@@ -49,6 +53,21 @@ def parse(data: bytes, *, limit: int, shortens: bool = False) -> Any:
     if text.count("{") + text.count("[") > MAX_DEPTH:  # with fewer, nothing can be too deep
         check(value)
     return value
+
+
+def without_texts(data: bytes) -> bytes:
+    """Return JSON without what stands in its strings: a text in it may be a table."""
+    return re.sub(rb'"[^"]*"?', b"", re.sub(rb"\\.", b"", data))
+
+
+def marks_in(data: bytes) -> int:
+    """Return how many values JSON holds at most: a mark stands before each but the first."""
+    return sum(map(data.count, (b",", b"[", b"{")))
+
+
+def holds_more_than(data: bytes, most: float) -> bool:
+    """Return whether JSON holds more values than ``most``, before any of them takes memory."""
+    return len(data) > most < marks_in(data) and marks_in(without_texts(data)) > most
 
 
 def syntax_problem(exc: json.JSONDecodeError) -> str:

@@ -31,6 +31,9 @@ from ore.types.turn_plan import PLAN_VERSION
 MOST_BYTES = 64 << 20
 """The most bytes of a plan, which holds its prompt twice where it is rendered, or of a run file."""
 
+_MOST_VALUES = 5_000_000
+"""Of a plan; they take half a gigabyte. Of a conversation there are some ten for each message."""
+
 _PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
 _THINK = ("None", "True", "False", "low", "medium", "high")
 _SYSTEM, _SKILL, _TOOLS = (PERSONA, SYSTEM), "skill:", ("tool:", "file:")
@@ -166,7 +169,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
     """
     shown = one_line(path)
     try:
-        plan = strictjson.parse(data, limit=MOST_BYTES)
+        plan = strictjson.parse(data, limit=MOST_BYTES, most=_MOST_VALUES)
         if not is_object(plan) or plan.get("plan_version") != PLAN_VERSION:
             raise ValueError(f"it is not a plan of the version {PLAN_VERSION}")
         _require(plan, str, "backend", "model_id", "messages_sha256")

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ore.errors import ArtifactError
 from ore.glass.planned import PLAN_VERSION, messages_digest, parse_plan
 
 
@@ -27,3 +28,18 @@ def test_a_plan_of_very_many_messages_is_read_in_time():
     turn = parse_plan(data, "plan.json").turn
     assert time.process_time() - started < 4
     assert (len(turn.skills), turn.session, turn.prompt) == (300_000, [], "hi")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [b"[],", b"1,", b"[[[[[]]]]],"], ids=repr)
+def test_a_plan_of_too_many_values_is_refused_before_they_take_memory(part):
+    many = part * (5_000_001 // (part.count(b"[") + 1) + 1)
+    with pytest.raises(ArtifactError, match="it holds more than 5,000,000 values"):
+        parse_plan(b'{"plan_version":"","a":[' + many + b"1]}", "plan.json")
+
+
+@pytest.mark.slow
+def test_what_stands_in_the_texts_of_a_plan_is_no_value():
+    prompt = json.dumps({"role": "user", "content": '[{"a": 1}, ' * 2_000_000, "source": "prompt"})
+    with pytest.raises(ArtifactError, match="it is not a plan of the version"):
+        parse_plan(b'{"messages": [' + prompt.encode() + b"]}", "plan.json")
