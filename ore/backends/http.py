@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ore.files import read_file
 from ore.files.in_time import OutOfTime, in_time
 from ore.files.neutral import neutralise
+from ore.files.strictjson import holds_more_than
 from ore.reasoner.stop import STOP, shut, woken_by
 
 if TYPE_CHECKING:  # loading ssl takes as long as the rest of a turn's imports: only for https
@@ -30,7 +31,7 @@ LINE_LIMIT = 1 << 20
 """The most bytes of one line, or of one event, of a stream."""
 REPLY_LIMIT = 16 << 20
 """The most bytes of a body that is not a stream, and of the text that a stream brings."""
-MOST_VALUES = 1 << 20
+MOST_VALUES = 1 << 21
 """The most values of a body that is not a stream: each takes far more memory than it has bytes."""
 REFUSAL_LIMIT = 64 << 10
 """The most bytes that are read of the body of a refusal."""
@@ -89,8 +90,7 @@ class Deadline:
         """Return how long one read may take, at most ``timeout``; ``TimeoutError`` if it is over."""
         if self._end is None:
             return timeout
-        left = self._end - time.monotonic()
-        if left <= 0:
+        if (left := self._end - time.monotonic()) <= 0:
             raise TimeoutError("the time is over")
         return left if timeout is None else min(left, timeout)
 
@@ -252,7 +252,7 @@ def whole_body(chunks: Iterable[bytes]) -> bytes:
         body += chunk
         if len(body) > REPLY_LIMIT:
             raise TooLarge("an answer", REPLY_LIMIT)
-    if body.count(b",") > MOST_VALUES:
+    if holds_more_than(body, MOST_VALUES):
         raise ValueError(f"its JSON has more than {MOST_VALUES:,} values")
     return bytes(body)
 

@@ -55,17 +55,17 @@ def parse(data: bytes, *, limit: int, most: float = math.inf, shortens: bool = F
     return value
 
 
-def without_texts(data: bytes) -> bytes:
+def without_texts(data: bytes | bytearray) -> bytes:
     """Return JSON without what stands in its strings: a text in it may be a table."""
     return re.sub(rb'"[^"]*"?', b"", re.sub(rb"\\.", b"", data))
 
 
-def marks_in(data: bytes) -> int:
+def marks_in(data: bytes | bytearray) -> int:
     """Return how many values JSON holds at most: a mark stands before each but the first."""
     return sum(map(data.count, (b",", b"[", b"{")))
 
 
-def holds_more_than(data: bytes, most: float) -> bool:
+def holds_more_than(data: bytes | bytearray, most: float) -> bool:
     """Return whether JSON holds more values than ``most``, before any of them takes memory."""
     return len(data) > most < marks_in(data) and marks_in(without_texts(data)) > most
 

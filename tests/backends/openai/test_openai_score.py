@@ -385,9 +385,10 @@ def test_an_event_has_no_more_values_than_a_vocabulary_takes(monkeypatch):
         llama(fake, [])
         fake.beside["/completion"] = lambda sent: said(entry(), entry(2), more=[0] * 40)
         assert reasoner.score(QUESTION, "a").logprob == -2.0
-        fake.beside["/completion"] = lambda sent: said(entry(), entry(2), more=[[]] * 80)
-        with pytest.raises(BackendError, match="more than 60 values"):
-            reasoner.score(QUESTION, "a")
+        for more in ([0] * 80, [[[[[[]]]]]] * 15):
+            fake.beside["/completion"] = lambda sent, more=more: said(entry(), entry(2), more=more)
+            with pytest.raises(BackendError, match="more than 60 values"):
+                reasoner.score(QUESTION, "a")
 
 
 def test_a_server_without_grammars_of_tokens_is_too_old():
