@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ore.backends.http import REPLY_LIMIT, shorten
+from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
 from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
@@ -72,7 +72,9 @@ def parse_answer(response: Response, judge: Judge) -> Any:
     if cut:
         raise _mismatch(f"it was cut off by {cut}", response.content, _LONGER.get(cut, ""))
     try:
-        value = strictjson.parse(response.content.encode("utf-8"), limit=REPLY_LIMIT)
+        value = strictjson.parse(
+            response.content.encode("utf-8"), limit=REPLY_LIMIT, most=MOST_VALUES
+        )
         violation = judge.violation(value)
     except ValueError as exc:
         raise _mismatch(str(exc), response.content) from exc

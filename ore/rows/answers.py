@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ore.backends.http import REPLY_LIMIT
+from ore.backends.http import MOST_VALUES, REPLY_LIMIT
 from ore.files import strictjson
 from ore.files.cells import csv_line, harmless
 from ore.files.neutral import one_line
@@ -31,7 +31,9 @@ def as_json(outcome: Outcome, *, key: str | None = None, parsed: bool = False) -
     if parsed and content is not None:
         with suppress(ValueError):  # what an earlier run has kept may be anything
             content = strictjson.parse(
-                content.removeprefix("\ufeff").encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT
+                content.removeprefix("\ufeff").encode("utf-8", "surrogatepass"),
+                limit=REPLY_LIMIT,
+                most=MOST_VALUES,
             )
     probability, verdict = probability_of(outcome), verdict_on(outcome)
     found = {

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from ore.artifact.canonical import canonical
-from ore.backends.http import REPLY_LIMIT, shorten
+from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema import judge_of
 from ore.errors import CheckFailedError
 from ore.files import strictjson
@@ -166,7 +166,9 @@ class Judging:
         return "" if is_found else f"{_shown(pattern)} is not found in {_shown(text)}"
 
     def _not_same(self, text: str) -> str:
-        value = strictjson.parse(text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT)
+        value = strictjson.parse(
+            text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT, most=MOST_VALUES
+        )
         wanted = canonical(self._wanted["json"])
         # What is not equal to Python has no canonical form in common, and the form of much takes long.
         if value == self._wanted["json"] and canonical(value) == wanted:
@@ -174,7 +176,9 @@ class Judging:
         return f"{_shown(wanted.decode('utf-8'))} was expected, and {_shown(text)} was seen"
 
     def _not_fitting(self, text: str) -> str:
-        value = strictjson.parse(text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT)
+        value = strictjson.parse(
+            text.encode("utf-8", "surrogatepass"), limit=REPLY_LIMIT, most=MOST_VALUES
+        )
         problem = self._judge.violation(value)
         return f"{problem}, in {_shown(text)}" if problem else ""
 

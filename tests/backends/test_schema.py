@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from ore.backends.choice import open_backend
 from ore.backends.schema import SchemaReasoner, as_document, parse_answer, read_schema
 from ore.backends.validation import Judge
 from ore.core import ORE
-from ore.errors import ReasonerContractError, UsageError
+from ore.errors import ReasonerContractError, SchemaMismatchError, UsageError
 from ore.reasoner import Reasoner
+from ore.rows.expectations import parse_expectation
+from ore.rows.judge import Judging
 from ore.types import Response
 from tests.support.fake_ollama import FakeOllama
 
@@ -320,6 +323,24 @@ def test_judging_that_never_ends_is_ended(schema, answer, ore, monkeypatch):
     result = ore("hi", "--schema", json.dumps(schema), replies=[json.dumps(answer)])
     assert result.code in (2, 3)
     assert "judging it takes longer than 0.5 seconds" in result.err
+
+
+COUNTLESS = "[" + ("[" * 60 + "]" * 60 + ",") * 40_000 + "0]"
+
+
+@pytest.mark.invariant
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["json", "schema"])
+def test_an_answer_of_countless_values_is_refused_before_it_is_parsed(kind):
+    began = time.process_time()
+    with validation.Judge({"type": "array"}) as judge:
+        with pytest.raises(SchemaMismatchError, match="it holds more than 2,097,152 values"):
+            parse_answer(Response(COUNTLESS, "m"), judge)
+    judging = Judging(parse_expectation({kind: {"type": "array"}}, "it"))
+    verdict = judging.verdict(Response(COUNTLESS, "m"))
+    judging.close()
+    assert not verdict["holds"] and "2,097,152 values" in verdict["failed"][0]["seen"]
+    assert time.process_time() - began < 2
 
 
 NULLS = {"anyOf": [{"type": "null"}] * 50}
