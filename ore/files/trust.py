@@ -21,6 +21,7 @@ from ore.files.neutral import one_line
 _ACL_HEAD, _ACL_USER, _ACL_OWN_GROUP, _ACL_GROUP, _ACL_WRITE = 4, 2, 4, 8, 2
 """Of Linux's ``posix_acl_xattr.h``: bytes of its version, a named user, the file's group, a named
 group, and writing."""
+_MOST_DIGITS = 10  # of a user's number
 
 
 def distrust(status: os.stat_result, path: Path | str) -> str:
@@ -81,7 +82,8 @@ def home_folder(name: str) -> Path:
 def _owners() -> set[int]:
     owners = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")
-    return owners | {int(caller)} if 0 == os.geteuid() and caller.isdecimal() else owners
+    is_user = caller.isdecimal() and len(caller) <= _MOST_DIGITS
+    return owners | {int(caller)} if 0 == os.geteuid() and is_user else owners
 
 
 def _is_in_home_of(user: int, path: Path | str) -> bool:

@@ -164,7 +164,9 @@ def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
     assert (why == "") is trusted and ("chmod go-w" in why) is not trusted
 
 
-@pytest.mark.parametrize("caller, trusted", [(str(OTHER), True), ("", False), ("x", False)])
+@pytest.mark.parametrize(
+    "caller, trusted", [(str(OTHER), True), ("", False), ("x", False), ("9" * 5_000, False)]
+)
 def test_root_trusts_who_called_sudo(caller, trusted, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", caller)
