@@ -140,6 +140,18 @@ def test_the_engine_listens_on_no_port_and_in_a_folder_of_its_user_alone(engine)
     assert (folder.st_mode & 0o777, folder.st_uid) == (0o700, os.getuid())
 
 
+@pytest.mark.slow
+def test_the_engine_can_be_asked_whatever_the_umask(path):
+    before = os.umask(0o777)
+    try:
+        with closing(Engine(path)) as engine:
+            at = Path(engine._process.socket)
+            modes = [each.stat().st_mode & 0o700 for each in (at.parent, at)]
+    finally:
+        os.umask(before)
+    assert modes == [0o700, 0o700]
+
+
 @pytest.mark.invariant
 def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")

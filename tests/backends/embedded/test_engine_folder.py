@@ -68,6 +68,16 @@ def test_it_is_for_its_user_alone_and_has_a_path_that_a_socket_can_have(tmp_path
         os.rmdir(folder)
 
 
+def test_it_can_be_entered_whatever_the_umask(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.umask(0o177)
+    try:
+        folder = private_folder()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+
+
 @pytest.mark.slow
 def test_a_signal_s_handler_may_make_one_while_another_is_made(tmp_path):
     done = subprocess.run(
