@@ -73,7 +73,7 @@ class Request:
     is_done: bool = False
     status: int = 0
     location: str = ""
-    key: str = ""
+    key: str = field(default="", repr=False)
     has_heard: bool = False
     body: bytes = b""
     lines: Lines | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ore.backends.address import Host
@@ -38,7 +38,7 @@ class Server:
     """A model on llama.cpp's server; see ``ore.backends.llama_tokens.Llama``."""
 
     host: Host
-    key: str | None
+    key: str | None = field(repr=False)
     model: str
     window: int
     silence: float | None

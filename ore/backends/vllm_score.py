@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ore.backends.address import Host
@@ -35,7 +35,7 @@ class VllmAsking:
     """A model on a server, the messages of a turn, and how long may be waited (in seconds)."""
 
     host: Host
-    key: str | None
+    key: str | None = field(repr=False)
     model_id: str
     messages: Sequence[dict[str, Any]]
     silence: float | None

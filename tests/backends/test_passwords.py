@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+import traceback
 
 import pytest
 
@@ -16,9 +17,12 @@ from ore.backends.address import (
     resolve_openai,
     without_key,
 )
+from ore.backends.http import Deadline
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai_score import Server
+from ore.backends.vllm_score import VllmAsking
 from ore.backends.weights import PINNED
 from ore.errors import BackendError, OreError, UsageError
 from ore.types import Message
@@ -302,3 +306,18 @@ def test_a_key_in_a_large_answer_is_not_shown_and_is_found_fast():
 def test_a_short_key_of_a_server_on_this_machine_is_a_word_like_any_other():
     assert without_key(b"none of them", "Bearer none") == b"none of them"
     assert without_key(b"no key", None) == b"no key"
+
+
+def test_no_key_stands_in_what_a_record_of_an_error_keeps_of_its_calls(monkeypatch):
+    """Services that collect errors keep the variables of each call, as texts."""
+    monkeypatch.setenv("OLLAMA_API_KEY", "sk-secret-key")
+    answer = http(b"", "500 No")
+    with one_answer(answer) as (host, _), pytest.raises(BackendError) as caught:
+        AyaReasoner("m", host).reason([Message("user", "Hi")])
+    kept = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    calls = [str(call.locals) for call in kept.stack if call.filename != __file__]
+    assert any("Request(" in call for call in calls) and "sk-secret-key" not in "".join(calls)
+    assert "sk-secret-key" not in repr(Server(host, "sk-secret-key", "m", 1, None))
+    assert "sk-secret-key" not in repr(
+        VllmAsking(host, "sk-secret-key", "m", [], None, Deadline(None))
+    )
