@@ -40,7 +40,7 @@ class Engine:
     """One loaded model; constructing it loads the file, or raises what ``EngineProcess`` does.
 
     Attributes:
-        window: The context window, in tokens: as asked for, or the model's whole (``has_longest``).
+        window, longest: The context window, and the largest that the model can have, in tokens.
         properties: What the engine says of itself, its defaults among it.
         computes_with: Its threads and its batch, in tokens.
         device: What computes: ``"CPU"``, or the names of graphics cards.
@@ -91,7 +91,7 @@ class Engine:
         try:
             said: dict[str, Any] = self.ask("/props", deadline.wait(_ASK_SECONDS))
             window = int(said["default_generation_settings"]["n_ctx"])
-            self.window, self.has_longest = window, window >= self._process.longest
+            self.window, self.longest = window, max(window, self._process.longest)
             self.template, self.properties = str(said["chat_template"]), said
             self.takes_system: bool = bool(said["chat_template_caps"]["supports_system_role"])
         except (ConnectionError, FileNotFoundError, PermissionError) as exc:  # killed, moved

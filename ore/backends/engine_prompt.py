@@ -155,11 +155,11 @@ def planned_tokens(
         return None
     if (least := estimate([prompt.rendered.encode()]).least) > 2 * window:  # counting takes long
         said = f"The prompt has {least} tokens at least and the model's window holds {window}"
-        raise _no_room(said, engine)
+        raise _no_room(said, engine, least)
     tokens = len(_pieces(engine, prompt.rendered, deadline))
     if tokens >= window:
         said = f"The prompt has {tokens} tokens and the model's window holds {window}"
-        raise _no_room(said, engine)
+        raise _no_room(said, engine, tokens)
     if (left := window - tokens) < limit:
         said = (
             f"The prompt has {tokens} of the {window} tokens of the context window: {left} "
@@ -167,16 +167,18 @@ def planned_tokens(
             f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:
-            raise _no_room(said, engine)
+            raise _no_room(said, engine, tokens)
         if settings.on_warning is not None:
-            larger = "" if engine.has_longest else "; `options['num_ctx']` makes the window larger"
+            larger = (
+                "" if window >= engine.longest else "; `options['num_ctx']` makes the window larger"
+            )
             settings.on_warning(f"{said}{larger}.")
     return tokens
 
 
-def _no_room(said: str, engine: Engine) -> ContextTruncatedError:
+def _no_room(said: str, engine: Engine, tokens: int) -> ContextTruncatedError:
     larger = "raise the window with `options['num_ctx']`"
-    if engine.has_longest:  # the model was trained with no larger one
+    if max(tokens, engine.window) >= engine.longest:  # the model was trained with no larger one
         larger = "use a model with a larger window"
     return ContextTruncatedError(
         f"{said}, so nothing was sent to the model: shorten the prompt, or {larger}."

@@ -31,8 +31,8 @@ def show_plan(run: Run, context: Context) -> None:
         least = "" if plan.exact else "at least "
         raise ContextTruncatedError(
             f"The prompt has {least}{plan.tokens_least:,} tokens and the model's window holds "
-            f"{plan.window:,}: shorten the prompt, or raise the window with -o num_ctx=N or the "
-            f"server's settings."
+            f"{plan.window:,}: shorten the prompt, or, if the model can have a larger window, raise it "
+            f"with -o num_ctx=N or the server's settings."
         )
 
 

@@ -327,15 +327,16 @@ def test_a_prompt_that_is_far_too_long_is_refused_before_its_tokens_are_counted(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "asked, advice",
+    "asked, words, advice",
     [
-        (256, "raise the window with `options['num_ctx']`."),
-        (1 << 20, "use a model with a larger window."),
+        (256, 500, "raise the window with `options['num_ctx']`."),
+        (256, 100_000, "use a model with a larger window."),
+        (1 << 20, 100_000, "use a model with a larger window."),
     ],
 )
-def test_a_larger_window_is_advised_where_the_model_has_one(tmp_path, asked, advice):
+def test_a_larger_window_is_advised_where_the_prompt_fits_into_it(tmp_path, asked, words, advice):
     settings = Settings(strict_context=True, options={"num_ctx": asked})
     with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
         with pytest.raises(ContextTruncatedError) as raised:
-            reasoner.reason([Message("user", "one two " * 50_000)])
+            reasoner.reason([Message("user", "word " * words)])
     assert str(raised.value).endswith(f"shorten the prompt, or {advice}")
