@@ -499,6 +499,16 @@ def test_it_is_said_where_a_redirect_leads_without_what_may_be_a_secret(headers,
             OpenAIReasoner("small", Host(fake.url), "sk-of-mine").reason(ASKED)
 
 
+@pytest.mark.parametrize("status", [300, 304, 305])
+def test_where_it_leads_is_shown_of_no_other_status(status):
+    leads = {"Location": "https://ada:s3cret@gpu/?key=s3cret"}
+    with FakeOpenAI() as fake:
+        fake.play = [Whole(status, "text/plain", b"", leads)]
+        with pytest.raises(BackendError, match=rf"\(status {status}: no text\)") as caught:
+            reasoner(fake).reason(ASKED)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_an_answer_that_is_compressed_unasked_is_refused():
     with FakeOpenAI(scenario="gzip") as fake, pytest.raises(BackendError, match="is compressed"):
         reasoner(fake).reason(ASKED)
