@@ -14,10 +14,14 @@ _FOR_TOOLS = ("tool_calls", "function_call", "tool_use")
 
 
 class Parts:
-    """What the parts of an answer say besides its text; ``reason`` is None until it has ended.
+    """What the parts of an answer say besides its text.
 
     Args:
         key: The key that was sent, which is kept in no name that the server gives.
+
+    Attributes:
+        reason: Why it has ended; None until a part says so.
+        has_ended: Whether no more is to come: some servers say ``stop`` with each part.
     """
 
     def __init__(self, key: str | None = None) -> None:
@@ -26,11 +30,16 @@ class Parts:
         self._fingerprint = self._model = ""
         self._usage: Any = None
         self._timings: Any = None
-        self._asks_for_tools = self._has_delta = False
+        self._asks_for_tools = self._has_delta = self._goes_on = False
         self.logprobs: Logprobs = Logprobs()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.reason is not None and not self._goes_on
 
     def note(self, part: Any) -> tuple[str, str]:
         """Take note of a part; return the thinking and the text that it brings."""
+        had_ended = self.reason is not None
         self._usage = part.get("usage") or self._usage
         self._timings = part.get("timings") or self._timings
         self._fingerprint = part.get("system_fingerprint") or self._fingerprint
@@ -54,6 +63,8 @@ class Parts:
                 thought, content = _of_list(content)
                 thinking += thought
             text += content
+        # An answer follows a thought, and more of it has followed an end that was none.
+        self._goes_on |= self.reason is not None and bool(thinking or had_ended and text)
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:

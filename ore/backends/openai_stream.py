@@ -34,10 +34,9 @@ def parts_until(
     try:
         for part in call.chat(request):
             yield part
-            if last.reason is not None:
-                call.deadline = deadline.within(LAST_SECONDS)
+            call.deadline = deadline.within(LAST_SECONDS) if last.has_ended else deadline
     except (BackendTimeoutError, IncompleteAnswerError):
-        if last.reason is None:
+        if not last.has_ended:
             raise
 
 

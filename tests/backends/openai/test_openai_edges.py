@@ -416,6 +416,22 @@ def test_an_end_that_each_part_denies_is_none(then, monkeypatch):
             reasoner(fake, deadline=1.0).reason(ASKED)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("then", [Cut(), Cut(reset=True), Pause(FOREVER)], ids=repr)
+@pytest.mark.parametrize("name, begun", [("content", "Paris"), ("reasoning_content", "")])
+def test_an_end_that_is_said_with_each_part_is_none_before_the_last(name, begun, then, monkeypatch):
+    monkeypatch.setattr(openai_stream, "LAST_SECONDS", 0.2)
+    with FakeOpenAI() as fake:  # as Gemini's servers say it
+        parts = [event(delta={name: piece}, finish="stop") for piece in ("Par", "is")]
+        parts = parts if begun else parts[:1]
+        fake.play = [*parts, then]
+        with pytest.raises(BackendError) as caught:
+            reasoner(fake, deadline=1.0).reason(ASKED)
+        assert caught.value.partial == begun
+        fake.play = [*parts, Pause(0.4), event(delta={"content": "."}, finish="stop"), DONE]
+        assert reasoner(fake, deadline=2.0).reason(ASKED).content == f"{begun}."
+
+
 def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
     with FakeOpenAI(key="sk-secret-of-mine") as fake:
         fake.play = [refusal(200, "the key sk-secret-of-mine has no credit")]
