@@ -428,12 +428,14 @@ def test_a_stream_that_outlives_its_loop_stops_the_model():
     assert reasoner.is_closed.wait(10)
 
 
-def test_a_coroutine_that_nobody_goes_on_with_stops_the_model():
+@pytest.mark.parametrize("thrown", [GeneratorExit, KeyError, KeyboardInterrupt])
+def test_a_coroutine_that_nobody_goes_on_with_stops_the_model(thrown):
     async def begin(server):
         turn = ORE(AyaReasoner("llama3.2", server.url), "").aexecute("Hello")
         turn.send(None)
         await asyncio.to_thread(until, lambda: server.chats)
-        turn.close()
+        with pytest.raises(thrown):
+            turn.throw(thrown())
         await asyncio.to_thread(until, lambda: server.chats[0].disconnected_at is not None)
 
     with FakeOllama(scenario="stall") as server:

@@ -20,7 +20,8 @@ T = TypeVar("T")
 async def awaited(take: Callable[[], T], session: Session | None) -> T:
     """Return what ``take``, a turn of ``session``, returns, or raise what it raises.
 
-    Where the task is cancelled the turn is stopped: its connection closes at once.
+    Where the task is cancelled, or another error is thrown into it, the turn is stopped: its
+    connection closes at once.
 
     Raises:
         OreError: The system gives no thread for it.
@@ -46,7 +47,7 @@ async def awaited(take: Callable[[], T], session: Session | None) -> T:
     _begin(run)
     try:
         answer = await done
-    except (asyncio.CancelledError, GeneratorExit):  # or nobody goes on with the coroutine
+    except BaseException:  # the turn's own, or whatever is thrown into who waits for it
         stop.ask()
         with suppress(RuntimeError):  # the loop is closed
             done.cancel()  # so that nobody is told that nobody asked for its error
