@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import httpx
 import pytest
@@ -466,3 +468,24 @@ def test_where_nothing_comes_over_http_the_server_may_speak_https(ask):
     assert "broke off" in said and f"so try {server.url.replace('http', 'https')}" in said
     with one_answer(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") as (server, _):
         assert "https" not in said_of(ask, server.url)
+
+
+@contextmanager
+def no_more_files():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(free := os.open(os.devnull, os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("reasoner", [AyaReasoner, OpenAIReasoner])
+def test_no_server_is_to_be_started_where_this_process_may_open_no_more_files(reasoner):
+    asks = reasoner("small", "http://127.0.0.1:1")
+    with pytest.raises(ServerUnreachableError, match="efused"):  # what it needs is loaded
+        asks.reason([Message("user", "Hello")])
+    with no_more_files(), pytest.raises(ServerUnreachableError) as caught:
+        asks.reason([Message("user", "Hello")])
+    assert "this process may open no more files; raise the limit (ulimit -n)" in str(caught.value)
