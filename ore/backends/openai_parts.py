@@ -63,8 +63,9 @@ class Parts:
                 thought, content = _of_list(content)
                 thinking += thought
             text += content
-        # An answer follows a thought, and more of it has followed an end that was none.
-        self._goes_on |= self.reason is not None and bool(thinking or had_ended and text)
+        # An answer follows a thought alone, and more of it has followed an end that was none.
+        is_none = (had_ended and text) or (thinking and not text)
+        self._goes_on |= self.reason is not None and bool(is_none)
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:

@@ -432,6 +432,17 @@ def test_an_end_that_is_said_with_each_part_is_none_before_the_last(name, begun,
         assert reasoner(fake, deadline=2.0).reason(ASKED).content == f"{begun}."
 
 
+@pytest.mark.parametrize("then", [[], [Cut()], [DONE]], ids=repr)
+def test_an_answer_that_comes_with_its_thought_and_its_end_is_whole(then):
+    with FakeOpenAI() as fake:
+        fake.play = [
+            event(delta={"reasoning_content": "Hm.", "content": "Paris."}, finish="stop"),
+            *then,
+        ]
+        response = reasoner(fake).reason(ASKED)
+        assert (response.content, response.metadata["thinking"]) == ("Paris.", "Hm.")
+
+
 def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
     with FakeOpenAI(key="sk-secret-of-mine") as fake:
         fake.play = [refusal(200, "the key sk-secret-of-mine has no credit")]
