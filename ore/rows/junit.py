@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from typing import IO
 from xml.sax.saxutils import escape, quoteattr
 
-from ore.errors import OutputError
+from ore.errors import OreError, OutputError, Terminated
 from ore.files import reason
 from ore.files.neutral import neutralise, one_line
 from ore.files.owned import check_owned, write_owned
@@ -95,19 +95,30 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
 
     Raises:
         OutputError: It can't be written; this is found out before anything is done, as far as it can.
+            What else has ended the block is raised in its place, and says both.
     """
     check_report(path)
     begun = time.time()
     spool = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)
     report = Report(spool)
+    ended: BaseException | None = None
     try:
-        yield report
-    finally:
         try:
-            _write(path, name, begun, report, spool)
+            yield report
+        except BaseException as exc:
+            ended = exc
+            raise
         finally:
-            with suppress(OSError):  # of a full disk, which was told
-                spool.close()
+            _write(path, name, begun, report, spool)
+    except OutputError as exc:
+        if ended is None or exc is ended:
+            raise
+        if isinstance(ended, (OreError, KeyboardInterrupt, Terminated)):
+            ended.args = (f"{ended} {exc}".strip(),)
+        raise ended  # what has ended the run decides its exit code
+    finally:
+        with suppress(OSError):  # of a full disk, which was told
+            spool.close()
 
 
 def check_report(path: str) -> None:

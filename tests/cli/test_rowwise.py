@@ -478,3 +478,24 @@ def test_the_embedded_engine_is_loaded_once_and_words_are_chosen(folder, model_d
     result = run_ore(*args, "--min-confidence", "1", open_backend=open_backend)
     assert result.code == 3 and "3 were there" in result.err
     assert 'tests="3" failures="3" errors="0"' in (folder / "rows.xml").read_text()
+
+
+def test_a_table_that_can_not_be_read_to_its_end_is_told_beside_a_report_that_can_not_be_written(
+    folder,
+):
+    table, reports = folder / "table.csv", folder / "reports"
+    reports.mkdir()
+
+    def reply(request: dict) -> str:  # the disk of both goes away
+        if reports.exists():
+            reports.rmdir()
+            table.write_text("city\n", encoding="utf-8")
+        return "A."
+
+    table.write_text("city\n" + "Paris\n" * 50, encoding="utf-8")
+    with FakeOllama(reply=reply) as server:
+        args = ["--rows", "table.csv", "{{city}}?", "--host", server.url, "--jobs", "1"]
+        result = run_ore(*args, "--junit", "reports/r.xml", open_backend=open_backend)
+    last = result.err.splitlines()[-1]
+    assert result.code == 1 and last.startswith("ore: table.csv ")
+    assert "The JUnit report can't be written to reports/r.xml: " in last

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ore.errors import OutputError
+from ore.errors import FileAccessError, OutputError, Terminated
 from ore.rows import junit
 from ore.rows.junit import ERROR, FAILURE, PASSED, SKIPPED, Case, junit_report
 
@@ -166,3 +166,28 @@ def test_a_report_is_replaced_and_nothing_else_is(tmp_path):
         with pytest.raises(OutputError, match="can't be written to"):
             written(tmp_path / name)
     assert (tmp_path / "mine.xml").read_text() == "<?xml version='1.0'?><a/>"
+
+
+@pytest.mark.parametrize(
+    "ended, said",
+    [
+        (KeyboardInterrupt("Stopped: 1 of 2 rows."), "Stopped: 1 of 2 rows. "),
+        (Terminated(), ""),
+        (FileAccessError("t.csv can't be read: gone."), "t.csv can't be read: gone. "),
+        (RuntimeError("a program's own"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_has_ended_a_run_is_raised_where_its_report_can_not_be_written_either(
+    ended, said, tmp_path
+):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    with pytest.raises(type(ended)) as raised, junit_report(str(folder / "r.xml"), "x"):
+        folder.rmdir()
+        raise ended
+    assert raised.value is ended
+    if said is None:
+        assert str(ended) == "a program's own"
+    else:
+        assert str(ended).startswith(f"{said}The JUnit report can't be written to ")
