@@ -410,6 +410,18 @@ def test_a_program_that_is_not_marked_as_one_says_how_to_mark_it(home):
     assert gate.run(find_tool("weather"), {"place": "Rome"}).output == "Rome: rain\n"
 
 
+@pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
+def test_a_program_is_not_to_be_marked_on_a_disk_that_runs_none(home, monkeypatch):
+    program = home / "run.sh"
+    program.write_text("#!/bin/sh\n")
+    put(home, command(str(program)), "own")
+    there = list(os.statvfs(home))
+    there[8] |= os.ST_NOEXEC
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result(there))
+    said = Gate({Permission.SHELL}).run(find_tool("own"), {}).output
+    assert said.endswith("its disk runs no programs (noexec); move it to another disk.")
+
+
 @pytest.mark.parametrize("what, there", [("tools/shut", ["own"]), ("tools", [])])
 def test_a_folder_that_can_t_be_read_is_named_and_hides_no_other_tool(home, what, there):
     put(home, command("true"), "own")

@@ -85,6 +85,9 @@ def _of_start(exc: Exception, program: str, environ: Mapping[str, str]) -> str:
     if isinstance(exc, OSError) and exc.errno == errno.ENOEXEC:
         return "it is no program of this system, and no script that begins as #!/bin/sh does"
     if os.path.isfile(program) and not os.access(program, os.X_OK):
+        with suppress(OSError):  # it is gone
+            if os.statvfs(program).f_flag & getattr(os, "ST_NOEXEC", 0):  # macOS does not tell
+                return "its disk runs no programs (noexec); move it to another disk"
         return f"it is not marked as a program; run chmod u+x {one_line(shlex.quote(program))}"
     return _of_first_line(program, environ) or reason(exc)
 
