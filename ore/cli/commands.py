@@ -116,7 +116,9 @@ def _model(talk: Talk, name: str) -> None:
         here = (run.model_id, f"{run.model_id}:latest")
         lines = [f"{'*' if each in here else ' '} {brief(each)}" for each in models[:_MOST_LISTED]]
         more = len(models) - len(lines)
-        lines += [f"  and {more:,} more: ore --list-models lists them all"] if more > 0 else []
+        if more > 0:
+            where = "--list-models with the same --backend and --host"
+            lines.append(f"  and {more:,} more: {where} lists all")
         run.console.reply("\n".join(lines) or run.console.said(run.backend.no_models()))
         return
     name, pin = split_pin(name)
