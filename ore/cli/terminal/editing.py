@@ -277,10 +277,8 @@ def _until_in_front(number: int) -> None:
             termios.tcdrain(number)  # the system stops whoever may not
             return
         except termios.error as exc:
-            if (
-                exc.args[0] != errno.EINTR
-            ):  # there is no shell; else the signal to go on has a handler
-                return
+            if exc.args[0] != errno.EINTR:  # there is no shell
+                return  # else the signal to go on has a handler
 
 
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
