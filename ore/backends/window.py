@@ -52,7 +52,7 @@ _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
 _MANY = {
     b"a": 0.35, b"l": 2.0, b"b": 1.4, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
 }  # fmt: skip
-_MANY_PER_WORD = 0.5
+_MANY_PER_WORD, _MANY_PER_BREAK = 0.5, 1.0  # ends of a line or two, tabs, a blank before a number
 """Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
 
 
@@ -87,6 +87,9 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     kinds = text.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
+    breaks = sum(text.count(each) - text.count(2 * each) for each in (b"\n", b"\t"))
+    breaks = max(breaks - max(len(every) - 1, 0), 0)  # without those that join the texts
+    many += (breaks + kinds.count(b" 0")) * _MANY_PER_BREAK
     likely = images * _TOKENS_PER_IMAGE + int(many) + len(every) * _TOKENS_PER_MESSAGE
     least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
     return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen

@@ -154,6 +154,21 @@ def test_the_estimate_is_near_enough_to_tell_a_cut_from_a_whole(kind):
 
 
 @pytest.mark.parametrize(
+    "text, tokens",
+    [
+        ("\tmovq\t%rax, -8(%rbp)\n\tcallq\t0x4005d0\n\tjne\t.L23\n" * 6, 221),
+        ("7 0 3 9 1 4 8 2 6 5 " * 8, 159),
+        ("12 7 90\n33 41 6\n8 55 27\n" * 6, 143),
+        ("@@ -1,7 +1,7 @@\n-int x = 0;\n+int x = 1;\n" * 6, 167),
+        ("1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 " * 5, 234),
+    ],
+)
+def test_breaks_and_blanks_before_numbers_are_tokens_of_their_own(text, tokens):
+    """As SmolLM2 counts them: it takes each digit, too, for a token."""
+    assert tokens < 1.15 * estimate([text.encode()]).likely
+
+
+@pytest.mark.parametrize(
     "text, least",
     [
         ("", 0),
