@@ -14,6 +14,7 @@ import re
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 from ore.errors import (
     ArtifactError,
@@ -26,7 +27,7 @@ from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
 from ore.files.whole import make_blocking, write_whole
 from ore.types import ExecutionArtifact
-from ore.types.artifact_fields import check_parsed
+from ore.types.artifact_fields import MAX_VALUES, check_parsed
 from ore.types.execution import artifact_of_checked, fields_of
 
 MAX_ARTIFACT_BYTES = 16 * 1024 * 1024
@@ -39,6 +40,12 @@ NEW_FILE_MODE = 0o600
 """A new artifact is its owner's alone, for it holds a prompt and an answer."""
 
 _DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]{1,6})")
+
+
+def parsed(data: bytes, *, shortens: bool = False) -> Any:
+    """Return what ``strictjson.parse`` does of an artifact; what surely holds too many values is not read."""
+    most = 2 * MAX_VALUES  # an empty one may count twice
+    return strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, most=most, shortens=shortens)
 
 
 def read_artifact(path: Path | str, stdin: io.BufferedIOBase | None = None) -> ExecutionArtifact:
@@ -89,7 +96,7 @@ def parse_artifact(data: bytes, source: str) -> ExecutionArtifact:
         InvalidArtifactError: It is not an artifact, or larger than ``MAX_ARTIFACT_BYTES``.
     """
     try:
-        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES)
+        document = parsed(data)
         check_parsed(document, len(data))
     except ValueError as exc:
         raise InvalidArtifactError(
@@ -109,7 +116,7 @@ def encode_artifact(artifact: ExecutionArtifact) -> str:
     try:
         text = json.dumps(fields_of(artifact), ensure_ascii=True, allow_nan=False, indent=2) + "\n"
         data = text.encode("ascii")
-        check_parsed(strictjson.parse(data, limit=MAX_ARTIFACT_BYTES), len(data))
+        check_parsed(parsed(data), len(data))
     except (TypeError, ValueError, RecursionError) as exc:
         raise not_keepable(exc) from exc
     return text

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ore.artifact import MAX_ARTIFACT_BYTES, read_bytes
+from ore.artifact import parsed, read_bytes
 from ore.artifact.canonical import digest, text_digest
 from ore.artifact.seal import SELF, breaks, is_sealed
 from ore.artifact.sources import Parent, kept_system_prompt, link_problem
 from ore.errors import ArtifactError
-from ore.files import strictjson
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import check_parsed
 from ore.types.execution import artifact_of_checked
@@ -183,7 +182,7 @@ def check(data: bytes, path: str) -> Checked:
     """Return what the ``data`` of one artifact shows by itself; ``path`` is what it is called."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        document = strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, shortens=True)
+        document = parsed(data, shortens=True)
         check_parsed(document, len(data))
     except ValueError as exc:
         problem = f"it can't be used as an artifact: {str(exc).rstrip('.')}"

@@ -61,8 +61,11 @@ def without_texts(data: bytes | bytearray) -> bytes:
 
 
 def marks_in(data: bytes | bytearray) -> int:
-    """Return how many values JSON holds at most: a mark stands before each but the first."""
-    return sum(map(data.count, (b",", b"[", b"{")))
+    """Return how many values JSON holds, without the outermost: a mark stands before each.
+
+    One that is empty, and has white space in it, counts twice.
+    """
+    return sum(map(data.count, (b",", b"[", b"{"))) - data.count(b"[]") - data.count(b"{}")
 
 
 def holds_more_than(data: bytes | bytearray, most: float) -> bool:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from ore.backends.http import MOST_VALUES
 from ore.errors import FileAccessError, UsageError
 from ore.files import reason, strictjson
 from ore.files.neutral import one_line
@@ -275,7 +276,7 @@ def _checked_names(names: list[str], shown: str) -> list[str]:
 
 def _texts_of(text: str) -> dict[str, str]:
     """Return the values of an object as texts; what is none is written as JSON."""
-    found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW)
+    found = strictjson.parse(text.encode("utf-8"), limit=LONGEST_ROW, most=MOST_VALUES)
     if not is_object(found):
         raise ValueError("it is JSON, but no object: write one with a value for each column")
     # Numbers stay as they are written: 1.10 is no 1.1, and -0 no 0.

@@ -195,7 +195,7 @@ def test_what_an_answer_in_parts_has_left_on_a_connection_counts_for_no_request(
 def test_a_body_of_countless_values_is_refused_before_it_is_parsed():
     assert whole_body([b"[" + b"1," * (MOST_VALUES - 1) + b"1]"])
     assert whole_body([b'["' + b"[1,{" * MOST_VALUES + b'"]'])
-    for part in (b"1," * 60, b"[" * 59 + b"]" * 59 + b","):
+    for part in (b"1," * 60, b"[" * 61 + b"]" * 61 + b","):
         with pytest.raises(ValueError, match="^its JSON has more than 2,097,152 values$"):
             whole_body([b"[" + part * (MOST_VALUES // 60 + 1) + b"1]"])
 

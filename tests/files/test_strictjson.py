@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, parse
+from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, marks_in, parse
 
 LIMIT = 1 << 20
 
@@ -120,3 +120,25 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_stands(value, number):
     check([value])
     with pytest.raises(ValueError, match="not finite"):
         check([value, {"here": [number]}])
+
+
+@pytest.mark.parametrize(
+    "text, count", [("1", 0), ("[]", 0), ("[1,2]", 2), ('{"a":{},"b":[[]]}', 3)]
+)
+def test_values_are_counted_by_their_marks(text, count):
+    assert marks_in(text.encode()) == count
+
+
+@pytest.mark.invariant
+@pytest.mark.slow
+def test_countless_values_of_a_file_are_refused_before_they_take_memory(ore, tmp_path):
+    countless = "[" + ("[" * 58 + "]" * 58 + ",") * 40_000 + "0]"
+    artifact, table = tmp_path / "a.json", tmp_path / "t.jsonl"
+    artifact.write_text(countless)
+    table.write_text(f'{{"a": {countless}}}\n')
+    began = time.process_time()
+    result = ore("--verify", str(artifact))
+    assert (result.code, "it holds more than 2,000,000 values" in result.out) == (3, True)
+    result = ore("{{a}}", "--rows", str(table))
+    assert (result.code, "line 1: it holds more than 2,097,152 values" in result.err) == (2, True)
+    assert time.process_time() - began < 2
