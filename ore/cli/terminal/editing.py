@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -95,7 +96,8 @@ class LineEditor:
         held = ""
         while True:
             _until_in_front(0)
-            readline.set_startup_hook(lambda: readline.insert_text(held) if held else None)
+            # Nothing where nothing is held: readline drops what a signal raises in a hook.
+            readline.set_startup_hook(partial(readline.insert_text, held) if held else None)
             try:
                 self._is_left = False
                 with _on_ctrl_z(self._leave_the_line):  # the terminal is as it was during the stop
@@ -277,8 +279,8 @@ def _until_in_front(number: int) -> None:
             termios.tcdrain(number)  # the system stops whoever may not
             return
         except termios.error as exc:
-            if exc.args[0] != errno.EINTR:  # there is no shell
-                return  # else the signal to go on has a handler
+            if exc.args[0] != errno.EINTR:  # there is no shell; else SIGCONT has a handler
+                return
 
 
 def _modes(stdin: io.BufferedIOBase | None) -> list[Any] | None:
