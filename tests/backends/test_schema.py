@@ -348,12 +348,10 @@ NULLS = {"anyOf": [{"type": "null"}] * 50}
 
 @pytest.mark.invariant
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "schema", [{"items": NULLS}, {"items": {"allOf": [{"not": {}}] * 50}}], ids=str
-)
-def test_many_alternatives_of_many_values_are_judged_in_time(schema, monkeypatch):
+@pytest.mark.parametrize("items", [NULLS, {"allOf": [{"not": {}}] * 50}], ids=["anyOf", "allOf"])
+def test_many_alternatives_of_many_values_are_judged_in_time(items, monkeypatch):
     monkeypatch.setattr(validation, "LONGEST", 0.3)
-    with validation.Judge(schema) as judge:
+    with validation.Judge({"items": items}) as judge:
         assert judge.violation([0] * 10).startswith("at $[")
         with pytest.raises(ValueError, match="judging it takes longer than 0.3 seconds"):
             judge.violation([0] * 30_000)
