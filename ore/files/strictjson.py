@@ -19,6 +19,7 @@ MAX_DEPTH = 64
 MAX_DIGITS = 308
 """The most digits of an integer: every number that is accepted fits a float, too."""
 
+_BLOCK = 1 << 20
 _EXACT = 2**53  # from here on a float skips integers
 
 
@@ -55,9 +56,22 @@ def parse(data: bytes, *, limit: int, most: float = math.inf, shortens: bool = F
     return value
 
 
-def without_texts(data: bytes | bytearray) -> bytes:
-    """Return JSON without what stands in its strings: a text in it may be a table."""
-    return re.sub(rb'"[^"]*"?', b"", re.sub(rb"\\.", b"", data))
+def without_texts(data: bytes | bytearray, most: float = math.inf) -> bytes:
+    """Return JSON without what stands in its strings: a text in it may be a table.
+
+    Of one that holds more values than ``most``, it is a beginning that does.
+    """
+    rest = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    found, is_within, marks = bytearray(), False, 0
+    for at in range(0, len(rest), _BLOCK):  # a pattern takes memory for each of its finds
+        part = rest[at : at + _BLOCK]
+        shown = re.sub(rb'"[^"]*"?', b"", b'"' * is_within + part)
+        is_within ^= part.count(b'"') % 2 == 1
+        found += shown
+        marks += marks_in(shown)
+        if marks > most and marks_in(found) > most:
+            break
+    return bytes(found)
 
 
 def marks_in(data: bytes | bytearray) -> int:
@@ -70,7 +84,7 @@ def marks_in(data: bytes | bytearray) -> int:
 
 def holds_more_than(data: bytes | bytearray, most: float) -> bool:
     """Return whether JSON holds more values than ``most``, before any of them takes memory."""
-    return len(data) > most < marks_in(data) and marks_in(without_texts(data)) > most
+    return len(data) > most < marks_in(data) and marks_in(without_texts(data, most)) > most
 
 
 def syntax_problem(exc: json.JSONDecodeError) -> str:

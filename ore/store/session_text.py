@@ -9,7 +9,7 @@ import json
 import math
 from typing import Any
 
-from ore.files.strictjson import refuse_constant, syntax_problem
+from ore.files.strictjson import marks_in, refuse_constant, syntax_problem, without_texts
 from ore.types import Message, Session
 
 LARGEST_SESSION = 256 * 1024 * 1024
@@ -17,6 +17,8 @@ LARGEST_SESSION = 256 * 1024 * 1024
 
 _SESSION_KEYS = ("id", "created_at", "messages")
 _MESSAGE_KEYS = ("role", "content", "id", "timestamp")
+_MOST_MESSAGES, _VALUES = 2_000_000, 5  # each a value itself, with four in it
+_ASTRAY = 100_000  # lists within lists, or objects that are no messages: so many are still read
 _MOST_DIGITS = 40
 _HEAD = '{\n  "id": %s,\n  "created_at": %s,\n  "messages": ['
 _MESSAGE = """    {
@@ -42,6 +44,8 @@ def encode(session: Session, text: bytearray, ids: set[str]) -> bytes:
         ValueError: The session could not be read again; the reason, as the end of a sentence.
     """
     _check_identity(session.id, session.created_at)
+    if len(session.messages) > _MOST_MESSAGES:
+        raise ValueError(f"it has more than {_MOST_MESSAGES:,} messages")
     known = len(ids)
     _check_messages(session.messages[known:], ids)
     if not text:
@@ -120,6 +124,8 @@ def _parse(data: bytes) -> Any:
         raise ValueError("it is empty")
     if b"\0" in data:
         raise ValueError(f"it holds a zero byte, which no text has, at byte {data.index(0)}")
+    if _is_countless(data) and _is_countless(without_texts(data, _MOST_MESSAGES * _VALUES)):
+        raise ValueError("it holds far more values than its messages would")
     try:
         return read_json(data.decode("utf-8-sig"))
     except UnicodeDecodeError as exc:
@@ -128,6 +134,14 @@ def _parse(data: bytes) -> Any:
         raise ValueError(syntax_problem(exc)) from exc
     except RecursionError as exc:
         raise ValueError("it is nested too deep for a session") from exc
+
+
+def _is_countless(data: bytes) -> bool:
+    """Return whether JSON holds so much that is in no session: each value takes far more than its bytes."""
+    values = marks_in(data)
+    if values > _MOST_MESSAGES * _VALUES or data.count(b"[") > _ASTRAY:
+        return True
+    return data.count(b"{") > values // _VALUES + _ASTRAY
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> Any:

@@ -317,3 +317,28 @@ def test_what_is_not_a_message_continues_nothing():
     stored = Session([Message("user", "x", "1", 1)], "s", 1)
     other = {"role": "user", "content": "x", "id": "1", "timestamp": 1}
     assert not is_continuation(Session([other], "s", 1), stored)
+
+
+@pytest.mark.parametrize(
+    "part, closed",
+    [("[", "]"), ('{"":', "}"), ('""', "")],
+    ids=["lists", "objects", "texts"],
+)
+@pytest.mark.invariant
+@pytest.mark.slow
+def test_countless_values_are_refused_before_they_take_memory(part, closed):
+    depth = 60 if closed else 1
+    each = part * depth + ("1" if ":" in part else "") + closed * depth + ","
+    countless = each * ((4_000_000 if closed else 10_100_000) // depth)
+    data = f'{{"id": "s", "created_at": 1, "messages": [{countless}0]}}'.encode()
+    began = time.process_time()
+    with pytest.raises(ValueError, match="far more values than its messages would"):
+        decode(data)
+    assert time.process_time() - began < 4
+
+
+@pytest.mark.slow
+def test_lists_and_objects_in_texts_count_for_nothing():
+    marks = '[{"a\\' * 150_000
+    messages = [Message("user", marks, "1", 1.0), Message("assistant", marks, "2", 2.0)]
+    assert decode(encoded(Session(messages, "s", 1.0))).messages == messages
