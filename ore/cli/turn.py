@@ -178,7 +178,8 @@ def _ending_line(run: Run) -> Iterator[None]:
         if is_end:
             console.give_up_stalled()
         try:
-            if not (goes_on and is_stalled(console.stdout)):
+            # Of a pipe, the next answer ends the line; on a terminal, what ORE says waits as well.
+            if console.stdout_is_terminal or not (goes_on and is_stalled(console.stdout)):
                 console.break_answer()
         except (OutputError, ReaderGoneError):
             if not is_end:

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from ore.cli.terminal.streams import GRACE
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, environment, running, until
 from tests.support.terminal import OnTerminal
@@ -87,7 +88,8 @@ def test_one_ctrl_c_stops_the_turn_of_a_repl_whose_answer_nobody_reads(args, tmp
     os.mkfifo(tmp_path / "answers")
     pipe = os.open(tmp_path / "answers", os.O_RDWR)
     shell = ["sh", "-c", 'exec "$@" >"$0"', str(tmp_path / "answers")]
-    with FakeOllama(reply=LONG) as server:
+    answers = iter([LONG, "Done."])
+    with FakeOllama(reply=lambda request: next(answers)) as server:
         command, env = [*shell, sys.executable, MAIN, *args], {"OLLAMA_HOST": server.url}
         with OnTerminal(command=command, env=env) as terminal:
             terminal.wait_for("You: ")
@@ -96,4 +98,26 @@ def test_one_ctrl_c_stops_the_turn_of_a_repl_whose_answer_nobody_reads(args, tmp
             terminal.type("\x03")
             terminal.wait_for("Stopped: ")
             terminal.wait_for("You: ")
+            terminal.type("Hi\r")
+            read = b""
+            while not read.endswith(b"Done.\n"):
+                read += os.read(pipe, 1 << 16)
+            assert b"\nDone." in read
+            terminal.wait_for("You: ")
     os.close(pipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("args", [["-c"], ["-c", "-s"]])
+def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_still(args):
+    with FakeOllama(reply=LONG) as server:
+        command, env = [sys.executable, MAIN, *args], {"OLLAMA_HOST": server.url, "NO_COLOR": "1"}
+        with OnTerminal(command=command, env=env) as terminal:
+            terminal.wait_for("You: ")
+            terminal.type("Hi\r")
+            terminal.wait_for("word")
+            time.sleep(1)  # until the terminal takes no more
+            terminal.type("\x03")
+            time.sleep(2 * GRACE)
+            assert terminal.wait_for("Stopped: the turn was dropped.").count(b"word") > 100
+            assert b"word" not in terminal.wait_for("You: ")

@@ -92,6 +92,7 @@ class Console(Asking):
 
     def begin_answer(self) -> None:
         """Say that an answer follows: its first text is labelled where a person reads along."""
+        self.break_answer()  # the last one's line, where nobody read it as it was stopped
         self._label_is_due, width = self.stdout_is_terminal, self._columns(self.stdout)
         if self.stdout_is_terminal and self.markdown:
             from ore.cli.terminal.markdown import Markdown, bounded
