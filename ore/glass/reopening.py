@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from ore.types import ExecutionArtifact
 
 _DIGITS = 12
 MOST_UNLOADS = 3
-"""Of how many runs in a row a model is unloaded in vain; loading it for each of a thousand takes hours."""
+"""Of how many of its runs in a row a model is unloaded in vain; to load it for a thousand takes hours."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Reopening(Closing):
         self.options: dict[str, Any] = parse_options(texts)
         self.chat_template = chat_template
         self.waiting = waiting
-        self.unloads_left = MOST_UNLOADS
+        self.in_vain: Counter[tuple[str | None, str]] = Counter()
         self._bounds: dict[str, Any] = {**bounds, "strict_context": strict_context}
         self.notice = notice
         self._others = None if others is None else Earlier(others)

@@ -97,8 +97,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it. After three runs in a row of which none did, no
-    model is unloaded for the next ones.
+    it does when an Ollama server has just loaded it. After three runs of a model in a row of which none
+    did, it is unloaded for no other.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -183,13 +183,15 @@ def _asked(
     def changed(new: ExecutionArtifact) -> dict[str, str]:
         return _changes(opening, old, new)
 
+    place = (recalled.rerun.backend, recalled.rerun.model)
+
     def anew() -> bool:
-        opening.unloads_left -= 1
-        return opening.unloads_left >= 0 and unload(backend, recalled.rerun.model)
+        opening.in_vain[place] += 1
+        return opening.in_vain[place] <= MOST_UNLOADS and unload(backend, recalled.rerun.model)
 
     found = compared(old, ask, recalled.how, expected, changed, anew=anew)
     if found.state == "not repeatable":
-        opening.unloads_left = MOST_UNLOADS
+        opening.in_vain[place] = 0
     return found
 
 

@@ -99,6 +99,23 @@ def test_a_model_is_not_unloaded_for_each_run_of_many_that_are_different(ore, fo
         assert (len(unloads), len(server.chats)) == (3, 5 + 2 * 5 + 2 * 3)
 
 
+def test_the_runs_of_one_model_take_no_unload_of_another_ones(ore, folder):
+    said = iter(["One."] * 4)
+
+    def reply(request):
+        is_cold = request["model"] == "llama3.2" and "llama3.2:latest" not in server.ollama.loaded
+        return next(said, "One." if is_cold else "Two.")
+
+    with FakeOllama(reply=reply) as server:
+        for name in ("a", "b", "c", "d"):
+            model = "llama3.2" if name == "d" else "mistral"
+            flags = ("--host", server.url, "--model", model)
+            record(folder / f"{name}.json", "hi", *flags, open_backend=open_backend)
+        result = ore("--replay", ".", "--host", server.url, open_backend=open_backend)
+    states = [row[0] for row in rows(result.out).values()]
+    assert states == ["different"] * 3 + ["not repeatable"]
+
+
 def test_a_model_that_can_not_be_loaded_again_is_still_compared(ore, folder):
     said = iter(["One."])
     with FakeOllama(reply=lambda _: next(said, "Two.")) as server:
