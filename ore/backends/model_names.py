@@ -18,6 +18,8 @@ _PARTS = {
     "model": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
     "tag": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}"),
 }
+_LOGIN = re.compile(r"(?s)\A([^/:]*://)(?=[^/]*@|[^/]*:(?![0-9]*(?:/|$))).*@")
+"""A key, or a user name and a password, before an address's registry; a password may have a ``/`` in it."""
 _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80
 _MOST_SHOWN = 20
@@ -99,7 +101,7 @@ def can_be_sent(name: object) -> bool:
 
 def shown_name(text: str) -> str:
     """Return what was given as a name as a sentence shows it: on one line, not too long, no password."""
-    *folders, last = text.split("/")
+    *folders, last = _LOGIN.sub("\\1\u2026@", text).split("/")
     text = "/".join([*map(_without_login, folders), last])
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\u2026"
     return one_line(shown).replace("`", "'")  # between backticks stands what is to be done

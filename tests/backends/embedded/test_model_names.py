@@ -50,6 +50,11 @@ def test_what_is_no_name_is_refused_in_one_line(text):
         ("reg:5000/a/b:1@sha256:00", "reg:5000/a/b:1@sha256:00"),
         ("claude:thinking@2026", "claude:thinking@2026"),
         ("me@reg/a", "me@reg/a"),
+        ("https://me:sec/r/et@reg.example/a/b", "https://\u2026@reg.example/a/b"),
+        ("https://me:secret@reg.example", "https://\u2026@reg.example"),
+        ("https://secret@reg.example/a", "https://\u2026@reg.example/a"),
+        ("https://reg:5000/a/b:1@sha256:00", "https://reg:5000/a/b:1@sha256:00"),
+        ("https://reg/a/b:1@sha256:00", "https://reg/a/b:1@sha256:00"),
     ],
 )
 def test_a_password_before_a_registry_is_not_shown(text, shown):
