@@ -34,7 +34,7 @@ def takes_no_proxy(url: str) -> bool:
 def _is_in(host: str, at: str, named: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
-    name = named.removeprefix("*").lstrip(".")
+    name = named.partition("/")[0].removeprefix("*").lstrip(".")
     return name != "" and any(f".{each}".endswith(f".{name}") for each in (host, at))
 
 

@@ -388,6 +388,7 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
         ("http://ai.box:1", "all://BOX"),
         ("http://ai.box:1", "box:1"),
         ("http://box:8000/v1", "x, http://box:8000/"),
+        ("http://ai.box:8000/v1", "x,http://ai.box:8000/v1"),
         ("http://ai.box:1", "*.box:1"),
         (
             "http://box:1",
