@@ -103,12 +103,14 @@ def main(
         console.give_up_stalled()
         if console.stderr_is_terminal:
             console.stopped(str(exc) or "Stopped.")
+        _tell_cause(console, exc)
         console.end()
         return INTERRUPTED
     except Terminated as exc:
         console.give_up_stalled()
         if str(exc):
             console.notice(str(exc))
+        _tell_cause(console, exc)
         console.end()
         raise
     except SHORT_OF_MEMORY as exc:
@@ -134,6 +136,12 @@ def _fault(exc: Exception) -> str:
         f"ORE has a fault ({type(exc).__name__}{where}): run this again with ORE_TRACEBACK=1 to see "
         f"where, and please report it."
     )
+
+
+def _tell_cause(console: Console, stop: BaseException) -> None:
+    """Say what went wrong after the stop: see ``told_too``."""
+    if isinstance(stop.__cause__, OreError):
+        console.error(stop.__cause__)
 
 
 def _report(console: Console, error: OreError) -> int:

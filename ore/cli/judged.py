@@ -16,6 +16,7 @@ from ore.artifact.verify import Checked
 from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.ended import raising_then
 from ore.cli.terminal.pace import Counted
 from ore.errors import ArtifactError, CheckFailedError
 from ore.files.neutral import one_line
@@ -47,14 +48,13 @@ def verify(options: Options, console: Console, connect: Callable[..., Backend]) 
         room = import_module("ore.cli.model_judgements")
         judged, failure = room.judgements(found, options, console, connect)
     both = list(zip(found, judged, strict=failure is None))
-    if options.json:
-        console.json_list(_document(*each) for each in both)
-    else:
-        lists_all = options.verbose or options.with_model or not has_folder
-        shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
-        console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
-    if failure is not None:
-        raise failure
+    with raising_then(console, lambda: failure):
+        if options.json:
+            console.json_list(_document(*each) for each in both)
+        else:
+            lists_all = options.verbose or options.with_model or not has_folder
+            shown = (pair for pair in both if lists_all or pair[0].state != artifacts.HOLDS)
+            console.rows([(each.path, each.state, _details(each, said)) for each, said in shown])
     states = [each.state for each in found]
     totals = artifacts.totals(states) + _signed(found)
     rejected = sum(said is not None and said.is_rejected for said in judged)

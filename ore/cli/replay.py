@@ -18,6 +18,7 @@ from ore.backends import Backend
 from ore.cli.options import Options
 from ore.cli.reopen import reopening
 from ore.cli.terminal.console import Console
+from ore.cli.terminal.ended import raising_then
 from ore.cli.terminal.pace import REDRAW_SECONDS, in_words
 from ore.errors import CheckFailedError
 from ore.files.neutral import one_line
@@ -66,22 +67,23 @@ def replay(options: Options, console: Console, connect: Callable[..., Backend]) 
                     if report is not None:
                         report.add(case_of(outcome, time.monotonic() - began))
                     yield outcome
+            except GeneratorExit:  # nobody takes more
+                raise
             except BaseException as exc:  # it is raised when what was done is written
                 failure = exc
             finally:
                 console.end_progress()
 
-        if options.json:
-            console.json_list(asdict(each) for each in outcomes())
-        else:
-            for each in outcomes():
-                if each.differences:
-                    console.end_progress()
-                    console.document(unified(each.differences, each.path, "replay"))
-                lines.append((each.path, each.state, each.details))
-            console.rows(lines)
-        if failure is not None:
-            raise failure
+        with raising_then(console, lambda: failure):
+            if options.json:
+                console.json_list(asdict(each) for each in outcomes())
+            else:
+                for each in outcomes():
+                    if each.differences:
+                        console.end_progress()
+                        console.document(unified(each.differences, each.path, "replay"))
+                    lines.append((each.path, each.state, each.details))
+                console.rows(lines)
     found = [
         f"{states[state]} of {len(paths)} {'run' if len(paths) == 1 else 'runs'} "
         f"{one if states[state] == 1 else several}"

@@ -16,7 +16,8 @@ import pytest
 
 from ore.cli.terminal.streams import GRACE
 from tests.support.fake_ollama import FakeOllama
-from tests.support.process import MAIN, environment, running, until
+from tests.support.process import MAIN, end, environment, running, start, until
+from tests.support.runs import record
 from tests.support.terminal import OnTerminal
 
 LONG = "word " * 60_000
@@ -121,3 +122,32 @@ def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_st
             time.sleep(2 * GRACE)
             assert terminal.wait_for("Stopped: the turn was dropped.").count(b"word") > 100
             assert b"word" not in terminal.wait_for("You: ")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+@pytest.mark.parametrize(
+    "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 1)], ids=str
+)
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_what_has_ended_a_run_is_told_where_its_lines_can_not_be_written(more, sign, code, folder):
+    for name in ("a.json", "b.json"):
+        record(folder / name, "Hi", replies=["A."])
+    flags = ["--deadline", "2"] if sign is None else []
+    process, asked = None, []
+
+    def reply(request: dict) -> str:
+        asked.append(request)
+        if len(asked) > 1:
+            if sign is not None:
+                process.send_signal(sign)
+            time.sleep(5)
+        return "A."
+
+    with FakeOllama(reply=reply) as server, open("/dev/full", "w") as full:
+        args = ["--replay", "a.json", "b.json", *more, "--host", server.url, *flags]
+        args += ["--model", "llama3.2", "--backend", "ollama"]
+        process = start(*args, cwd=folder, stdout=full, stdin=subprocess.DEVNULL)
+        result = end(process)
+    assert result.code == code
+    assert "The answer can't be written: No space left on device." in result.err.splitlines()[-1]
+    assert sign is not None or "give it longer with --deadline" in result.err

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ore.errors import FileAccessError, OutputError, Terminated
+from ore.errors import FileAccessError, OreError, OutputError, Terminated
 from ore.rows import junit
 from ore.rows.junit import ERROR, FAILURE, PASSED, SKIPPED, Case, junit_report
 
@@ -171,10 +171,10 @@ def test_a_report_is_replaced_and_nothing_else_is(tmp_path):
 @pytest.mark.parametrize(
     "ended, said",
     [
-        (KeyboardInterrupt("Stopped: 1 of 2 rows."), "Stopped: 1 of 2 rows. "),
+        (KeyboardInterrupt("Stopped: 1 of 2 rows."), "Stopped: 1 of 2 rows."),
         (Terminated(), ""),
-        (FileAccessError("t.csv can't be read: gone."), "t.csv can't be read: gone. "),
-        (RuntimeError("a program's own"), None),
+        (FileAccessError("t.csv can't be read: gone."), "t.csv can't be read: gone."),
+        (RuntimeError("a program's own"), "a program's own"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -187,7 +187,5 @@ def test_what_has_ended_a_run_is_raised_where_its_report_can_not_be_written_eith
         folder.rmdir()
         raise ended
     assert raised.value is ended
-    if said is None:
-        assert str(ended) == "a program's own"
-    else:
-        assert str(ended).startswith(f"{said}The JUnit report can't be written to ")
+    told = str(ended) if isinstance(ended, OreError) else f"{ended} {ended.__cause__}".strip()
+    assert told.startswith(f"{said} The JUnit report can't be written to ".lstrip())

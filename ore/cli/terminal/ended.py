@@ -1,0 +1,30 @@
+"""What is written of what was done, where something has ended the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ore.cli.terminal.console import Console
+from ore.errors import OutputError, ReaderGoneError
+from ore.files.signals import told_too
+
+
+@contextmanager
+def raising_then(console: Console, failure: Callable[[], BaseException | None]) -> Iterator[None]:
+    """Write in the block what was done, then raise what has ended the rest, written or not.
+
+    Raises:
+        BaseException: What ``failure`` returns, which tells too why nothing can be written.
+        OutputError: Nothing can be written, and nothing else went wrong. So does ``ReaderGoneError``.
+    """
+    try:
+        yield
+    except (OutputError, ReaderGoneError) as exc:
+        if (ended := failure()) is None:
+            raise
+        console.abandon_stdout()
+        if isinstance(exc, OutputError):
+            told_too(ended, exc)
+    if (ended := failure()) is not None:
+        raise ended
