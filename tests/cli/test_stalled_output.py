@@ -124,6 +124,7 @@ def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_st
             assert b"word" not in terminal.wait_for("You: ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
 @pytest.mark.parametrize(
     "sign, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (None, 1)], ids=str
