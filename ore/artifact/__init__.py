@@ -43,7 +43,15 @@ _DESCRIPTOR = re.compile(r"/dev/(stdout|stderr)|/(?:dev|proc/self)/fd/([0-9]{1,6
 
 
 def parsed(data: bytes, *, shortens: bool = False) -> Any:
-    """Return what ``strictjson.parse`` does of an artifact; what surely holds too many values is not read."""
+    """Return what the JSON of an artifact holds.
+
+    Args:
+        data: The JSON; what surely holds too many values is not read.
+        shortens: As for ``strictjson.parse``.
+
+    Raises:
+        ValueError: As ``strictjson.parse`` does.
+    """
     most = 2 * MAX_VALUES  # an empty one may count twice
     return strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, most=most, shortens=shortens)
 

@@ -76,8 +76,9 @@ class Console(Asking):
             except io.UnsupportedOperation:  # a program has read a part of it
                 stdin = io.BufferedReader(TextInput(sys.stdin))
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        # What a program has put there for the time of this call.
-        if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
+        if (
+            isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed
+        ):  # a program's, for this call
             stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
         console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
@@ -116,8 +117,8 @@ class Console(Asking):
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""
-        is_in_answer = self._line_is_open and not self._is_thinking
-        if is_in_answer and self.stdout_is_terminal and self.stderr_is_terminal:
+        is_seen = self.stdout_is_terminal and self.stderr_is_terminal
+        if is_seen and self._line_is_open and not self._is_thinking:
             self._put_apart("\n")
             if isinstance(self._shown, AnswerText):
                 self._shown.is_moved = True
