@@ -76,9 +76,8 @@ class Console(Asking):
             except io.UnsupportedOperation:  # a program has read a part of it
                 stdin = io.BufferedReader(TextInput(sys.stdin))
         stdout, stderr = (getattr(sys, name) for name in ("stdout", "stderr"))  # None where closed
-        if (
-            isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed
-        ):  # a program's, for this call
+        # What a program has put there for the time of this call.
+        if isinstance(sys.stdin, io.StringIO) and not sys.stdin.closed:
             stdin = io.BytesIO(sys.stdin.read().encode("utf-8", "surrogatepass"))
         console = cls(stdin, stdout, stderr, os.environ)
         console.is_of_process = True
@@ -117,8 +116,8 @@ class Console(Asking):
 
     def thinking(self, text: str) -> None:
         """Write a part of the model's thinking; in mid-answer both go on in lines of their own."""
-        is_seen = self.stdout_is_terminal and self.stderr_is_terminal
-        if is_seen and self._line_is_open and not self._is_thinking:
+        is_in_answer = self._line_is_open and not self._is_thinking
+        if is_in_answer and self.stdout_is_terminal and self.stderr_is_terminal:
             self._put_apart("\n")
             if isinstance(self._shown, AnswerText):
                 self._shown.is_moved = True
@@ -138,11 +137,10 @@ class Console(Asking):
         """Write what is left of the answer, and the newline after it."""
         shown, self._shown = self._shown, None
         rest = shown.end() if shown is not None and not self._is_writing else ""
-        is_plain = getattr(shown, "is_plain", False)
         is_block = rest.endswith("\n") and not isinstance(shown, AnswerText)
         self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)
         self._line_is_open = False
-        if is_plain:
+        if getattr(shown, "is_plain", False):
             self.notice("A part of it takes too long to lay out, and is shown as it was written.")
 
     def _label(self) -> str:
