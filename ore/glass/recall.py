@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ore.artifact import MAX_ARTIFACT_BYTES
+from ore.artifact import parsed
 from ore.artifact.canonical import text_digest
 from ore.artifact.sources import (
     ANSWER_OF,
@@ -25,7 +25,6 @@ from ore.backends.model_options import as_pairs, parse_keep_alive, parse_options
 from ore.backends.settings import Settings
 from ore.core import build_messages, load_aya_system_prompt
 from ore.errors import ArtifactError, FileAccessError, PersonaError, SessionError, UsageError
-from ore.files import strictjson
 from ore.files.neutral import one_line
 from ore.files.strictjson import is_list, is_object
 from ore.glass.choosing import checked_choices
@@ -193,7 +192,7 @@ def _recorded_schema(kept: Any) -> Any:
     """Return a schema as it was sent; one without canonical JSON is kept as its text."""
     try:
         text = kept.encode("ascii") if isinstance(kept, str) else None
-        return kept if text is None else strictjson.parse(text, limit=MAX_ARTIFACT_BYTES)
+        return kept if text is None else parsed(text)
     except ValueError:  # it is refused like any other value that is no schema
         return kept
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -282,6 +283,17 @@ def test_what_cannot_be_run_again_is_reported_and_the_others_are_run(
     assert "ore: 2 of 3 runs could not be repeated: see above.\n" in result.err
     assert found["a.json"][0] == found["missing.json"][0] == "not run"
     assert why in found["a.json"][1] and found["b.json"][0] == "same"
+
+
+@pytest.mark.slow
+def test_a_recorded_schema_of_countless_values_takes_no_long(ore, folder):
+    countless = "[" + ("[" * 58 + "]" * 58 + ",") * 130_000 + "0]"
+    record(folder / "a.json", "hi")
+    rewrite(folder / "a.json", spoil(lambda p: p.update(options={"format": countless})))
+    began = time.process_time()
+    result = ore("--replay", "a.json")
+    assert (result.code, "'format' is not a JSON Schema" in result.out) == (3, True)
+    assert time.process_time() - began < 4
 
 
 def test_a_skill_that_an_artifact_names_twice_is_sent_once(ore, folder, writing):
