@@ -63,8 +63,8 @@ class Parts:
                 thought, content = _of_list(content)
                 thinking += thought
             text += content
-        # An answer follows a thought alone, and more of it has followed an end that was none.
-        is_none = (had_ended and text) or (thinking and not text)
+        # An answer follows a thought alone that met no limit; more of it has followed an end that was none.
+        is_none = (had_ended and text) or (thinking and not text and self.reason == "stop")
         self._goes_on |= self.reason is not None and bool(is_none)
         return thinking, text
 

@@ -443,6 +443,16 @@ def test_an_answer_that_comes_with_its_thought_and_its_end_is_whole(then):
         assert (response.content, response.metadata["thinking"]) == ("Paris.", "Hm.")
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter", "MAX_TOKENS"])
+def test_a_limit_that_is_met_within_a_thought_is_an_end(reason):
+    with FakeOpenAI() as fake:
+        parts = [event(delta={"reasoning_content": piece}) for piece in ("H", "m")]
+        last = event(delta={"reasoning_content": "."}, finish=reason)
+        fake.play = [*parts, last, Cut()]
+        response = reasoner(fake).reason(ASKED)
+        assert response.metadata["done_reason"] == reason.lower()
+
+
 def test_an_error_in_the_place_of_a_stream_is_what_the_server_says_without_the_key():
     with FakeOpenAI(key="sk-secret-of-mine") as fake:
         fake.play = [refusal(200, "the key sk-secret-of-mine has no credit")]
