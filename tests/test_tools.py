@@ -46,6 +46,7 @@ def folder(tmp_path, home, monkeypatch) -> Path:
     (path / "in").symlink_to("a.txt")
     (path / "up").symlink_to("..")
     (path / "self").symlink_to(".")
+    (path / "loop").symlink_to("loop")
     os.mkfifo(path / "fifo")
     monkeypatch.chdir(path)
     return path
@@ -186,6 +187,10 @@ OTHER = "name another text file, of at most 1 MiB."
         ({"path": "a.txt", "root": ""}, "There is no folder '' for root=DIR: check it."),
         ({"path": "a.txt", "root": "no\0"}, r"There is no folder 'no\x00' for root=DIR: check it."),
         ({"path": "a.txt", "root": "a.txt"}, "There is no folder 'a.txt' for root=DIR: check it."),
+        (
+            {"path": "a.txt", "root": "loop"},
+            "The folder 'loop' can't be read: too many levels of symbolic links.",
+        ),
         ({"path": "x", "root": "sub"}, "There is no file 'x' in the folder 'sub': check the path."),
         (
             {"path": "zero", "root": "/dev"},

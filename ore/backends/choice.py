@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ore.backends import Backend, split_pin
 from ore.backends.model_names import is_name, shown_name
-from ore.errors import ModelNotFoundError, UsageError
+from ore.errors import FileAccessError, ModelNotFoundError, UsageError
 from ore.files import begins_with
 from ore.files.extras import install_command
 from ore.files.neutral import one_line
+from ore.files.reached import why_unknown
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
     from ore.backends.address import Host
@@ -174,6 +175,8 @@ def _is_gguf_file(model: str | None, backend: str, host: str | None) -> bool:
         return True
     if of_server or ":" in os.path.basename(model):
         return False
+    if why := why_unknown(model):
+        raise FileAccessError(f"{one_line(model)} can't be read: {why}.", model)
     raise ModelNotFoundError(f"There is no file {one_line(model)}: check the path.", model=model)
 
 

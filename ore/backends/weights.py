@@ -21,6 +21,7 @@ from ore.backends.model_names import is_name, shown_name, shown_names
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import OPEN_FLAGS, begins_with, reason
 from ore.files.neutral import one_line
+from ore.files.reached import why_unknown
 from ore.files.trust import home_folder
 
 if TYPE_CHECKING:  # a list of models asks nobody
@@ -136,7 +137,7 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
         path = Path(model_id)  # which leaves out a slash at the end: no file is named so
         if not model_id.lower().endswith(_SUFFIX) and not begins_with(model_id, MAGIC):
             raise not_found_error(model_id, tuple(models))
-        if not os.path.exists(path):
+        if not os.path.exists(path) and not why_unknown(path):
             raise ModelNotFoundError(
                 f"There is no file {path}: check the path, or name a model of `Backend.models()`.",
                 model=model_id,

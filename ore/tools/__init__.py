@@ -16,6 +16,7 @@ from pathlib import Path
 from ore.errors import FileAccessError, UnknownToolError, UsageError
 from ore.files import decode_text, read_confined
 from ore.files.in_time import in_time
+from ore.files.reached import why_unknown
 from ore.types import ToolResult
 
 MAX_FILE_BYTES = 1 << 20
@@ -182,6 +183,8 @@ def _read_text(args: dict[str, str]) -> tuple[str, str]:
     folder, where = os.curdir, "the current folder"
     if root is not None:
         folder, where = os.path.expanduser(root), f"the folder {root[:_SHOWN]!r}"
+        if why := why_unknown(folder):
+            raise FileAccessError(f"The folder {root[:_SHOWN]!r} can't be read: {why}.")
         if not os.path.isdir(folder):
             raise FileAccessError(f"There is no folder {root[:_SHOWN]!r} for root=DIR: check it.")
     shown = repr(path[:_SHOWN])

@@ -12,7 +12,7 @@ from ore.backends import choice
 from ore.backends.address import OLLAMA_URL
 from ore.backends.choice import Choice
 from ore.backends.embedded import EmbeddedBackend
-from ore.errors import ModelNotFoundError, UsageError
+from ore.errors import FileAccessError, ModelNotFoundError, UsageError
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 from tests.support.process import ROOT
@@ -226,6 +226,17 @@ def test_a_gguf_file_of_the_environment_means_it_too_where_no_place_was_named(tm
 def test_a_gguf_file_that_is_not_there_is_named(wanted, environ):
     with pytest.raises(ModelNotFoundError, match="no file [./]*none"):
         opened(wanted, environ)
+
+
+@pytest.mark.parametrize("model", ["loop.gguf", "./loop", "loop/mine.gguf"])
+def test_of_a_file_that_can_not_be_looked_at_the_system_s_reason_is_told(
+    model, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("loop", "loop.gguf"):
+        (tmp_path / name).symlink_to(name)
+    with pytest.raises(FileAccessError, match="can't be read: too many levels of symbolic links"):
+        opened(Choice(model=model), {})
 
 
 def test_a_server_says_itself_whether_it_has_a_model_of_a_path_s_name(tmp_path, monkeypatch):

@@ -76,6 +76,12 @@ def test_a_file_that_can_t_be_looked_at_is_not_installed(folder):
         weights.find(LONG)
 
 
+def test_a_path_that_can_not_be_looked_at_is_not_said_to_have_no_file(folder):
+    (folder / "loop").symlink_to("loop")
+    with pytest.raises(FileAccessError, match="can't be read: too many levels of symbolic links"):
+        weights.find(str(folder / "loop" / "mine.gguf"))
+
+
 def test_a_link_that_leads_to_itself_is_no_model_and_hides_none(folder):
     (folder / "mine.gguf").symlink_to("mine.gguf")
     (folder / "gone.gguf").symlink_to("nowhere.gguf")
