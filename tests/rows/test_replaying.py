@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -51,6 +52,25 @@ def test_a_run_is_asked_again_by_one_call_with_its_own_messages(replies, twice, 
     assert [each.name for each in found.differences] == ([] if state == "same" else ["answer"])
     assert found.artifact.output.content == replies[0] and found.notes == ()
     assert list(found.differences) == differences(old, found.artifact)
+
+
+@pytest.mark.parametrize("cold, state", [("Paris.", "not repeatable"), ("Rome.", "different")])
+def test_a_server_whose_cache_makes_another_answer_is_not_repeatable_by_one_call(
+    cold, state, monkeypatch
+):
+    with FakeOllama(reply=lambda _: "Rome." if server.ollama.loaded else cold) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        with AyaReasoner("llama3.2") as reasoner:
+            reasoner.reason([Message("user", "Hello")])
+            assert (
+                ore.replay(recorded(), reasoner, twice=True).state == "different"
+            )  # its model too
+            engine = ORE(reasoner, "Be kind.")
+            run = engine.record(engine.execute("Why?"), full=True)
+            output = dataclasses.replace(run.output, content="Paris.")
+            old = dataclasses.replace(run, output=output)
+            assert ore.replay(old, reasoner, twice=True).state == state
+            assert [bool(chat.json["messages"]) for chat in server.chats[3:]] == [1, 1, 0, 1]
 
 
 def test_the_command_line_says_the_same(tmp_path, monkeypatch, capsys):
