@@ -52,7 +52,7 @@ def parsed(data: bytes, *, shortens: bool = False) -> Any:
     Raises:
         ValueError: As ``strictjson.parse`` does.
     """
-    most = 2 * MAX_VALUES  # an empty one may count twice
+    most = 2 * MAX_VALUES  # an object counts as two
     return strictjson.parse(data, limit=MAX_ARTIFACT_BYTES, most=most, shortens=shortens)
 
 

@@ -94,7 +94,7 @@ def _of_data(texts: Iterable[str]) -> Iterator[str]:
     newlines, begun, values = IncrementalNewlineDecoder(None, translate=True), list[str](), 0
     for text in chain(texts, ("\n",)):  # the last line may have no end
         begun.append(newlines.decode(text))
-        values += sum(map(text.count, ",[{"))  # a mark stands before each
+        values += sum(map(text.count, ",[{{"))  # a mark stands before each; an object counts as two
         if values > MOST_VALUES:
             raise ValueError(f"its JSON has more than {MOST_VALUES:,} values")
         if "\n" in begun[-1]:

@@ -123,9 +123,9 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_stands(value, number):
 
 
 @pytest.mark.parametrize(
-    "text, count", [("1", 0), ("[]", 0), ("[1,2]", 2), ('{"a":{},"b":[[]]}', 3)]
+    "text, count", [("1", 0), ("[]", 0), ("[1,2]", 2), ('{"a":{},"b":[[]]}', 4)]
 )
-def test_values_are_counted_by_their_marks(text, count):
+def test_values_are_counted_by_their_marks_and_objects_twice(text, count):
     assert marks_in(text.encode()) == count
 
 

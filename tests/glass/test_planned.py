@@ -31,9 +31,10 @@ def test_a_plan_of_very_many_messages_is_read_in_time():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [b"[],", b"1,", b"[[[[[]]]]],"], ids=repr)
+@pytest.mark.parametrize("part", [b"[],", b"1,", b"[[[[[]]]]],", b'{"":{"":1}},'], ids=repr)
 def test_a_plan_of_too_many_values_is_refused_before_they_take_memory(part):
-    many = part * (5_000_001 // (part.count(b"[") or 1) + 1)
+    values = part.count(b"[") or 2 * part.count(b"{") or 1
+    many = part * (5_000_001 // values + 1)
     with pytest.raises(ArtifactError, match="it holds more than 5,000,000 values"):
         parse_plan(b'{"plan_version":"","a":[' + many + b"1]}", "plan.json")
 

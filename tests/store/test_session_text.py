@@ -329,7 +329,7 @@ def test_what_is_not_a_message_continues_nothing():
 def test_countless_values_are_refused_before_they_take_memory(part, closed):
     depth = 60 if closed else 1
     each = part * depth + ("1" if ":" in part else "") + closed * depth + ","
-    countless = each * ((4_000_000 if closed else 10_100_000) // depth)
+    countless = each * ((4_000_000 if closed else 12_100_000) // depth)
     data = f'{{"id": "s", "created_at": 1, "messages": [{countless}0]}}'.encode()
     began = time.process_time()
     with pytest.raises(ValueError, match="far more values than its messages would"):

@@ -380,14 +380,14 @@ def test_a_server_that_answers_for_any_name_chooses_with_another_model_and_it_is
 
 
 def test_an_event_has_no_more_values_than_a_vocabulary_takes(monkeypatch):
-    monkeypatch.setattr(openai_stream, "MOST_VALUES", 60, raising=False)
+    monkeypatch.setattr(openai_stream, "MOST_VALUES", 70, raising=False)
     with FakeOpenAI(about=LLAMA) as fake, scorer(fake.url) as reasoner:
         llama(fake, [])
         fake.beside["/completion"] = lambda sent: said(entry(), entry(2), more=[0] * 40)
         assert reasoner.score(QUESTION, "a").logprob == -2.0
-        for more in ([0] * 80, [[[[[[]]]]]] * 15):
+        for more in ([0] * 80, [[[[[[]]]]]] * 15, [{"a": {"a": {}}}] * 9):
             fake.beside["/completion"] = lambda sent, more=more: said(entry(), entry(2), more=more)
-            with pytest.raises(BackendError, match="more than 60 values"):
+            with pytest.raises(BackendError, match="more than 70 values"):
                 reasoner.score(QUESTION, "a")
 
 
