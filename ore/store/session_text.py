@@ -17,10 +17,8 @@ LARGEST_SESSION = 256 * 1024 * 1024
 
 _SESSION_KEYS = ("id", "created_at", "messages")
 _MESSAGE_KEYS = ("role", "content", "id", "timestamp")
-_MOST_MESSAGES, _VALUES = (
-    2_000_000,
-    6,
-)  # as ``marks_in`` counts: four texts and numbers in an object
+_MOST_MESSAGES = 2_000_000
+_VALUES = 6  # of a message, as ``marks_in`` counts them: an object with four texts and numbers
 _ASTRAY = 100_000  # lists within lists, or objects that are no messages: so many are still read
 _MOST_DIGITS = 40
 _HEAD = '{\n  "id": %s,\n  "created_at": %s,\n  "messages": ['
