@@ -19,6 +19,7 @@ from ore.store.names import META, MOST_FILE_BYTES, check_name
 
 LARGEST = 8 << 20
 """The most bytes of such a file: a system prompt of a mebibyte, escaped."""
+_MOST_VALUES = 100_000
 
 _TEXTS = ("backend", "model", "persona", "system")
 
@@ -105,7 +106,7 @@ def _why(exc: Exception) -> str:
 
 def _decoded(data: bytes) -> Beginning:
     """Return what a file says; raise ``ValueError``, whose text is the end of a sentence."""
-    value = strictjson.parse(data, limit=LARGEST)
+    value = strictjson.parse(data, limit=LARGEST, most=_MOST_VALUES)
     if not isinstance(value, dict):
         raise ValueError("it is not an object")
     known = [field.name for field in fields(Beginning)]

@@ -57,6 +57,7 @@ BAD = {
     "not UTF-8": (b'{"id": "\xff"}', "it is not UTF-8 at byte 8"),
     "twice": (b'{"id": "1", "id": "2"}', "twice"),
     "deep": (b"[" * 100_000, "nested"),
+    "countless": (b'{"options": [' + b"[]," * 100_000 + b"0]}", "more than 100,000 values"),
     "large": (b" " * ((8 << 20) + 1), "larger than"),
     "no id": (b"{}", "its id is not text"),
     **{
