@@ -14,6 +14,7 @@ from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.model_names import can_be_sent
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
+from ore.backends.server_words import MOST_MODELS
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError, OreError
 from ore.files import strictjson
@@ -239,6 +240,10 @@ class OllamaClient:
             return []
         if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
             raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
+        if len(models) > MOST_MODELS:
+            raise failures.protocol_error(
+                self.host, f"it lists more than {MOST_MODELS:,} models", OLLAMA
+            )
         named = ((entry, (entry.get("name"), entry.get("model"))) for entry in models)
         return [entry for entry, names in named if all(map(can_be_sent, names))]
 

@@ -87,7 +87,7 @@ class Call:
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
             data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
-            named = [entry for entry in data if isinstance(entry.get("id"), str)]
+            named = [e for e in server_words.checked_models(data) if isinstance(e.get("id"), str)]
             if data and not named:
                 raise ValueError("its models have no names")
         return named

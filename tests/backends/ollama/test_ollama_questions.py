@@ -134,6 +134,10 @@ def test_a_name_that_does_not_resolve_is_a_server_that_does_not_answer():
         (b"null", "its JSON is not an object"),
         (b'{"models":{}}', "it gives no list of models"),
         (b'{"models":[1]}', "it gives no list of models"),
+        (
+            b'{"models":[' + b"{}," * 200_000 + b"{}]}",
+            "it lists more than 200,000 models",
+        ),
         (b'{"models":[],"models":[]}', "it has the key 'models' twice in one object"),
         (b"\xff", "it is not UTF-8 at byte 0"),
         (b"[" * 100_000, "it is nested deeper than 64 levels"),

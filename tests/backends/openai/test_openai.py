@@ -708,6 +708,13 @@ def test_nothing_of_this_machine_or_of_other_variables_is_told(monkeypatch):
     assert not [n for n in names if n.startswith(("x-stainless", "openai-", "x-mine", "auth"))]
 
 
+@pytest.mark.slow
+def test_a_list_of_countless_models_is_refused():
+    with FakeOpenAI(models=["m"] * 200_001) as fake:
+        with pytest.raises(BackendError, match="it lists more than 200,000 models"):
+            OpenAIBackend(Host(fake.url)).models()
+
+
 @pytest.mark.parametrize("models, default", [(("only",), "only"), (("a", "b"), None), ((), None)])
 def test_the_only_model_is_the_default(models, default):
     with FakeOpenAI(models=models) as fake:
