@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, marks_in, parse
+from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, holds_more_than, marks_in, parse
 
 LIMIT = 1 << 20
 
@@ -142,3 +143,20 @@ def test_countless_values_of_a_file_are_refused_before_they_take_memory(ore, tmp
     result = ore("{{a}}", "--rows", str(table))
     assert (result.code, "line 1: it holds more than 2,097,152 values" in result.err) == (2, True)
     assert time.process_time() - began < 2
+
+
+@given(st.lists(st.text('\\",[{a\n', max_size=6), max_size=4), st.integers(0, 6))
+def test_what_stands_in_texts_is_no_value(texts, most):
+    data, bare = json.dumps([texts]).encode(), json.dumps([[""] * len(texts)]).encode()
+    assert holds_more_than(data, most) == (most < marks_in(bare))
+
+
+@pytest.mark.parametrize("unit", [rb"\\,", rb"\n,", rb"\",", b","])
+def test_the_values_of_a_long_text_are_counted_in_little_memory(unit):
+    data = b'["%s"]' % (unit * 20_000)
+    tracemalloc.start()
+    try:
+        assert not holds_more_than(data, 1_000)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
+    finally:
+        tracemalloc.stop()
