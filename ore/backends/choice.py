@@ -15,7 +15,7 @@ from ore.backends.model_names import is_name, shown_name
 from ore.errors import FileAccessError, ModelNotFoundError, UsageError
 from ore.files import begins_with
 from ore.files.extras import install_command
-from ore.files.neutral import one_line
+from ore.files.neutral import one_line, value_shown
 from ore.files.reached import why_unknown
 
 if TYPE_CHECKING:  # a backend is imported when it is chosen
@@ -82,7 +82,9 @@ def open_backend(
         return _cluster(wanted, wanted.model or _model(environ), notice)
     name = wanted.backend or environ.get("ORE_BACKEND") or "auto"
     if name not in BACKENDS:
-        raise UsageError(f"ORE_BACKEND is {name!r}: set it to one of {', '.join(BACKENDS)}.")
+        raise UsageError(
+            f"ORE_BACKEND is {value_shown(name)}: set it to one of {', '.join(BACKENDS)}."
+        )
     named = _model(environ)
     if name != "openai" and _is_file(name, named, wanted):
         name = "embedded"

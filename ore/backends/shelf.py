@@ -23,7 +23,7 @@ from ore.backends.manifest import MANIFEST_BYTES, Layer, Manifest, parse_manifes
 from ore.backends.model_names import ModelName, legal_name, parse_name
 from ore.errors import CapabilityError, FileAccessError, HomeError, OreError, UsageError
 from ore.files import UnfitFileError, read_confined, reason, strictjson
-from ore.files.neutral import one_line
+from ore.files.neutral import one_line, value_shown
 
 MANIFESTS, BLOBS = "manifests", "blobs"
 SERVICE_ROOT = Path("/usr/share/ollama/.ollama/models")
@@ -274,7 +274,7 @@ def shelves(
     if named := environ.get("OLLAMA_MODELS", "").strip().strip("\"'"):  # as Ollama reads it
         if not os.path.isabs(named):
             raise HomeError(
-                f"OLLAMA_MODELS is {named!r}, which is not an absolute path: set it to the full path "
+                f"OLLAMA_MODELS is {value_shown(named)}, which is not an absolute path: set it to the full path "
                 f"of the folder that holds Ollama's models, or unset it."
             )
         roots.append(Path(named))

@@ -20,7 +20,7 @@ from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.backends.model_names import is_name, shown_name, shown_names
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
 from ore.files import OPEN_FLAGS, begins_with, reason
-from ore.files.neutral import one_line
+from ore.files.neutral import one_line, value_shown
 from ore.files.reached import why_unknown
 from ore.files.trust import home_folder
 
@@ -67,7 +67,7 @@ def models_folder() -> Path:
         return home_folder("models")
     if not os.path.isabs(named):
         raise HomeError(
-            f"ORE_MODEL_DIR is {named!r}, which is not an absolute path: set it to the full path "
+            f"ORE_MODEL_DIR is {value_shown(named)}, which is not an absolute path: set it to the full path "
             f"of the folder that holds the models."
         )
     return Path(named)

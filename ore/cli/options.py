@@ -35,6 +35,7 @@ from ore.cli.rules import (
 )
 from ore.errors import UsageError
 from ore.files.home import expanded
+from ore.files.neutral import value_shown
 
 
 class Options:
@@ -299,7 +300,7 @@ def with_default_system(options: Options, environ: Mapping[str, str]) -> Options
     if value.startswith("@") and os.path.isabs(path):
         return options.replace(system="@" + path)
     raise UsageError(
-        f"{DEFAULT_SYSTEM} is {value!r}: set it to none, persona:NAME, or @FILE with the full path "
+        f"{DEFAULT_SYSTEM} is {value_shown(value)}: set it to none, persona:NAME, or @FILE with the full path "
         f"of a file, as in @~/prompt.txt."
     )
 
@@ -312,5 +313,5 @@ def on_or_off(variable: str, value: str | None) -> bool | None:
     """
     word = (value or "").strip().lower()
     if word not in ("", "on", "off"):
-        raise UsageError(f"{variable} is {value!r}: set it to on or off.")
+        raise UsageError(f"{variable} is {value_shown(value or word)}: set it to on or off.")
     return word == "on" if word else None

@@ -14,6 +14,7 @@ from ore.cli.rules import ARTIFACT_PATHS
 from ore.errors import UsageError
 from ore.files import reason
 from ore.files.home import expanded
+from ore.files.neutral import value_shown
 
 
 def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
@@ -33,7 +34,7 @@ def run_log(options: Options, environ: Mapping[str, str]) -> RunLog | None:
     folder = expanded(environ.get("ORE_RUNS", ""))
     if folder and not os.path.isabs(folder):
         raise UsageError(
-            f"ORE_RUNS is {folder!r}, which is not an absolute path: set it to the full path of a "
+            f"ORE_RUNS is {value_shown(folder)}, which is not an absolute path: set it to the full path of a "
             f"folder, as in ORE_RUNS=~/runs."
         )
     return RunLog(Path(folder)) if folder else None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ore.errors import HomeError, UsageError
+from ore.files.neutral import value_shown
 
 
 def ore_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -65,7 +66,7 @@ def _absolute(variable: str, value: str) -> Path:
     path = Path(value)
     if not value or not path.is_absolute():
         raise HomeError(
-            f"{variable} is {value!r}, which is not an absolute path: set HOME, or ORE_HOME, to the "
+            f"{variable} is {value_shown(value)}, which is not an absolute path: set HOME, or ORE_HOME, to the "
             f"full path of a folder."
         )
     return path

@@ -62,6 +62,12 @@ def brief(text: str) -> str:
     return one_line(shown).replace("`", "'")
 
 
+def value_shown(value: str) -> str:
+    """Return a variable's value as a sentence shows it; of an address, which may hold a password, none."""
+    is_address = "://" in value or ":" in value.rpartition("@")[0]
+    return "an address" if is_address else repr(value)
+
+
 def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:
     """Return ``text`` in a normal form of Unicode, in time in proportion to its length.
 

@@ -17,7 +17,9 @@ from ore.backends.address import (
     resolve_openai,
     without_key,
 )
+from ore.backends.choice import open_backend
 from ore.backends.http import Deadline
+from ore.backends.model_names import shown_name
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIReasoner
@@ -28,6 +30,7 @@ from ore.errors import BackendError, OreError, UsageError
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
 from tests.support.fake_openai import FakeOpenAI, data, refusal
+from tests.support.harness import run_ore
 from tests.support.process import run
 
 SECRET = "hunter2"
@@ -321,3 +324,31 @@ def test_no_key_stands_in_what_a_record_of_an_error_keeps_of_its_calls(monkeypat
     assert "sk-secret-key" not in repr(
         VllmAsking(host, "sk-secret-key", "m", [], None, Deadline(None))
     )
+
+
+@pytest.mark.parametrize(
+    "address", ["http://me:hunter2@box:1", "https://me:hunter2@box/v1", "me:hunter2@box"]
+)
+@pytest.mark.parametrize(
+    "variable, more",
+    [
+        ("ORE_BACKEND", ()),
+        ("ORE_STREAM", ()),
+        ("ORE_SYSTEM", ()),
+        ("ORE_RUNS", ()),
+        ("ORE_HOME", ("--session", "s")),
+        ("ORE_MODEL_DIR", ("--backend", "embedded")),
+        ("OLLAMA_MODELS", ("--backend", "embedded")),
+    ],
+)
+def test_an_address_in_another_variable_is_not_shown(variable, more, address, home, monkeypatch):
+    monkeypatch.setenv(variable, address)
+    result = run_ore(*more, "Hi", open_backend=open_backend)
+    assert result.code != 0 and SECRET not in result.err
+    assert f"{variable} is an address" in result.err
+
+
+@pytest.mark.parametrize("name", ["http://me:hunter2@box:1", "https://me:hunter2@box/v1"])
+def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password(name):
+    assert SECRET not in shown_name(name)
+    assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
