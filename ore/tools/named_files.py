@@ -47,8 +47,9 @@ def read_files(
     found: list[ToolResult] = []
     for path in (os.fspath(each) for each in paths):
         if _ADDRESS.match(path) and not os.path.lexists(path):
+            shown = re.sub("//.*@", "//…@", one_line(path))  # without a user and a password
             raise UsageError(
-                f"{one_line(path)} is an address, and the network is no part of a turn: fetch it first "
+                f"{shown} is an address, and the network is no part of a turn: fetch it first "
                 f"(curl ADDRESS > page.txt), then name that file."
             )
         if os.path.isdir(path):

@@ -352,3 +352,10 @@ def test_an_address_in_another_variable_is_not_shown(variable, more, address, ho
 def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password(name):
     assert SECRET not in shown_name(name)
     assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
+
+
+def test_an_address_in_the_place_of_a_file_is_shown_without_its_password(home):
+    result = run_ore("-f", "http://me:hunter2@box:1/a@b", "Hi")
+    assert (
+        result.code == 2 and SECRET not in result.err and "http://…@b is an address" in result.err
+    )
