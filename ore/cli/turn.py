@@ -181,8 +181,10 @@ def _ending_line(run: Run) -> Iterator[None]:
             # Of a pipe, the next answer ends the line; on a terminal, what ORE says waits as well.
             if console.stdout_is_terminal or not (goes_on and is_stalled(console.stdout)):
                 console.break_answer()
-        except (OutputError, ReaderGoneError):
+        except (OutputError, ReaderGoneError) as error:
             if not is_end:
+                if isinstance(exc, OreError) and isinstance(error, OutputError):
+                    error.args = (f"{exc} {error}",)
                 raise
             console.abandon_stdout()
         raise

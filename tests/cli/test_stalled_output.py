@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import select
 import signal
 import struct
@@ -152,3 +153,17 @@ def test_what_has_ended_a_run_is_told_where_its_lines_can_not_be_written(more, s
     assert result.code == code
     assert "The answer can't be written: No space left on device." in result.err.splitlines()[-1]
     assert sign is not None or "give it longer with --deadline" in result.err
+
+
+def limit_files() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))
+
+
+@pytest.mark.slow
+def test_what_has_ended_an_answer_is_told_where_its_last_line_can_not_be_ended(folder, tmp_path):
+    with FakeOllama(reply="word " * 20, delay=6.0) as server, open(tmp_path / "out", "w") as out:
+        args = ["--host", server.url, "--model", "llama3.2", "--stream", "--deadline", "3", "Hi"]
+        result = end(start(*args, stdin=subprocess.DEVNULL, stdout=out, preexec_fn=limit_files))
+    assert (tmp_path / "out").read_text() == "word" and result.code == 1
+    assert "give it longer with --deadline. The answer can't be written: " in result.err
