@@ -21,12 +21,17 @@ from ore.files.extras import install_command
 from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
+    from rich.markdown import Markdown as Source
     from rich.segment import Segment
 
 MOST_CHARACTERS = 1 << 16
 """The longest block that is laid out."""
 MOST_SECONDS = 3.0
 """How long laying out all of an answer may take; one block, half of it."""
+DEEPEST = 19
+"""The level from which on the parser of Markdown drops what a quote or an item of a list holds."""
+COLUMN = 3
+"""The characters that a column of a table needs at least: one of its text, and two blanks."""
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
@@ -44,8 +49,8 @@ def check_rich() -> None:
 class Markdown:
     """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
 
-    A block that is very long is shown as it was written, and so is the rest of an answer that takes
-    long to lay out.
+    A block that is very long, nested very deep or wider than the terminal is shown as it was written,
+    and so is the rest of an answer that takes long to lay out.
 
     Args:
         width: The terminal's columns; may be set at any time.
@@ -111,7 +116,8 @@ class Markdown:
             began = time.monotonic()
             try:
                 block: str = self._show(source, self.width, self._has_colour, self._labels)
-                return block
+                if block:
+                    return block
             except (OSError, ValueError):
                 self._seconds_left = 0
             finally:
@@ -130,9 +136,33 @@ def bounded() -> Callable[..., Any]:
 
 
 def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LABELS) -> str:
-    """Return a block of Markdown as it looks on a terminal, after a line end and with one."""
-    lines = [_styled(line, width, has_colour, labels) for line in _rendered(source, width)]
+    """Return a block of Markdown as it looks on a terminal, after a line end and with one.
+
+    Empty where a part of it would not be seen.
+    """
+    from markdown_it import MarkdownIt
+    from rich.markdown import Markdown as Source
+
+    # What a browser would not show is shown: tags, and references that no link of the block uses.
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    block = Source("", hyperlinks=False)
+    block.parsed = parser.disable("reference").parse(source)
+    if _loses(block, width):
+        return ""
+    lines = [_styled(line, width, has_colour, labels) for line in _rendered(block, width)]
     return "\n" + "\n".join(lines) + "\n"
+
+
+def _loses(block: Source, width: int) -> bool:
+    """Whether laying a block out leaves out what is nested too deep, or columns that find no room."""
+    columns = 0
+    for token in block.parsed:
+        if token.type in ("blockquote_open", "list_item_open") and token.level >= DEEPEST:
+            return True
+        columns = 0 if token.type == "tr_open" else columns + (token.type == "th_open")
+        if columns * COLUMN > width:
+            return True
+    return False
 
 
 def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[str]) -> str:
@@ -146,15 +176,14 @@ def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[
     return "".join(_painted(segment) for segment in line)
 
 
-def _rendered(source: str, width: int) -> list[list[Segment]]:
+def _rendered(block: Source, width: int) -> list[list[Segment]]:
     from rich.console import Console
-    from rich.markdown import Markdown as Source
     from rich.segment import Segment
 
     console = Console(
         width=width, color_system="256", force_terminal=True, legacy_windows=False, _environ={}
     )
-    lines = console.render_lines(Source(source, hyperlinks=False), pad=False)
+    lines = console.render_lines(block, pad=False)
     lines = [[s for s in Segment.simplify(line) if not s.control] for line in lines]
     full = [number for number, line in enumerate(lines) if not _is_empty(line)]
     return lines[full[0] : full[-1] + 1] if full else []

@@ -152,12 +152,44 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
     assert "".join(source.split()) in "".join(text.split())
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "> " * 20 + "word",
+        "- " * 10 + "word",
+        "".join(f"{'  ' * depth}- {depth}\n" for depth in range(10)) + "  " * 10 + "- word",
+        "| a " * 13 + "| word |\n" + "|-" * 14 + "|\n" + "| 1 " * 14 + "|",
+    ],
+    ids=["quotes", "lists", "list of lines", "table"],
+)
+def test_what_a_layout_would_leave_out_is_shown_as_it_was_written(source):
+    blocks = Markdown(40, False)
+    text = blocks.feed(f"first\n\n{source}\n\n**last**\n") + blocks.end()
+    assert blocks.is_plain and text.endswith("\nlast\n")
+    assert "".join(source.split()) in "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a List<String> b",
+        "<div>word</div>",
+        "- <li>word</li>",
+        "<!-- word -->",
+        "see [1]\n\n[1]: https://a.example",
+        "[^1]: word",
+    ],
+)
+def test_tags_and_references_are_text(source):
+    assert "".join(shown(source).split()).replace("•", "-") == "".join(source.split())
+
+
 @pytest.mark.slow
 def test_a_person_is_told_that_a_part_is_not_laid_out(ore, monkeypatch):
     monkeypatch.setattr(markdown, "MOST_SECONDS", 0.6)
     result = ore("Hi", "--render", replies=[[NEVER_ENDING]], terminal="out err")
     assert result.code == 0 and "~~~autoit" in result.out
-    assert "takes too long to lay out, and is shown as it was written." in result.err
+    assert "can't be laid out, and is shown as it was written." in result.err
 
 
 @pytest.mark.slow
