@@ -47,12 +47,18 @@ def _kind(first: int) -> str:
 _KINDS = "".join(map(_kind, range(256))).encode()
 _ONE_WORD = bytes.maketrans(b"lbi", b"aaa")
 
+_BREAKS = bytes(
+    10 if first in b"\t\n" else 32 if kind in b" 0" else 97 for first, kind in enumerate(_KINDS)
+)
+"""The end of a line or a tab, which is a token where no blank and no number is next to it. Before
+those it is a blank like others: one of several, or a token before a number."""
+
 _LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"i": 4}
 _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
 _MANY = {
     b"a": 0.35, b"l": 2.0, b"b": 1.4, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
 }  # fmt: skip
-_MANY_PER_WORD, _MANY_PER_BREAK = 0.5, 1.0  # ends of a line or two, tabs, a blank before a number
+_MANY_PER_WORD, _MANY_PER_BREAK = 0.5, 1.0
 """Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
 
 
@@ -87,9 +93,8 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     kinds = text.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
-    breaks = sum(text.count(each) - text.count(2 * each) for each in (b"\n", b"\t"))
-    breaks = max(breaks - max(len(every) - 1, 0), 0)  # without those that join the texts
-    many += (breaks + kinds.count(b" 0")) * _MANY_PER_BREAK
+    breaks = text.translate(_BREAKS).count(b"\na") + kinds.count(b" 0")
+    many += breaks * _MANY_PER_BREAK
     likely = images * _TOKENS_PER_IMAGE + int(many) + len(every) * _TOKENS_PER_MESSAGE
     least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
     return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen
