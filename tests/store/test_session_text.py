@@ -324,7 +324,6 @@ def test_what_is_not_a_message_continues_nothing():
     [("[", "]"), ('{"":', "}"), ('""', "")],
     ids=["lists", "objects", "texts"],
 )
-@pytest.mark.invariant
 @pytest.mark.slow
 def test_countless_values_are_refused_before_they_take_memory(part, closed):
     depth = 60 if closed else 1
