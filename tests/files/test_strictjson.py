@@ -130,6 +130,7 @@ def test_values_are_counted_by_their_marks_and_objects_twice(text, count):
     assert marks_in(text.encode()) == count
 
 
+@pytest.mark.invariant
 @pytest.mark.slow
 def test_countless_values_of_a_file_are_refused_before_they_take_memory(ore, tmp_path):
     countless = "[" + ("[" * 58 + "]" * 58 + ",") * 40_000 + "0]"
