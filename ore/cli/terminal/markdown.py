@@ -33,6 +33,7 @@ DEEPEST = 19
 COLUMN = 3
 """The characters that a column of a table needs at least: one of its text, and two blanks."""
 
+_BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
 """What a line begins with that goes on with a list, a quote or a table after a blank line."""
@@ -143,25 +144,35 @@ def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LAB
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown as Source
 
-    # What a browser would not show is shown: tags, and references that no link of the block uses.
+    # What a browser would not show as text is shown: tags, the addresses of images, and references.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     block = Source("", hyperlinks=False)
-    block.parsed = parser.disable("reference").parse(source)
-    if _loses(block, width):
+    block.parsed = parser.disable(["reference", "image"]).parse(source)
+    if _loses(block, source.split("\n"), width):
         return ""
     lines = [_styled(line, width, has_colour, labels) for line in _rendered(block, width)]
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _loses(block: Source, width: int) -> bool:
-    """Whether laying a block out leaves out what is nested too deep, or columns that find no room."""
+def _loses(block: Source, lines: Sequence[str], width: int) -> bool:
+    """Whether laying a block out leaves something out.
+
+    That is what is nested too deep, columns that find no room, cells beyond a table's columns (a ``|``
+    in code begins one, too), and what stands behind the language of code.
+    """
     columns = 0
     for token in block.parsed:
         if token.type in ("blockquote_open", "list_item_open") and token.level >= DEEPEST:
             return True
-        columns = 0 if token.type == "tr_open" else columns + (token.type == "th_open")
+        if token.type == "fence" and len(token.info.split()) > 1:
+            return True
+        columns = 0 if token.type == "table_open" else columns + (token.type == "th_open")
         if columns * COLUMN > width:
             return True
+        if token.type == "tr_open" and columns and token.map and token.map[0] < len(lines):
+            row = lines[token.map[0]].lstrip("> \t").removeprefix("|")
+            if any(cell.strip() for cell in _BETWEEN_CELLS.split(row)[columns:]):
+                return True
     return False
 
 

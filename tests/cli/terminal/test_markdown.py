@@ -159,8 +159,11 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "- " * 10 + "word",
         "".join(f"{'  ' * depth}- {depth}\n" for depth in range(10)) + "  " * 10 + "- word",
         "| a " * 13 + "| word |\n" + "|-" * 14 + "|\n" + "| 1 " * 14 + "|",
+        "| a | b |\n|---|---|\n| 1 | 2 | word |",
+        "> | a |\n> |---|\n> | `one|word` |",
+        "```json word\n1\n```",
     ],
-    ids=["quotes", "lists", "list of lines", "table"],
+    ids=["quotes", "lists", "list of lines", "table", "cells", "code in a cell", "beside a fence"],
 )
 def test_what_a_layout_would_leave_out_is_shown_as_it_was_written(source):
     blocks = Markdown(40, False)
@@ -182,6 +185,16 @@ def test_what_a_layout_would_leave_out_is_shown_as_it_was_written(source):
 )
 def test_tags_and_references_are_text(source):
     assert "".join(shown(source).split()).replace("•", "-") == "".join(source.split())
+
+
+def test_of_an_image_its_address_is_shown():
+    assert shown("![chart](https://a.example/b.png)") == "\n!chart (https://a.example/b.png)\n"
+
+
+@pytest.mark.parametrize("row", ["| 1 | 2 |  |", "| 1 |", r"| 1 \| 1 | 2 |", "1 | 2"])
+def test_a_table_whose_cells_all_have_a_column_is_laid_out(row):
+    text = shown(f"| a | b |\n|---|---|\n{row}")
+    assert "|--" not in text and text.split()[:2] == ["a", "b"]
 
 
 @pytest.mark.slow
