@@ -1,10 +1,13 @@
-"""A model's name as Ollama writes it: ``llama3.2``, ``llama3.2:1b``, ``hf.co/USER/REPO:Q4_K_M``."""
+"""A model's name as Ollama writes it: ``llama3.2``, ``llama3.2:1b``, ``hf.co/USER/REPO:Q4_K_M``.
+
+And the names in lists of models: how many there may be, and how they are shown.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ore.errors import UsageError
 from ore.files.neutral import brief, one_line
@@ -23,6 +26,7 @@ _LOGIN = re.compile(r"(?s)\A([^/:]*://)(?=[^/]*@|[^/]*:(?![0-9]*(?:/|$))).*@")
 _MOST_CHARACTERS = 350 + 3 * 80 + 3
 _SHOWN_CHARACTERS = 80
 _MOST_SHOWN = 20
+_MOST_MODELS = 200_000
 
 
 class ModelName(NamedTuple):
@@ -97,6 +101,17 @@ def is_name(text: str) -> bool:
 def can_be_sent(name: object) -> bool:
     """Return whether a server can be asked by a name that it gave: half a character can't be sent."""
     return not isinstance(name, str) or name.encode("utf-8", "ignore").decode() == name
+
+
+def checked_models(found: list[Any]) -> list[Any]:
+    """Return the models that a server lists: each takes far more memory than it has bytes.
+
+    Raises:
+        ValueError: They are too many; its text is the end of a sentence.
+    """
+    if len(found) > _MOST_MODELS:
+        raise ValueError(f"it lists more than {_MOST_MODELS:,} models")
+    return found
 
 
 def shown_name(text: str) -> str:

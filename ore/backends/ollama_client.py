@@ -11,10 +11,9 @@ from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
-from ore.backends.model_names import can_be_sent
+from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
-from ore.backends.server_words import MOST_MODELS
 from ore.backends.window import find_model, window_of
 from ore.errors import BackendError, OreError
 from ore.files import strictjson
@@ -240,11 +239,11 @@ class OllamaClient:
             return []
         if not isinstance(models, list) or not all(isinstance(entry, dict) for entry in models):
             raise failures.protocol_error(self.host, "it gives no list of models", OLLAMA)
-        if len(models) > MOST_MODELS:
-            raise failures.protocol_error(
-                self.host, f"it lists more than {MOST_MODELS:,} models", OLLAMA
-            )
-        named = ((entry, (entry.get("name"), entry.get("model"))) for entry in models)
+        try:
+            listed = checked_models(models)
+        except ValueError as exc:
+            raise failures.protocol_error(self.host, str(exc), OLLAMA) from exc
+        named = ((entry, (entry.get("name"), entry.get("model"))) for entry in listed)
         return [entry for entry, names in named if all(map(can_be_sent, names))]
 
     def _parts(

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ore.backends import failures, refusals, server_words
+from ore.backends import failures, model_names, refusals, server_words
 from ore.backends.address import Host, without_key
 from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
@@ -87,7 +87,7 @@ class Call:
         with self._errors():
             answered: Any = self._client.get("/models", cast_to=object)
             data = answered if isinstance(answered, list) else answered["data"] or []  # Ollama's
-            named = [e for e in server_words.checked_models(data) if isinstance(e.get("id"), str)]
+            named = [e for e in model_names.checked_models(data) if isinstance(e.get("id"), str)]
             if data and not named:
                 raise ValueError("its models have no names")
         return named

@@ -14,9 +14,6 @@ from ore.backends.answer import known_count
 MOST_JUDGED = 4000
 """How many characters of an error are looked at: patterns take the square of the time."""
 
-MOST_MODELS = 200_000
-"""How many models a server may list: each takes far more memory than it has bytes."""
-
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
@@ -167,13 +164,6 @@ def innermost(text: Any) -> tuple[str, str]:
         value = parsed.get("error") or parsed.get("message") or text
     words = value if isinstance(value, str) else json.dumps(value)
     return words[:MOST_JUDGED], sizes
-
-
-def checked_models(found: list[Any]) -> list[Any]:
-    """Return what a server lists; raise ``ValueError`` where that is more than ``MOST_MODELS``."""
-    if len(found) > MOST_MODELS:
-        raise ValueError(f"it lists more than {MOST_MODELS:,} models")
-    return found
 
 
 def loads(body: bytes) -> Any:
