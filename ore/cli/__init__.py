@@ -139,7 +139,7 @@ def _fault(exc: Exception) -> str:
 
 
 def _tell_cause(console: Console, stop: BaseException) -> None:
-    """Say what went wrong after the stop: see ``told_too``."""
+    """Say what went wrong after the stop: see ``add_later``."""
     if isinstance(stop.__cause__, OreError):
         console.error(stop.__cause__)
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from ore.errors import OreError
-
 # Those that end a program, and those that a program has a handler of its own for.
 _DEFERRED = (
     signal.SIGINT,
@@ -96,20 +94,6 @@ def _deliver(arrived: list[int]) -> None:
             signal.raise_signal(arrived.pop())
         finally:
             _deliver(arrived)
-
-
-def told_too(ended: BaseException, error: OreError) -> BaseException:
-    """Return what has ended a run, which decides the exit code, so that it tells a later ``error`` too.
-
-    An error's sentence says both; a stop, as Ctrl-C, has the later one as its cause.
-    """
-    if isinstance(ended, OreError):
-        ended.args = (f"{ended} {error}",)
-    elif isinstance(ended.__cause__, OreError):
-        told_too(ended.__cause__, error)
-    else:
-        ended.__cause__ = error
-    return ended
 
 
 def being_raised() -> BaseException | None:

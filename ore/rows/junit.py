@@ -19,9 +19,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ore.errors import OutputError
 from ore.files import reason
+from ore.files.afterwards import add_later
 from ore.files.neutral import neutralise, one_line
 from ore.files.owned import check_owned, write_owned
-from ore.files.signals import told_too
 
 LONGEST_TEXT = 1 << 16
 """Characters: of an answer, or of why a case did not pass, the most that is written."""
@@ -96,7 +96,7 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
 
     Raises:
         OutputError: It can't be written; this is found out before anything is done, as far as it can.
-            What else has ended the block is raised in its place, with it: see ``told_too``.
+            What else has ended the block is raised in its place, with it: see ``add_later``.
     """
     check_report(path)
     begun = time.time()
@@ -114,7 +114,8 @@ def junit_report(path: str, name: str) -> Generator[Report, None, None]:
     except OutputError as exc:
         if ended is None or exc is ended:
             raise
-        raise told_too(ended, exc)
+        add_later(ended, exc)
+        raise ended
     finally:
         with suppress(OSError):  # of a full disk, which was told
             spool.close()

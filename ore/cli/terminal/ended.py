@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ore.cli.terminal.console import Console
 from ore.errors import OutputError, ReaderGoneError
-from ore.files.signals import told_too
+from ore.files.afterwards import add_later
 
 
 @contextmanager
@@ -25,6 +25,6 @@ def raising_then(console: Console, failure: Callable[[], BaseException | None]) 
             raise
         console.abandon_stdout()
         if isinstance(exc, OutputError):
-            told_too(ended, exc)
+            add_later(ended, exc)
     if (ended := failure()) is not None:
         raise ended
