@@ -35,7 +35,7 @@ _SPACES = re.compile(r"\s*")
 _NEAR = 1000
 """Within how many characters a token is looked for: some before it may be parts of characters."""
 _MOST_PAIRS = 1_000_000
-"""Of a sentence and a source: for each is said what the one does for the other."""
+"""The most pairs of a sentence and a source: each is a number of what is returned."""
 _BLANK_LINE = "\n\n"
 
 
@@ -174,8 +174,8 @@ def explained(
         )
     if len(parts) * len(left_out) > _MOST_PAIRS:
         raise ArtifactError(
-            f"The answer has {len(parts):,} sentences and the turn {len(left_out):,} sources, more than "
-            f"can be looked into: of both together there may be {_MOST_PAIRS:,} pairs."
+            f"The answer has {len(parts):,} sentences and the turn {len(left_out):,} sources, which makes "
+            f"more than {_MOST_PAIRS:,} pairs: ask with fewer files or turns, or for a shorter answer."
         )
     totals, by_part = list[float](), list[list[float]]()
     for number, each in enumerate((_Left(""), *left_out), 1):

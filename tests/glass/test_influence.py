@@ -187,7 +187,7 @@ def test_tokens_of_a_long_gap_take_time_in_proportion_to_it():
 def test_more_sentences_and_sources_than_can_be_looked_into_are_refused_before_any_is_scored():
     scorer = Scoring([], {})
     many = [Sourced("user", "F", f"file:{number}") for number in range(100)]
-    with pytest.raises(ArtifactError, match="10,001 sentences and the turn 100 sources, more than"):
+    with pytest.raises(ArtifactError, match="10,001 sentences and the turn 100 sources, which"):
         explained(scorer, many + MESSAGES[:1], "a\n" * 10_001)
     assert scorer.scored == []
 
