@@ -14,7 +14,7 @@ from ore.artifact.signers import Signers
 from ore.artifact.verify import NOT_READ, Checked, in_chain, let_go, look_at
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
-from ore.report.run_facts import RunFacts, facts_of, reason, shown
+from ore.report.run_facts import RunFacts, facts_of, shown, why_of
 
 Kept = TypeVar("Kept")
 
@@ -81,7 +81,7 @@ def collect(
         room.add(facts)
         told(len(checks), len(listed))
     for checked, facts in zip(in_chain(checks), collected.runs, strict=True):
-        facts.state, facts.why = checked.state, reason(checked)
+        facts.state, facts.why = checked.state, why_of(checked)
     if not listed:
         raise UsageError("There is nothing to report on: name artifacts, or folders of them.")
     if not any(run.is_read for run in collected.runs):

@@ -18,8 +18,8 @@ from ore.types.artifact_fields import cut_off_by
 
 LONGEST_TEXT = 20_000
 """The most characters of a prompt or an answer that a page shows."""
-MOST_LISTED, LONGEST_VALUE = 100, 300
-"""Of a list the entries, and of a value the characters, that a page shows."""
+MOST_LISTED, LONGEST_VALUE, _MOST_WORDS = 100, 300, 20
+"""Of a list the entries, of a value the characters, and of a choice the words, that a page shows."""
 
 _HALF = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 """Halves of surrogate pairs, which no page can hold, as JSON writes them."""
@@ -97,7 +97,7 @@ class RunFacts:
 
 def facts_of(checked: Checked) -> RunFacts:
     """Return what a report keeps of one artifact, whole or not."""
-    why = reason(checked)
+    why = why_of(checked)
     artifact = checked.artifact
     if artifact is None:
         return RunFacts(checked.path, NOT_READ, why)
@@ -126,7 +126,7 @@ def facts_of(checked: Checked) -> RunFacts:
     return facts
 
 
-def reason(checked: Checked) -> str:
+def why_of(checked: Checked) -> str:
     """Return why an artifact does not hold, can't be read, or is not signed as it has to be."""
     signature = checked.signature
     why = signature.problem if signature is not None else None
@@ -208,8 +208,10 @@ def _add_verdict(facts: RunFacts, artifact: ExecutionArtifact) -> None:
     facts.chosen = share if share is not None and share <= 1 else None
     words = choice.get("probabilities")
     if isinstance(words, dict):
-        likely = [f"{_line(word)} {_share(each)}" for word, each in list(words.items())[:20]]
-        more = [f"{len(words) - 20:,} more"] if len(words) > 20 else []
+        first = list(words.items())[:_MOST_WORDS]
+        likely = [f"{_line(word)} {_share(each)}" for word, each in first]
+        left = len(words) - _MOST_WORDS
+        more = [f"{left:,} more"] if left > 0 else []
         facts.own.append(("chosen from", ", ".join([*likely, *more])))
     if not isinstance(verdict, dict) or not isinstance(verdict.get("holds"), bool):
         return
