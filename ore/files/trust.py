@@ -42,7 +42,7 @@ def distrust(status: os.stat_result, path: Path | str) -> str:
         is_systems = status.st_uid == 0 and (stat.S_ISCHR(mode) or mode & stat.S_ISVTX)
         if is_systems:  # /dev/null and /tmp are there for all
             return "others can write to it, as they are meant to; use one of your own"
-        otherwise = "; where that changes nothing, use another disk"  # some keep no permissions
+        otherwise = "; if that changes nothing, use another disk"  # some keep no permissions
         return f"others can write to it; run {as_root}chmod go-w {shown}{otherwise}"
     return ""
 

@@ -23,7 +23,7 @@ SUDO = "sudo " if ME else ""
 OTHER = 54_321  # no user and no group of any system
 MINE = pwd.getpwuid(ME).pw_gid
 
-ELSE = "where that changes nothing, use another disk"
+ELSE = "if that changes nothing, use another disk"
 """What is said besides: exFAT and NTFS, as they are often mounted, drop a change of permissions and say nothing."""
 
 
