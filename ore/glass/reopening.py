@@ -29,7 +29,7 @@ from ore.types import ExecutionArtifact
 
 _DIGITS = 12
 MOST_UNLOADS = 3
-"""Of how many of its runs in a row a model is unloaded in vain; to load it for a thousand takes hours."""
+"""After how many runs in a row a model is unloaded no more, where that changed no answer: it takes long."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Reopening(Closing):
         self.options: dict[str, Any] = parse_options(texts)
         self.chat_template = chat_template
         self.waiting = waiting
-        self.in_vain: Counter[tuple[str | None, str]] = Counter()
+        self.unloads_in_vain: Counter[tuple[str | None, str]] = Counter()
         self._bounds: dict[str, Any] = {**bounds, "strict_context": strict_context}
         self.notice = notice
         self._others = None if others is None else Earlier(others)

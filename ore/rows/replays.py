@@ -97,8 +97,8 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
 
     A run is one model call; where only the answer is another one, and nothing was changed or expected,
     a second call shows whether the model gives the same answer twice; if so, a third one shows whether
-    it does when an Ollama server has just loaded it. After three runs of a model in a row of which none
-    did, it is unloaded for no other.
+    it does when an Ollama server has just loaded it. Where that shows no other answer for three runs of
+    a model in a row, the model is unloaded no more.
 
     Args:
         given: Paths of artifacts, or of folders of them.
@@ -186,12 +186,13 @@ def _asked(
     place = (recalled.rerun.backend, recalled.rerun.model)
 
     def anew() -> bool:
-        opening.in_vain[place] += 1
-        return opening.in_vain[place] <= MOST_UNLOADS and unload(backend, recalled.rerun.model)
+        opening.unloads_in_vain[place] += 1
+        is_tried = opening.unloads_in_vain[place] <= MOST_UNLOADS
+        return is_tried and unload(backend, recalled.rerun.model)
 
     found = compared(old, ask, recalled.how, expected, changed, anew=anew)
     if found.state == "not repeatable":
-        opening.in_vain[place] = 0
+        opening.unloads_in_vain[place] = 0
     return found
 
 
