@@ -137,7 +137,7 @@ def load_env_files() -> dict[str, str]:
 
 
 def _shown(name: str) -> str:
-    """Return how a variable is called; what is no usual name may be a key, or an address with one."""
+    """Return how a sentence calls a variable; an unusual name may be a key, or an address with one."""
     is_usual = name.replace("_", "x").isalpha() and name in (name.upper(), name.lower())
     return f"the variable {name!r}" if is_usual and len(name) <= _LONGEST_VARIABLE else "a variable"
 

@@ -29,7 +29,7 @@ LOOK_SECONDS = 2.0
 def run() -> None:
     """Load what is asked for, say so, and stay until nobody wants it any more."""
     asked = json.loads(_line())
-    os.umask(0o077)  # ORE's may take of its socket what ORE needs
+    os.umask(0o077)  # ORE's own may keep its owner from the socket
     _confine(asked["memory"])
     _end_with(asked["parent"])
     sys.path.append(asked["packages"])

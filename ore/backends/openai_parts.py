@@ -63,9 +63,9 @@ class Parts:
                 thought, content = _of_list(content)
                 thinking += thought
             text += content
-        # An answer follows a thought alone that met no limit; more of it has followed an end that was none.
-        is_none = (had_ended and text) or (thinking and not text and self.reason == "stop")
-        self._goes_on |= self.reason is not None and bool(is_none)
+        # That was no end: text has come after it, or will come after a thought that met no limit.
+        is_no_end = (had_ended and text) or (thinking and not text and self.reason == "stop")
+        self._goes_on |= self.reason is not None and bool(is_no_end)
         return thinking, text
 
     def metadata(self, total: int) -> dict[str, Any]:

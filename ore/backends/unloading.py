@@ -16,7 +16,7 @@ _PAUSE = 0.05
 
 
 def unload(backend: Backend, model: str) -> bool:
-    """Have an Ollama server unload ``model``; return whether it has, before a look-up is over.
+    """Have an Ollama server unload ``model``; return whether it has done so in ``KNOWN_SECONDS``.
 
     Other backends are left as they are.
     """

@@ -178,7 +178,7 @@ def _ending_line(run: Run) -> Iterator[None]:
         if is_end:
             console.give_up_stalled()
         try:
-            # Of a pipe, the next answer ends the line; on a terminal, what ORE says waits as well.
+            # The next answer ends the line of a full pipe; a terminal that is full holds up ORE, too.
             if console.stdout_is_terminal or not (goes_on and is_stalled(console.stdout)):
                 console.break_answer()
         except (OutputError, ReaderGoneError) as error:

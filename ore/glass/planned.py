@@ -154,7 +154,7 @@ def messages_digest(messages: Sequence[Mapping[str, str]]) -> str:
 
 
 class _NotHeld(ValueError):
-    """A plan was written well, of a turn that needs what no plan holds."""
+    """A plan is sound, and its turn needs what no plan holds."""
 
     def __init__(self, what: str, given: str) -> None:
         super().__init__(f"{what}: ask without a plan, with {given}")

@@ -49,7 +49,7 @@ class Streams:
     _is_thinking = False
     _thought: AnswerText | None = None  # on a terminal
     _ends_line = False
-    _is_writing = False  # also after one that was cut short: where the cursor is, nobody knows
+    _is_writing = False  # or a write was cut short: nobody knows where the cursor is
     _bar_width = 0  # of the bar that is shown
     _may_fill_line = False  # whether the cursor may wait at the right edge: nothing is drawn there
     _held: list[Callable[[], None]] | None = None  # what is told later
