@@ -141,7 +141,7 @@ class Console(Asking):
         self._write(self._label() + rest + ("" if is_block else "\n"), flush=True)
         self._line_is_open = False
         if getattr(shown, "is_plain", False):
-            self.notice("A part of it can't be laid out, and is shown as it was written.")
+            self.notice("A part of the answer can't be laid out, and is shown as it was written.")
 
     def _label(self) -> str:
         is_due, self._label_is_due = self._label_is_due, False

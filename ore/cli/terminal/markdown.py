@@ -50,8 +50,8 @@ def check_rich() -> None:
 class Markdown:
     """Markdown that becomes text on a terminal, block by block, as its blocks are complete.
 
-    A block that is very long, nested very deep or wider than the terminal is shown as it was written,
-    and so is the rest of an answer that takes long to lay out.
+    A block that is very long, or of which a part would be left out, is shown as it was written; so is
+    the rest of an answer that takes long to lay out.
 
     Args:
         width: The terminal's columns; may be set at any time.
@@ -139,7 +139,7 @@ def bounded() -> Callable[..., Any]:
 def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LABELS) -> str:
     """Return a block of Markdown as it looks on a terminal, after a line end and with one.
 
-    Empty where a part of it would not be seen.
+    Nothing is returned where laying it out would leave a part out.
     """
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown as Source
@@ -155,7 +155,7 @@ def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LAB
 
 
 def _loses(block: Source, lines: Sequence[str], width: int) -> bool:
-    """Whether laying a block out leaves something out.
+    """Return whether laying a block out leaves a part out.
 
     That is what is nested too deep, columns that find no room, cells beyond a table's columns (a ``|``
     in code begins one, too), and what stands behind the language of code.
