@@ -117,8 +117,9 @@ def _model(talk: Talk, name: str) -> None:
         lines = [f"{'*' if each in here else ' '} {brief(each)}" for each in models[:_MOST_LISTED]]
         more = len(models) - len(lines)
         if more > 0:
-            where = "--list-models with the same --backend and --host"
-            lines.append(f"  and {more:,} more: {where} lists all")
+            lines.append(
+                f"  and {more:,} more: run ore --list-models with this --backend and --host"
+            )
         run.console.reply("\n".join(lines) or run.console.said(run.backend.no_models()))
         return
     name, pin = split_pin(name)

@@ -42,7 +42,7 @@ def report(options: Options, console: Console, *_: object) -> None:
     cut = sum(run.prompt_is_cut + run.answer_is_cut for run in collected.runs)
     if options.csv and cut:
         texts = "1 text is" if cut == 1 else f"{cut:,} texts are"
-        console.warning(f"{texts} cut in the table; the artifacts have all of them.")
+        console.warning(f"{texts} cut in the table, and whole in the artifacts.")
     kind = "a table" if options.csv else "a page for a browser"
     where = "" if options.out is None else f" {one_line(options.out)} is {kind}."
     console.notice(f"{totals([run.state for run in collected.runs])}.{where}")

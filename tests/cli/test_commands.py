@@ -160,7 +160,7 @@ def test_of_very_many_models_and_of_very_long_names_a_part_is_listed():
     perform(there, "/model")
     first, long, *_, last, more = there.run.console.stderr.getvalue().splitlines()
     assert (first, last) == ("* mine", "  m997") and len(long) < 400
-    assert more == "  and 502 more: --list-models with the same --backend and --host lists all"
+    assert more == "  and 502 more: run ore --list-models with this --backend and --host"
 
 
 def test_a_model_that_was_removed_is_not_used_any_more():

@@ -114,7 +114,7 @@ def test_a_table_of_them_runs_no_formula(ore, folder):
 
 def test_a_table_with_texts_that_are_cut_says_so(ore, folder):
     write(folder / "runs", run(1, prompt="p" * 20_001, answer="a" * 20_001), run(2))
-    said = "ore: warning: 2 texts are cut in the table; the artifacts have all of them.\n"
+    said = "ore: warning: 2 texts are cut in the table, and whole in the artifacts.\n"
     assert ore("--report", "runs", "--csv", "-q").err == said
     assert "cut" not in ore("--report", "runs/00001.json", "--csv").err
 
