@@ -93,7 +93,8 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     kinds = text.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
-    joins = b"".join(each[:1] for each in every[1:]).translate(_BREAKS).count(b"a")  # not theirs
+    # The line ends between the messages are not theirs.
+    joins = b"".join(each[:1] for each in every[1:]).translate(_BREAKS).count(b"a")
     breaks = max(text.translate(_BREAKS).count(b"\na") - joins, 0) + kinds.count(b" 0")
     many += breaks * _MANY_PER_BREAK
     likely = images * _TOKENS_PER_IMAGE + int(many) + len(every) * _TOKENS_PER_MESSAGE
