@@ -63,7 +63,7 @@ def brief(text: str) -> str:
 
 
 def value_shown(value: str) -> str:
-    """Return a variable's value as a sentence shows it; an address may hold a password, and is not shown."""
+    """Return a variable's value as a sentence shows it, but no address: it may hold a password."""
     is_address = "://" in value or ":" in value.rpartition("@")[0]
     return "an address" if is_address else repr(value)
 

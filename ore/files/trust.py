@@ -97,7 +97,7 @@ def _is_in_home_of(user: int, path: Path | str) -> bool:
 def _is_shared(path: Path | str, own_group: int) -> bool:
     """Tell whether others may write, by its group or by a list of access.
 
-    Where there is a list, what the group may, as it is shown, is only the limit of what the list gives.
+    Where there is a list, the group's rights in the file's mode are only the limit of what it gives.
     """
     try:
         entries = os.getxattr(path, "system.posix_acl_access")[_ACL_HEAD:]
@@ -117,9 +117,9 @@ def _is_shared(path: Path | str, own_group: int) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Tell whether a group is the own one of a user whose files are trusted, without other members.
+    """Tell whether a group is the own group of a user whose files are trusted, and nobody else's.
 
-    It has that user's name. Whose first group it is does not stand among its members.
+    It has that user's name. Users whose first group it is are not listed among its members.
     """
     pwd, users = import_module("pwd"), {}  # which no usual turn needs
     try:
