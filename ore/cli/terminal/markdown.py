@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -30,11 +31,11 @@ MOST_SECONDS = 3.0
 """How long laying out all of an answer may take; one block, half of it."""
 DEEPEST = 19
 """The level from which on the parser of Markdown drops what a quote or an item of a list holds."""
-COLUMN = 3
-"""The characters that a column of a table needs at least: one of its text, and two blanks."""
 
 _BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LANGUAGE = re.compile(r"\s*[\w+#-]*\s*")
+"""What stands behind a fence and need not be shown; a path or a text is more than a language."""
 _GOES_ON = re.compile(r"[ \t]|[-*+>|][ \t]|\d{1,9}[.)][ \t]")
 """What a line begins with that goes on with a list, a quote or a table after a blank line."""
 
@@ -142,38 +143,60 @@ def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LAB
     Nothing is returned where laying it out would leave a part out.
     """
     from markdown_it import MarkdownIt
-    from rich.markdown import Markdown as Source
+    from rich import markdown as rich
+
+    class Cell(rich.TableDataElement):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.content.overflow = "fold"  # a long word goes on below; else the end of it is cut
+
+    class Block(rich.Markdown):
+        elements = {**rich.Markdown.elements, "th_open": Cell, "td_open": Cell}
 
     # What a browser would not show as text is shown: tags, the addresses of images, and references.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
-    block = Source("", hyperlinks=False)
+    block = Block("", hyperlinks=False)
     block.parsed = parser.disable(["reference", "image"]).parse(source)
-    if _loses(block, source.split("\n"), width):
+    if _drops(block, source.split("\n")):
         return ""
-    lines = [_styled(line, width, has_colour, labels) for line in _rendered(block, width)]
+    rendered = _rendered(block, width)
+    if _characters(_texts(block)) - _characters(s.text for line in rendered for s in line):
+        return ""
+    lines = [_styled(line, width, has_colour, labels) for line in rendered]
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _loses(block: Source, lines: Sequence[str], width: int) -> bool:
-    """Return whether laying a block out leaves a part out.
+def _drops(block: Source, lines: Sequence[str]) -> bool:
+    """Return whether a part is left out before a block is laid out.
 
-    That is what is nested too deep, columns that find no room, cells beyond a table's columns (a ``|``
-    in code begins one, too), and what stands behind the language of code.
+    That is what is nested too deep, cells beyond a table's columns (a ``|`` in code begins one, too),
+    and what stands behind a fence and is no language.
     """
     columns = 0
     for token in block.parsed:
         if token.type in ("blockquote_open", "list_item_open") and token.level >= DEEPEST:
             return True
-        if token.type == "fence" and len(token.info.split()) > 1:
+        if token.type == "fence" and not _LANGUAGE.fullmatch(token.info):
             return True
         columns = 0 if token.type == "table_open" else columns + (token.type == "th_open")
-        if columns * COLUMN > width:
-            return True
         if token.type == "tr_open" and columns and token.map and token.map[0] < len(lines):
             row = lines[token.map[0]].lstrip("> \t").removeprefix("|")
             if any(cell.strip() for cell in _BETWEEN_CELLS.split(row)[columns:]):
                 return True
     return False
+
+
+def _texts(block: Source) -> Iterator[str]:
+    """Yield what a block says: its words and its code, the addresses of links and their titles."""
+    for token in block.parsed:
+        for part in token.children or [token]:
+            yield part.content if part is not token or token.type != "inline" else ""
+            yield from map(str, part.attrs.values()) if part.type == "link_open" else ()
+
+
+def _characters(texts: Iterable[str]) -> Counter[str]:
+    """Return how often each visible character stands in texts."""
+    return Counter(filter(str.isprintable, "".join("".join(texts).split())))
 
 
 def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[str]) -> str:

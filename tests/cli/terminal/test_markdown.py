@@ -162,8 +162,24 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "| a | b |\n|---|---|\n| 1 | 2 | word |",
         "> | a |\n> |---|\n> | `one|word` |",
         "```json word\n1\n```",
+        "```py:src/word.py\n1\n```",
+        '[a](https://a.example "word")',
+        "\n".join(f"{'>' * depth} {depth}" for depth in range(1, 14)) + " word",
+        "\n".join("> > > " + row * 11 + "|" for row in ("| b ", "|---", "| 1 ")),
     ],
-    ids=["quotes", "lists", "list of lines", "table", "cells", "code in a cell", "beside a fence"],
+    ids=[
+        "quotes",
+        "lists",
+        "list of lines",
+        "table",
+        "cells",
+        "code in a cell",
+        "beside a fence",
+        "path",
+        "title",
+        "narrow quotes",
+        "table in quotes",
+    ],
 )
 def test_what_a_layout_would_leave_out_is_shown_as_it_was_written(source):
     blocks = Markdown(40, False)
@@ -195,6 +211,17 @@ def test_of_an_image_its_address_is_shown():
 def test_a_table_whose_cells_all_have_a_column_is_laid_out(row):
     text = shown(f"| a | b |\n|---|---|\n{row}")
     assert "|--" not in text and text.split()[:2] == ["a", "b"]
+
+
+@pytest.mark.parametrize("language", ["", "python", " c++", "objective-c", "html+jinja"])
+def test_code_with_a_language_is_laid_out(language):
+    assert shown(f"```{language}\nword\n```").split() == ["word"]
+
+
+def test_a_long_word_in_a_table_is_not_cut():
+    address = "https://a.example/" + "0123456789" * 12
+    text = shown(f"| a | b |\n|---|---|\n| {address} | {address} |")
+    assert "…" not in text and text.count("0") == text.count("9") == 24
 
 
 @pytest.mark.slow
