@@ -32,9 +32,13 @@ def takes_no_proxy(url: str) -> bool:
 
 
 def _is_in(host: str, at: str, named: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host) in ipaddress.ip_network(named.strip("[]"), strict=False)
-    name = named.partition("/")[0].removeprefix("*").lstrip(".")
+    name = named.partition("/")[0]  # an address may have a path; a network has its size there
+    for each in (named, name):
+        with suppress(ValueError):
+            return ipaddress.ip_address(host) in ipaddress.ip_network(
+                each.strip("[]"), strict=False
+            )
+    name = name.removeprefix("*").lstrip(".")
     return name != "" and any(f".{each}".endswith(f".{name}") for each in (host, at))
 
 

@@ -389,6 +389,8 @@ def test_no_proxy_is_asked_or_blamed_where_its_exceptions_name_the_server(
         ("http://ai.box:1", "box:1"),
         ("http://box:8000/v1", "x, http://box:8000/"),
         ("http://ai.box:8000/v1", "x,http://ai.box:8000/v1"),
+        ("http://[fd00::1]/v1", "http://[fd00::1]/v1"),
+        ("http://10.0.0.5:8000/v1", "http://10.0.0.5/v1"),
         ("http://ai.box:1", "*.box:1"),
         (
             "http://box:1",
