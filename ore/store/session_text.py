@@ -125,7 +125,8 @@ def _parse(data: bytes) -> Any:
         raise ValueError("it is empty")
     if b"\0" in data:
         raise ValueError(f"it holds a zero byte, which no text has, at byte {data.index(0)}")
-    if _is_countless(data) and _is_countless(without_texts(data, _MOST_MESSAGES * _VALUES)):
+    most = (_MOST_MESSAGES + 1) * _VALUES  # the session itself holds fewer than a message
+    if _is_countless(data, most) and _is_countless(without_texts(data, most), most):
         raise ValueError("it holds far more values than its messages would")
     try:
         return read_json(data.decode("utf-8-sig"))
@@ -137,10 +138,10 @@ def _parse(data: bytes) -> Any:
         raise ValueError("it is nested too deep for a session") from exc
 
 
-def _is_countless(data: bytes) -> bool:
+def _is_countless(data: bytes, most: int) -> bool:
     """Return whether JSON holds so much that is in no session: each value takes far more than its bytes."""
     values = marks_in(data)
-    if values > _MOST_MESSAGES * _VALUES or data.count(b"[") > _ASTRAY:
+    if values > most or data.count(b"[") > _ASTRAY:
         return True
     return data.count(b"{") > values // _VALUES + _ASTRAY
 

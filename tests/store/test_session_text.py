@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ore.store import session_text
 from ore.store.session_text import decode, encode, is_continuation
 from ore.types import Message, Session
 from tests.support.sessions import plain
@@ -341,3 +342,11 @@ def test_lists_and_objects_in_texts_count_for_nothing():
     marks = '[{"a\\' * 150_000
     messages = [Message("user", marks, "1", 1.0), Message("assistant", marks, "2", 2.0)]
     assert decode(encoded(Session(messages, "s", 1.0))).messages == messages
+
+
+def test_as_many_messages_as_can_be_written_can_be_read(monkeypatch):
+    monkeypatch.setattr(session_text, "_MOST_MESSAGES", 3)
+    full = Session([Message("user", "[{,") for _ in range(3)])
+    assert decode(encoded(full)) == full
+    with pytest.raises(ValueError, match="more than 3 messages"):
+        encode(Session([*full.messages, Message("user", "")]), bytearray(), set())
