@@ -64,15 +64,20 @@ FLAGS = {
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
+_LOGIN = re.compile(r"(://|\bhttps?:/)(?=[^\s/]*@|[^\s/]*:(?![0-9]*(?:/|$)))\S{1,2048}@")
+"""A user name and a password in an address; of a path, ``//`` has become ``/``."""
+
 
 def said(sentence: str | OreError) -> str:
     """Return a sentence of the library's, or an error's, as the command line says it.
 
-    An answer that an error quotes at its end stays as it is.
+    Whatever was given an address, its user name and password are left out. An answer that an error
+    quotes at its end stays as it is.
     """
     text = str(sentence)
     answer = getattr(sentence, "text", "")
-    return ADVICE.sub(_flag, text.removesuffix(answer)) + answer if "`" in text else text
+    text = _LOGIN.sub("\\1…@", text.removesuffix(answer))
+    return (ADVICE.sub(_flag, text) if "`" in text else text) + answer
 
 
 def _flag(found: re.Match[str]) -> str:

@@ -359,3 +359,41 @@ def test_an_address_in_the_place_of_a_file_is_shown_without_its_password(home):
     assert (
         result.code == 2 and SECRET not in result.err and "http://…@b is an address" in result.err
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--timeout", "{}"),
+        ("--think={}",),
+        ("--rows", "{}", "Hi {{{{a}}}}"),
+        ("--session", "{}"),
+        ("--persona", "{}"),
+        ("--skill", "{}", "Hi"),
+        ("--tool", "{}", "Hi"),
+        ("--tool", "echo", "--tool-arg", "{}", "Hi"),
+        ("--grant", "{}", "Hi"),
+        ("--option", "num_ctx={}"),
+        ("--run", "{}"),
+        ("--after", "{}"),
+        ("--show", "{}"),
+        ("--system", "@{}"),
+        ("--help", "{}"),
+        ("Hi", "{}"),
+        ("--{}",),
+    ],
+)
+@pytest.mark.parametrize("address", ["http://me:hunter2@box/v1", "https:/me:hun/hunter2@box"])
+def test_an_address_in_the_place_of_another_value_is_shown_without_its_password(
+    arguments, address, home
+):
+    result = run_ore(*(each.format(address) for each in arguments))
+    assert result.code != 0 and SECRET not in result.out + result.err
+    assert "…@box" in result.err
+
+
+@pytest.mark.parametrize(
+    "value", ["https://box.test/@ada/notes", "src/http/me@x:1", "git@box:me/x", "http://box:80/v1"]
+)
+def test_what_holds_no_password_is_shown_whole(value, home):
+    assert f"'{value}'" in run_ore("--timeout", value).err
