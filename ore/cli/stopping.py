@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ore.cli.keep import is_recorded, is_signed
 from ore.cli.runs import Run
-from ore.errors import OreError
+from ore.errors import OreError, SessionError
 from ore.types import Response
 
 _DROPPED = "Stopped: the turn was dropped."
@@ -33,14 +33,17 @@ def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -
     """Return what became of a turn whose answer is there, and was not all shown or signed.
 
     Args:
-        not_kept: Why it is not on disk as it was to be, if so; without a session it is told here.
+        not_kept: Why it is not on disk as it was to be, if so; it is told here, but where that is a
+            session, which is saved once more.
     """
-    is_unsigned = is_recorded(run, response) and not is_signed(run, response)
+    is_saved_again = run.conversation.unsaved and isinstance(not_kept, SessionError)
+    if not_kept is not None and not is_saved_again:
+        run.console.error(not_kept)
+    is_whole = not_kept is None and is_recorded(run, response)
+    is_unsigned = is_whole and not is_signed(run, response)
     if run.conversation.session is not None:
         return _outcome_of_session(run, "; its artifact is not signed" if is_unsigned else "")
-    if not_kept is not None:
-        run.console.error(not_kept)
-    elif is_recorded(run, response):
+    if is_whole:
         how = "written, and not signed" if is_unsigned else "written"
         return f"Stopped: the turn was answered already, and its artifact is {how}."
     return _DROPPED

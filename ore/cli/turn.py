@@ -28,6 +28,7 @@ from ore.errors import (
     ReaderGoneError,
     Terminated,
 )
+from ore.files.signals import told_too
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
 
@@ -135,6 +136,8 @@ def _taken(run: Run, context: Context) -> Turn:
         raise
     except KeyboardInterrupt:
         raise KeyboardInterrupt(outcome_of_record(run, response, not_kept)) from None
+    except Terminated as exc:
+        raise exc if not_kept is None else told_too(exc, not_kept)
     return Turn(response, not_kept)
 
 

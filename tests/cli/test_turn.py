@@ -7,13 +7,20 @@ import io
 import json
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
 from ore.cli import main
 from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
-from ore.errors import BackendError, ContextTruncatedError, IncompleteAnswerError
+from ore.errors import (
+    BackendError,
+    ContextTruncatedError,
+    HungUp,
+    IncompleteAnswerError,
+    Terminated,
+)
 from tests.support.faults import Intercepted, in_child
 from tests.support.harness import XTERM, ScriptedBackend, Terminal, TypedInput
 from tests.support.sessions import blocking
@@ -606,6 +613,27 @@ def test_an_interrupted_answer_that_is_in_its_artifact_is_reported(tmp_path, fol
     assert err.getvalue().endswith(f"Stopped: the turn was {said}.\n")
     assert path.exists() == (folder == ".")
     assert ("can't be written" in err.getvalue()) == (folder == "gone")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Terminated, HungUp])
+@pytest.mark.parametrize("session", [[], ["--session", "s"]], ids=" ".join)
+def test_an_artifact_that_is_not_written_is_told_whatever_stops_the_answer(
+    home, tmp_path, stop, session
+):
+    class Stopping(io.StringIO):
+        def write(self, text: str) -> int:
+            raise stop
+
+    def answer(_):
+        (tmp_path / "gone").rmdir()
+        return "Paris."
+
+    (tmp_path / "gone").mkdir()
+    err, backend = io.StringIO(), ScriptedBackend([answer])
+    arguments = ["hi", "--artifact-out", str(tmp_path / "gone/run.json"), *session]
+    with suppress(Terminated):
+        main(arguments, Console(None, Stopping(), err), lambda *_: backend)
+    assert err.getvalue().count("can't be written to") == 1
 
 
 @pytest.mark.parametrize("arguments", [["hi"], ["-i", "hi"]], ids=str)
