@@ -32,10 +32,8 @@ def private_folder() -> str:
         if len(os.fsencode(folder)) + len(SOCKET) >= _LONGEST_SOCKET_PATH:
             os.rmdir(folder)
             folder = tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
-        if (
-            os.lstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU
-        ):  # an odd umask keeps its owner out
-            os.chmod(folder, stat.S_IRWXU)
+        if os.lstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(folder, stat.S_IRWXU)  # an odd umask keeps its owner out
         _remove_stale(folder)
     except OSError as exc:
         raise _no_room_error(exc) from exc
