@@ -28,7 +28,7 @@ from ore.errors import (
     ReaderGoneError,
     Terminated,
 )
-from ore.files.signals import told_too
+from ore.files.afterwards import add_later
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
 
@@ -137,7 +137,9 @@ def _taken(run: Run, context: Context) -> Turn:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(outcome_of_record(run, response, not_kept)) from None
     except Terminated as exc:
-        raise exc if not_kept is None else told_too(exc, not_kept)
+        if not_kept is not None:
+            add_later(exc, not_kept)
+        raise
     return Turn(response, not_kept)
 
 
