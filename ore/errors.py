@@ -67,9 +67,10 @@ class UsageError(OreError):
 
 
 class CheckFailedError(OreError):
-    """A check that the user asked for failed."""
+    """A check that the user asked for failed; ``text`` is an answer that it quotes at its end."""
 
     exit_code = 3
+    text = ""
 
 
 class SchemaMismatchError(CheckFailedError):
@@ -305,11 +306,7 @@ class ToolFailedError(ToolError):
 
 
 class GateError(ToolError, PermissionError):
-    """The gate denied the tool ``tool_name``; the message says what would allow it.
-
-    Attributes:
-        missing: The permissions (``ore.tools.Permission``) that were not granted.
-    """
+    """The gate denied the tool ``tool_name``; ``missing`` has each ``Permission`` that it lacks."""
 
     def __init__(self, tool_name: str, missing: frozenset[Enum]) -> None:
         # A program's own tool may name its permissions by text: it is denied like any other.

@@ -253,6 +253,7 @@ def _code_block(answer: str) -> str | CheckFailedError:
         return exc
     shown = answer.replace("`", "'")  # no advice of ours
     why = CheckFailedError(f"The answer has no fenced code block: it is\n{shown}")
+    why.text = shown
     return why if block is None else block
 
 

@@ -306,6 +306,7 @@ def test_the_whole_answer_is_in_the_session_and_in_the_artifact(ore, folder, hom
         ("Give `timeout=9`, `Backend.pull('x')`.", "Give 'timeout=9', 'Backend.pull('x')'."),
         ("", ""),
         ("    ls\n", "    ls\n"),
+        ("Try http://me:secret@box/v1.", "Try http://me:secret@box/v1."),
     ],
 )
 def test_an_answer_without_a_code_block_is_shown_on_stderr(ore, home, answer, shown):
