@@ -64,8 +64,9 @@ FLAGS = {
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
-_LOGIN = re.compile(r"(://|\bhttps?:/)(?=[^\s/]*@|[^\s/]*:(?![0-9]*(?:/|$)))\S{1,2048}@")
-"""A user name and a password in an address; of a path, ``//`` has become ``/``."""
+_LOGIN = re.compile(r"(://|\bhttps?:/)(?!NAME:)(?=[^\s/]*@|[^\s/]*:(?![0-9]*(?:/|$)))\S{1,2048}@")
+"""A user name and a password in an address, but in the example that a sentence gives; of a path, ``//``
+has become ``/``."""
 
 
 def said(sentence: str | OreError) -> str:

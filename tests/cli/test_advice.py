@@ -118,3 +118,16 @@ def test_a_library_user_reads_no_flag_and_the_command_line_does():
     assert caught.value.advice == (Advice("Backend.pull", "missing"),)
     assert "fetch it with `Backend.pull('missing')`" in str(caught.value)
     assert done.code == 1 and "fetch it with --pull missing" in done.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "as in http://NAME:PASSWORD@HOST:PORT, or",
+        "see https://a.example/@user or a@b.example.",
+        "http://[::1]:8080/v1 knows no 'a/b@sha256:12'",
+        "http://a.example:80: ask me@a.example",
+    ],
+)
+def test_what_is_no_login_is_said_whole(text):
+    assert said(text) == text
