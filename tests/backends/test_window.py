@@ -221,3 +221,7 @@ def test_a_longer_conversation_is_never_estimated_smaller(texts):
 def test_any_bytes_have_an_estimate_whose_numbers_are_in_order(data):
     expected = estimate([data])
     assert 0 <= expected.least <= expected.most
+
+
+def test_what_joins_the_texts_of_messages_is_no_token():
+    assert estimate([b"word"] * 10).likely == estimate([b" word"] * 10).likely

@@ -8,7 +8,7 @@ import time
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, holds_more_than, marks_in, parse
@@ -145,6 +145,7 @@ def test_countless_values_of_a_file_are_refused_before_they_take_memory(ore, tmp
     assert time.process_time() - began < 2
 
 
+@example([""], 1)
 @given(st.lists(st.text('\\",[{a\n', max_size=6), max_size=4), st.integers(0, 6))
 def test_what_stands_in_texts_is_no_value(texts, most):
     data, bare = json.dumps([texts]).encode(), json.dumps([[""] * len(texts)]).encode()
