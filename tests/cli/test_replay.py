@@ -135,6 +135,18 @@ def test_a_model_that_can_not_be_loaded_again_is_still_compared(ore, folder):
         assert len(server.chats) == 5
 
 
+@pytest.mark.slow
+def test_a_model_that_stays_loaded_is_not_asked_a_third_time(ore, folder):
+    said = iter(["One."])
+    with FakeOllama(reply=lambda _: next(said, "Two.")) as server:
+        flags = ("--host", server.url)
+        record(folder / "a.json", "hi", *flags, open_backend=open_backend)
+        server.ollama.note_end = lambda request, model: None  # somebody else is still using it
+        result = ore("--replay", "a.json", *flags, open_backend=open_backend)
+        assert (result.code, rows(result.out)["a.json"][0]) == (3, "different")
+        assert [bool(chat.json["messages"]) for chat in server.chats] == [True] * 3 + [False]
+
+
 @pytest.mark.parametrize("given, sent_again", [("0", 0.0), ("5m", "5m"), ("-1", -1.0)])
 def test_how_long_the_model_is_kept_is_sent_again(given, sent_again, ore, folder):
     with FakeOllama() as server:

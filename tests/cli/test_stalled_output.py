@@ -167,3 +167,15 @@ def test_what_has_ended_an_answer_is_told_where_its_last_line_can_not_be_ended(f
         result = end(start(*args, stdin=subprocess.DEVNULL, stdout=out, preexec_fn=limit_files))
     assert (tmp_path / "out").read_text() == "word" and result.code == 1
     assert "give it longer with --deadline. The answer can't be written: " in result.err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+def test_where_nothing_else_went_wrong_it_is_said_that_lines_can_not_be_written(folder):
+    record(folder / "a.json", "Hi", replies=["A."])
+    with FakeOllama(reply="A.") as server, open("/dev/full", "w") as full:
+        args = ["--replay", "a.json", "--host", server.url, "--model", "llama3.2"]
+        args += ["--backend", "ollama"]
+        result = end(start(*args, cwd=folder, stdout=full, stdin=subprocess.DEVNULL))
+    assert result.code == 1
+    assert "The answer can't be written: No space left on device." in result.err.splitlines()[-1]
