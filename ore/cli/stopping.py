@@ -29,6 +29,11 @@ def _outcome_of_session(run: Run, then: str = "") -> str:
     return f"Stopped: the turn was answered already, and is not saved{then}."
 
 
+def is_unsaved(run: Run, not_kept: OreError) -> bool:
+    """Return whether what was not kept is the session, which is to be saved once more."""
+    return run.conversation.unsaved and isinstance(not_kept, SessionError)
+
+
 def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -> str:
     """Return what became of a turn whose answer is there, and was not all shown or signed.
 
@@ -36,8 +41,7 @@ def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -
         not_kept: Why it is not on disk as it was to be, if so; it is told here, but where that is a
             session, which is saved once more.
     """
-    is_saved_again = run.conversation.unsaved and isinstance(not_kept, SessionError)
-    if not_kept is not None and not is_saved_again:
+    if not_kept is not None and not is_unsaved(run, not_kept):
         run.console.error(not_kept)
     is_whole = not_kept is None and is_recorded(run, response)
     is_unsigned = is_whole and not is_signed(run, response)

@@ -18,7 +18,7 @@ from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
 from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
-from ore.cli.stopping import outcome_of_record, outcome_of_stop
+from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
 from ore.cli.terminal.streams import is_stalled
 from ore.errors import (
     CheckFailedError,
@@ -137,7 +137,8 @@ def _taken(run: Run, context: Context) -> Turn:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(outcome_of_record(run, response, not_kept)) from None
     except Terminated as exc:
-        if not_kept is not None:
+        # As a REPL ends, it saves its session once more, and says what is wrong then.
+        if not_kept is not None and not (run.options.is_repl and is_unsaved(run, not_kept)):
             add_later(exc, not_kept)
         raise
     return Turn(response, not_kept)

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import signal
 from contextlib import suppress
 
@@ -635,6 +636,33 @@ def test_an_artifact_that_is_not_written_is_told_whatever_stops_the_answer(
     with suppress(Terminated):
         main(arguments, Console(None, Stopping(), err), lambda *_: backend)
     assert err.getvalue().count("can't be written to") == 1
+
+
+@pytest.mark.parametrize("is_free", [True, False], ids=["free", "taken"])
+@pytest.mark.parametrize("arguments, is_repl", [(["hi"], False), ([], True)], ids=["turn", "repl"])
+def test_a_session_that_is_saved_as_a_repl_is_ended_is_not_called_unsaved(
+    home, arguments, is_repl, is_free
+):
+    folder = home / ".ore" / "sessions"
+
+    class Ending(io.StringIO):
+        def write(self, text: str) -> int:
+            if is_free:
+                folder.unlink()
+            raise Terminated
+
+    def answer(_):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        folder.write_text("in the way")
+        return "Paris."
+
+    err, backend = io.StringIO(), ScriptedBackend([answer])
+    console = Console(io.BytesIO(b"hi\n"), Ending(), err)
+    with pytest.raises(Terminated):
+        main([*arguments, "--save-session", "s"], console, lambda *_: backend)
+    assert (folder / "s.json").exists() == (is_repl and is_free)
+    assert err.getvalue().count("was not saved") == (not (is_repl and is_free))
 
 
 @pytest.mark.parametrize("arguments", [["hi"], ["-i", "hi"]], ids=str)
