@@ -157,7 +157,7 @@ def shown(source: str, width: int, has_colour: bool, labels: Sequence[str] = LAB
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
     block = Block("", hyperlinks=False)
     block.parsed = parser.disable(["reference", "image"]).parse(source)
-    if _drops(block, source.split("\n")):
+    if _drops(block, source.split("\n")) or _counts_anew(block):
         return ""
     rendered = _rendered(block, width)
     if _characters(_texts(block)) - _characters(s.text for line in rendered for s in line):
@@ -182,6 +182,25 @@ def _drops(block: Source, lines: Sequence[str]) -> bool:
         if token.type == "tr_open" and columns and token.map and token.map[0] < len(lines):
             row = lines[token.map[0]].lstrip("> \t").removeprefix("|")
             if any(cell.strip() for cell in _BETWEEN_CELLS.split(row)[columns:]):
+                return True
+    return False
+
+
+def _counts_anew(block: Source) -> bool:
+    """Return whether items would get other numbers than they have, as of a list of years.
+
+    Those that all have the same are meant to be counted.
+    """
+    found: dict[int, list[int]] = {}  # by level
+    for token in block.parsed:
+        if token.type == "ordered_list_open":
+            found[token.level + 1] = []
+        elif token.type == "list_item_open" and token.info:
+            found[token.level].append(int(token.info))
+        elif token.type == "ordered_list_close":
+            numbers = found[token.level + 1]
+            counted = [*range(numbers[0], numbers[0] + len(numbers))]
+            if numbers != counted and len(set(numbers)) > 1:
                 return True
     return False
 

@@ -164,6 +164,8 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "```json word\n1\n```",
         "```py:src/word.py\n1\n```",
         '[a](https://a.example "word")',
+        "1945. the war\n1989. word",
+        "- a\n\n  3. third\n  2. second\n\n  1. word",
         "\n".join(f"{'>' * depth} {depth}" for depth in range(1, 14)) + " word",
         "\n".join("> > > " + row * 11 + "|" for row in ("| b ", "|---", "| 1 ")),
     ],
@@ -177,6 +179,8 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "beside a fence",
         "path",
         "title",
+        "years",
+        "numbers down",
         "narrow quotes",
         "table in quotes",
     ],
@@ -211,6 +215,18 @@ def test_of_an_image_its_address_is_shown():
 def test_a_table_whose_cells_all_have_a_column_is_laid_out(row):
     text = shown(f"| a | b |\n|---|---|\n{row}")
     assert "|--" not in text and text.split()[:2] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "source, numbers",
+    [
+        ("1. a\n1. b\n\n   7. c\n\n2) d", "1 2 7 2"),
+        ("0. a\n1. b", "0 1"),
+        ("007. a\n8. b\n- c\n- d", "7 8 • •"),
+    ],
+)
+def test_a_list_that_is_counted_is_laid_out(source, numbers):
+    assert shown(source).split()[::2] == numbers.split()
 
 
 @pytest.mark.parametrize("language", ["", "python", " c++", "objective-c", "html+jinja"])
