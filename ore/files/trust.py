@@ -87,10 +87,10 @@ def _owners() -> set[int]:
 
 
 def _is_in_home_of(user: int, path: Path | str) -> bool:
-    """Tell whether a path is in a user's own home, which nobody is to take from them."""
+    """Tell whether a path is a user's own home or in it, which nobody is to take from them."""
     with suppress(KeyError):
         home = str(import_module("pwd").getpwuid(user).pw_dir).rstrip("/")
-        return home != "" and os.path.abspath(path).startswith(f"{home}/")
+        return home != "" and f"{os.path.abspath(path)}/".startswith(f"{home}/")
     return False
 
 

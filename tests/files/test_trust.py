@@ -66,6 +66,7 @@ def test_nobody_is_told_to_take_from_others_what_is_there_for_all(monkeypatch):
     "path, says",
     [
         ("/home/ann/.ore/x", "it is in another user's home; set ORE_HOME to one of your own"),
+        ("/home/ann", "it is in another user's home; use one of your own"),
         ("/home/ann/bin/x", "it is in another user's home; use one of your own"),
         ("/home/anne/x", f"it belongs to another user; run {SUDO}chown -h {ME} /home/anne/x"),
     ],
