@@ -188,7 +188,10 @@ def test_a_text_that_is_no_schema_is_not_called_a_file(ore, text, why):
     assert why in result.err and "can't be read" not in result.err
 
 
-@pytest.mark.parametrize("path", ["none.json", "my city.JSON", "schemas/city", "./city"])
+@pytest.mark.parametrize(
+    "path",
+    ["none.json", "my city.JSON", "schemas/city", "./city", "https://a.example:8443/city?v=1,2"],
+)
 def test_a_file_that_is_not_there_is_called_one(ore, path):
     result = ore("hi", "--schema", path)
     assert (result.code, result.calls) == (1, [])
