@@ -51,6 +51,13 @@ class Host(NamedTuple):
         )
 
 
+class Key(str):
+    """A key, or the header with it: what shows the variables of a call, as logs do, shows none of it."""
+
+    def __repr__(self) -> str:
+        return "'[the key]'"
+
+
 def normalised(text: str, source: str, default_port: int) -> str:
     """Return ``scheme://host:port[/path]`` for what a user may write as a server's address.
 
@@ -129,7 +136,7 @@ def sendable(key: str, variable: str, url: str) -> str | None:
             f"{variable} can't be sent: it holds blanks, line ends or letters beyond ASCII. Set it "
             f"again, or unset it."
         )
-    return key
+    return Key(key)
 
 
 def without_key(said: bytes, header: str | None) -> bytes:
@@ -194,7 +201,7 @@ def ollama_authorization(url: str, environ: Mapping[str, str] | None = None) -> 
         if is_loopback(url):
             return None
         raise
-    return f"Bearer {key}" if key else None
+    return Key(f"Bearer {key}") if key else None
 
 
 def resolve_openai(flag: str | None, environ: Mapping[str, str]) -> Host:

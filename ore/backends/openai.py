@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ore.backends import Backend, Model, Progress, failures, openai_models, window
-from ore.backends.address import Host, openai_key, resolve_openai
+from ore.backends.address import Host, Key, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
@@ -62,7 +62,7 @@ class OpenAIBackend(Backend):
         check_installed()
         self.address = host
         self.host: str = host.url
-        self._key = key
+        self._key = Key(key) if key else None
         self._model = model
         self._seconds = seconds
 
@@ -178,7 +178,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         self.model_id = model_id
         is_resolved = isinstance(host, Host)  # by a backend, and its key with it
         self.host: Host = host if isinstance(host, Host) else resolve_openai(host, os.environ)
-        self._key = key if key or is_resolved else openai_key(self.host.url, os.environ)
+        named = key if key or is_resolved else openai_key(self.host.url, os.environ)
+        self._key = Key(named) if named else None
         self.settings: Settings = settings or Settings()
         check_settings(self.settings)
 

@@ -22,7 +22,7 @@ from ore.backends.http import Deadline
 from ore.backends.model_names import shown_name
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
-from ore.backends.openai import OpenAIReasoner
+from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.openai_score import Server
 from ore.backends.vllm_score import VllmAsking
 from ore.backends.weights import PINNED
@@ -397,3 +397,16 @@ def test_an_address_in_the_place_of_another_value_is_shown_without_its_password(
 )
 def test_what_holds_no_password_is_shown_whole(value, home):
     assert f"'{value}'" in run_ore("--timeout", value).err
+
+
+@pytest.mark.parametrize("ask", ["models", "score"])
+def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask):
+    answer = http(b"", "500 No")
+    with one_answer(answer) as (host, _), pytest.raises(BackendError) as caught:
+        if ask == "models":
+            OpenAIBackend(host, "sk-secret-key").models()
+        else:
+            OpenAIReasoner("m", host, "sk-secret-key").score([Message("user", "Hi")], "Ho")
+    kept = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    calls = [str(call.locals) for call in kept.stack if call.filename != __file__]
+    assert any("[the key]" in call for call in calls) and "sk-secret-key" not in "".join(calls)
