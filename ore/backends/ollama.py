@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ore.backends import Backend, Model, failures, is_preferred, ollama_models, window
+from ore.backends import Backend, Model, Progress, failures, is_preferred, ollama_models, window
 from ore.backends.address import Host, as_host
 from ore.backends.answer import Answer, OnThinking, encoded, hashes
 from ore.backends.http import Deadline, TooLarge, shorten
@@ -20,6 +20,7 @@ from ore.backends.ollama_models import if_known, in_force, numbers_of, prompt_fa
 from ore.backends.probe import answers
 from ore.backends.settings import Settings, plain
 from ore.errors import BackendError, BackendTimeoutError, OreError, UsageError
+from ore.files.neutral import word
 from ore.reasoner import Reasoner, StreamingReasoner
 from ore.types import Message, Response
 
@@ -77,9 +78,7 @@ class OllamaBackend(Backend):
     def described(self, *, whole: bool = False) -> list[Model]:
         return self._client.described(self._seconds, whole)
 
-    def pull(
-        self, name: str, progress: Callable[[str, int, int], None], *, insecure: bool = False
-    ) -> None:
+    def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:
         self._client.pull(name, progress, insecure)
 
     def licenses(self, model_id: str) -> list[str]:
@@ -90,10 +89,11 @@ class OllamaBackend(Backend):
         self._client.prepared()
 
     def provenance(self, model_id: str) -> dict[str, str | None]:
-        """Return what ``/api/version`` and ``/api/tags`` say; see ``Backend.provenance``."""
+        """Return what ``/api/version`` and ``/api/tags`` say where it is short; see ``Backend.provenance``."""
         version, tags = ollama_models.all_known(self._client.prepared().version, self._client.tags)
-        found = (window.find_model(tags or [], model_id) or {}).get("digest")
-        return {"server_version": version, "model_digest": found if type(found) is str else None}
+        found = window.find_model(tags or [], model_id) or {}
+        told = {"server_version": version, "model_digest": found.get("digest")}
+        return {name: word(each, most=200) for name, each in told.items()}
 
     def prompt_facts(
         self, model_id: str, messages: list[Message], settings: Settings

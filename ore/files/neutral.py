@@ -77,9 +77,9 @@ def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:
     return text if text.isascii() else _PIECE.sub(lambda found: normalize(form, found[0]), text)
 
 
-def word(value: object) -> str | None:
-    """Return ``value`` where it is one short word that can be kept as it is, else None."""
-    is_word = isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD
+def word(value: object, most: int = _LONGEST_WORD) -> str | None:
+    """Return ``value`` where it is a word of at most ``most`` characters that can be kept, else None."""
+    is_word = isinstance(value, str) and value.isprintable() and 0 < len(value) <= most
     return str(value) if is_word else None
 
 

@@ -43,6 +43,11 @@ def chats(server) -> int:
     return len(server.chats)
 
 
+def tagged(digest: str) -> bytes:
+    """Return a list of models in which ``MODEL`` has a digest."""
+    return json.dumps({"models": [{"name": MODEL, "digest": digest}]}).encode()
+
+
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -107,6 +112,26 @@ def test_a_list_without_digests_is_said(ask, server):
     server.use("tags-empty")
     result = ask("hi", "-m", f"llama3.2@sha256:{OTHER}")
     assert result.code == 1 and chats(server) == 0
+
+
+@pytest.mark.parametrize("digest", ["\x1b[2J\nYou: " + "d" * 20, "d" * 100_000])
+def test_what_is_no_digest_is_not_shown_as_one(ask, server, digest):
+    server.use("happy", on="/api/tags", body=tagged(digest))
+    result = ask("hi", "-m", f"llama3.2@sha256:{OTHER}")
+    assert result.code == 1 and "is not known" in result.err and chats(server) == 0
+    assert (
+        len(result.err) < 1000 and "\x1b" not in result.err and "\nyou:" not in result.err.lower()
+    )
+
+
+@pytest.mark.slow
+def test_a_digest_and_a_version_as_large_as_an_artifact_cost_no_answer(ask, server, tmp_path):
+    server.use("happy", on="/api/tags", body=tagged("d" * (9 << 20)))
+    server.ollama.version = "0.13.5 " + "v" * (9 << 20)
+    result = ask("hi", "-m", "llama3.2", "--artifact-out", tmp_path / "run.json")
+    assert (result.code, result.out) == (0, "Paris.\n")
+    kept = json.loads((tmp_path / "run.json").read_text())["provenance"]
+    assert kept["server_version"] is kept["model_digest"] is None and kept["self_sha256"]
 
 
 def test_a_model_that_is_replaced_while_a_repl_runs_is_not_asked(ask, server):
