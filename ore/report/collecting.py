@@ -13,7 +13,7 @@ from ore.artifact.many import files_of, looked_at
 from ore.artifact.signers import Signers
 from ore.artifact.verify import NOT_READ, Checked, in_chain, let_go, look_at
 from ore.errors import ArtifactError, UsageError
-from ore.files.neutral import one_line
+from ore.files.neutral import brief, one_line
 from ore.report.run_facts import RunFacts, facts_of, shown, why_of
 
 Kept = TypeVar("Kept")
@@ -22,6 +22,10 @@ MOST_RUNS = 100_000
 """The most files of one report: a browser has to hold what is kept of all."""
 MOST_TEXT = 9_000_000
 """What the prompts and the answers of a page take together, in bytes of UTF-8."""
+MOST_BESIDE, _LITTLE = 20_000_000, 2000
+"""The characters of what else is shown of runs, where a run has more than a little of it."""
+_ALWAYS = ("id", "answered", "signed by")
+_NO_ROOM = ("not shown", "more than the page has room for")
 
 
 @dataclass
@@ -112,11 +116,12 @@ class _Room:
 
     def __init__(self, collected: Collected) -> None:
         self._collected = collected
-        self._size = 0
+        self._size = self._beside = 0
         self._known: dict[object, object] = {}
 
     def add(self, facts: RunFacts) -> None:
         """Keep a run; what many have alike is kept once."""
+        self._leave_out(facts)
         facts.shared = [self._once(pair) for pair in facts.shared]
         facts.messages = [self._once(pair) for pair in facts.messages]
         facts.model = self._once(facts.model)
@@ -124,6 +129,19 @@ class _Room:
         self._size += _size(facts.prompt) + _size(facts.answer)
         if self._size > 2 * MOST_TEXT:
             self.fit(MOST_TEXT)
+
+    def _leave_out(self, facts: RunFacts) -> None:
+        """Leave out what else a run has to be looked at where that is much, and so it was of others."""
+        alike = (each for each in (*facts.shared, *facts.messages) if each not in self._known)
+        size = len(facts.seen) + sum(len(name) + len(text) for name, text in (*facts.own, *alike))
+        if size <= _LITTLE:
+            return
+        if self._beside + size <= MOST_BESIDE:
+            self._beside += size
+            return
+        facts.own = [*(each for each in facts.own if each[0] in _ALWAYS), _NO_ROOM]
+        facts.shared, facts.messages = [_NO_ROOM], [_NO_ROOM]
+        facts.seen = brief(facts.seen)
 
     def _once(self, value: Kept) -> Kept:
         return self._known.setdefault(value, value)  # type: ignore[return-value]  # it is equal

@@ -181,6 +181,27 @@ def test_what_many_runs_have_alike_stands_in_the_page_once(tmp_path):
     assert len(data["groups"]) == 1 and len(json.dumps(data["pairs"])) < 200
 
 
+@pytest.mark.slow
+def test_what_else_is_shown_of_runs_takes_no_more_than_the_page_has_room_for(tmp_path, monkeypatch):
+    def much(number):
+        options = {f"{number}-{at}": "o" * 250 for at in range(60)}
+        failed = [{"kind": "equals", "seen": "s" * 250}] * 60
+        expectation = {"holds": False, "wanted": {"equals": "x"}, "failed": failed}
+        return run(number, provenance={"options": options, "expectation": expectation})
+
+    monkeypatch.setattr(collecting, "MOST_BESIDE", 100_000)
+    folder = write(tmp_path / "runs", *map(much, range(1, 41)), run(41))
+    page = report_page([str(folder)])
+    found = runs_of(page)
+    assert len(page) < 400_000
+    assert len(found[0]["shared"]) > 60 and len(found[0]["seen"]) > 10_000
+    last, short = found[-2:]
+    said = {"not shown": "more than the page has room for"}
+    assert last["shared"] == dict(last["messages"]) == said and said.items() <= last["own"].items()
+    assert last["own"]["id"] and last["own"]["answered"] and last["seen"].endswith("s…")
+    assert "not shown" not in short["own"] and short["shared"]
+
+
 @pytest.mark.parametrize(
     "metadata",
     [
