@@ -14,11 +14,13 @@ MANIFEST_BYTES = 1 << 22
 """The most that a manifest may have; one of a thousand single tensors has 200,000 bytes."""
 _SCHEMA = 2
 _MOST_LAYERS = 4096
+_MOST_TEXTS = 64  # layers of one kind that are read whole: one blob may stand there often
 _MOST_BYTES = 1 << 50
 _LONGEST_TYPE = 200  # characters
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _OLLAMA = "application/vnd.ollama.image."
-_NEEDED = ("model", "params", "template", "license")
+_READ_WHOLE = ("params", "template", "license")
+_NEEDED = ("model", *_READ_WHOLE)
 _KINDS = {"prompt": "template"}  # what a kind was called before
 
 
@@ -83,6 +85,11 @@ def parse_manifest(data: bytes) -> Manifest:
         None if config is None or is_empty else _layer(config, "config"),
         tuple(_layer(layer, f"layer {number}") for number, layer in enumerate(layers, 1)),
     )
+    for kind in _READ_WHOLE:
+        if (count := len(found.of_kind(kind))) > _MOST_TEXTS:
+            raise ValueError(
+                f"it names {count:,} layers of the kind {kind}, and {_MOST_TEXTS} are the most"
+            )
     sizes: dict[str, int] = {}
     for layer in found.all_layers():
         if sizes.setdefault(layer.digest, layer.size) != layer.size:

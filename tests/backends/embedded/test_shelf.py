@@ -150,6 +150,16 @@ def test_what_is_no_manifest_is_said_in_one_sentence(root, data, why):
     assert str(caught.value).endswith("; fetch it again with ollama pull tiny.")
 
 
+@pytest.mark.parametrize("kind", ["template", "license", "params"])
+def test_one_text_is_read_as_often_as_a_manifest_names_it_and_not_without_end(root, kind):
+    put_model(root, "tiny", GGUF, **{kind: ["{}"] * 64})
+    manifest = Shelf(root).manifest(NAME)
+    assert Shelf(root).texts(NAME, manifest, kind) == ["{}"] * 64
+    put_model(root, "tiny", GGUF, **{kind: ["{}"] * 65})
+    with pytest.raises(FileAccessError, match=f"65 layers of the kind {kind}"):
+        Shelf(root).manifest(NAME)
+
+
 def test_an_empty_config_is_none():
     assert parse_manifest(manifest_of(layer(), config={"digest": ""})).config is None
 
