@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 
 from ore.backends.http import TooLarge
 
-MOST_BYTES = 64 << 20
-"""The most bytes of what is kept of the tokens: more than a million of them, each with a number."""
+MOST_BYTES = 16 << 20
+"""The most bytes of what is kept of the tokens: some 300,000 of them, each with a number."""
 _BESIDE = 48
 _LEAST, _MOST = -1e9, 1e-3
 """Between them is every logarithm of a probability that a server has computed and rounded."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ore import __version__
-from ore.artifact import not_keepable
+from ore.artifact import MAX_ARTIFACT_BYTES, not_keepable
 from ore.artifact.canonical import digest, exact, text_digest, value_or_text
 from ore.artifact.seal import seal
 from ore.backends import Backend
@@ -284,7 +284,10 @@ def _sealed(artifact: ExecutionArtifact) -> ExecutionArtifact:
         ArtifactError: It can't be sealed; without a seal it is not kept.
     """
     try:
-        document = json.loads(json.dumps(fields_of(artifact), allow_nan=False))
+        text = json.dumps(fields_of(artifact), allow_nan=False)
+        if len(text) > MAX_ARTIFACT_BYTES:  # as a file it has no fewer
+            raise ValueError(f"it is larger than {MAX_ARTIFACT_BYTES:,} bytes")
+        document = json.loads(text)
         try:
             sealed = seal(document)
         except ValueError:

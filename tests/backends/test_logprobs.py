@@ -208,4 +208,4 @@ def test_no_more_is_kept_of_the_tokens_than_an_answer_can_have():
     with pytest.raises(TooLarge, match="log-probabilities"):
         for _ in range(20):
             told.note(many)
-    assert len(told.as_metadata()["logprobs"]) > 1_000_000
+    assert 300_000 < len(told.as_metadata()["logprobs"]) < 400_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -203,6 +204,18 @@ def test_a_reasoner_s_own_numbers_do_not_take_the_seal_off(ore, path):
     ore("hi", "--artifact-out", str(path), metadata={"n": 2**60})
     assert json.loads(path.read_text())["output"]["metadata"]["n"] == str(2**60)
     assert ore("--verify", str(path)).code == 0
+
+
+@pytest.mark.slow
+def test_what_no_artifact_can_hold_is_refused_before_it_is_sealed(ore, path):
+    metadata = {"logprobs": [{"token": "a", "logprob": -1.0}] * 600_000}
+    began = time.process_time()
+    json.dumps(metadata)
+    once = time.process_time() - began
+    result = ore("hi", "--artifact-out", str(path), metadata=metadata)
+    assert (result.code, result.out) == (1, "Paris.\n") and not path.exists()
+    assert "kept as an artifact: it is larger than 16,777,216 bytes." in result.err
+    assert time.process_time() - began < 6 * once
 
 
 def test_what_cannot_be_sealed_is_not_written_and_the_answer_is_shown(ore, path):
