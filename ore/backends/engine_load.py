@@ -39,7 +39,7 @@ as many cost a tenth more processor time a prompt."""
 _LOAD_SECONDS, _LOAD_BYTES_A_SECOND = 60.0, 20 << 20
 """The longest that loading may take: so many seconds, and more for a large file on a slow disk."""
 _CIRCLES_SECONDS, LOOK_SECONDS = 5.0, 0.25
-"""How long it may compute without reading more of the file, in seconds of processor time, and how often one looks."""
+"""How long it may compute and get no further, in seconds of processor time, and how often one looks."""
 _SPARE_BYTES = 1 << 30
 """The memory that a model gets beyond what its file and its window need."""
 _LEAST, _BOUND = 16, 1 << 31  # a window in tokens: the engine counts in 32 bits

@@ -14,7 +14,8 @@ from ore.files.bounded import usable_processors
 _NEEDED = {"avx2", "bmi2", "f16c", "fma"}  # what the engine's wheels for x86-64 are built with
 SMALL_MODEL_BYTES = 128 << 20
 _FEW_PAGES = 256
-_SHARED, _TIMES = 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
+_MUCH_BYTES = 128 << 20
+_RESIDENT, _SHARED, _TIMES = 1, 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
 _STOPPED, _STOP_SECONDS = (["T"], ["t"]), 1.0
 _MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 _LOAD, _LOOKS, _LOOK_SECONDS = Path("/proc/loadavg"), 5, 0.001
@@ -22,9 +23,11 @@ _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
 class Circles:
-    """Finds out that a process computes and reads no more of the files that it has mapped.
+    """Finds out that a process computes, and neither reads on nor takes much more memory than before.
 
-    Where the system does not say it (``/proc``), it is never found out.
+    It reads the files that it has mapped. A large model's weights are put in another order, and its
+    window's memory is cleared, without a further page of them. Where the system does not say what it
+    does (``/proc``), it is never found out.
 
     Args:
         process: Its id.
@@ -32,7 +35,7 @@ class Circles:
 
     def __init__(self, process: int) -> None:
         self._proc = Path(f"/proc/{process}")
-        self._pages, self._since = 0, 0.0
+        self._pages, self._own, self._since = 0, 0, 0.0
 
     def seconds(self) -> float:
         """Return for how many seconds of processor time it has done so."""
@@ -41,8 +44,9 @@ class Circles:
         if len(memory) < _SHARED + 1 or not times:
             return 0.0
         pages, computed = int(memory[_SHARED]), sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-        if abs(pages - self._pages) > _FEW_PAGES:
-            self._pages, self._since = pages, computed
+        own = (int(memory[_RESIDENT]) - pages) * os.sysconf("SC_PAGE_SIZE")
+        if abs(pages - self._pages) > _FEW_PAGES or own - self._own > _MUCH_BYTES:
+            self._pages, self._own, self._since = pages, max(own, self._own), computed
         return computed - self._since
 
 

@@ -14,6 +14,7 @@ from ore.backends.engine_load import EngineProcess
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.hardware import (
     SMALL_MODEL_BYTES,
+    Circles,
     Stops,
     computing_others,
     generating_threads,
@@ -182,3 +183,23 @@ def test_the_time_in_which_this_process_or_the_other_is_stopped_is_counted():
         assert stops.seconds() == both
         other.kill()
     assert stops.seconds() == both  # it is gone
+
+
+@pytest.mark.parametrize(
+    "own, circles",
+    [([0, 200, 400, 600], 0), ([0, 200, 0, 200], 4), ([0, 1, 2, 3], 6)],
+    ids=["takes more and more", "takes and gives back", "takes little"],
+)
+def test_a_load_that_takes_much_more_memory_gets_further(tmp_path, own, circles):
+    """The window's memory is cleared, and weights are put in another order, once all is read."""
+    page, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+    process = Circles(os.getpid())
+    process._proc = tmp_path
+    for number, megabytes in enumerate(own):
+        shared = 1000
+        resident = shared + (megabytes << 20) // page
+        times = " ".join(["0"] * 10 + [str(number * ticks)] * 2)
+        (tmp_path / "statm").write_text(f"99999 {resident} {shared} 0 0 0 0\n")
+        (tmp_path / "stat").write_text(f"1 (python) S {times}\n")
+        seconds = process.seconds()
+    assert seconds == circles
