@@ -60,6 +60,8 @@ def open_log(folder: str) -> BinaryIO:
         if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise _no_room_error(exc) from exc
+    with suppress(OSError):  # what an odd umask leaves can't be read
+        os.fchmod(log.fileno(), 0o600)
     with suppress(OSError):  # a file system without locks
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return log

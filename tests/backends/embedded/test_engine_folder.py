@@ -68,14 +68,17 @@ def test_it_is_for_its_user_alone_and_has_a_path_that_a_socket_can_have(tmp_path
         os.rmdir(folder)
 
 
-def test_it_can_be_entered_whatever_the_umask(tmp_path, monkeypatch):
+@pytest.mark.parametrize("umask", [0, 0o177, 0o477, 0o777])
+def test_it_can_be_entered_and_its_log_read_whatever_the_umask(tmp_path, monkeypatch, umask):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = os.umask(0o177)
+    before = os.umask(umask)
     try:
         folder = private_folder()
+        open_log(folder).close()
     finally:
         os.umask(before)
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(os.path.join(folder, LOG)).st_mode) == 0o600
 
 
 @pytest.mark.slow
