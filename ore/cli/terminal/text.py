@@ -108,7 +108,12 @@ class AnswerText:
         return self._has_edge_in(max(self._least, 1), self._most)
 
     def _has_edge_in(self, least: int, most: int) -> bool:
-        return self.width > len(_INDENT) and most - most % self.width >= least
+        if self.width <= len(_INDENT):
+            return False
+        most += min(
+            most - least, most // (self.width - 1)
+        )  # a wide one may leave a line's last free
+        return most - most % self.width >= least
 
     def _follow_move(self) -> None:
         if self.is_moved:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ore.cli.terminal.documents import document_of
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import (
     LONGEST_CELL,
@@ -183,6 +184,14 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
 def test_a_label_behind_characters_of_any_width_is_indented(text, expected):
     assert shown(text, width=20) == expected
     assert shown(*text, width=20) == expected
+
+
+@pytest.mark.parametrize("width", [10, 19, 41, 80])
+@pytest.mark.parametrize("show", [document_of, laid_out])
+def test_a_wide_character_that_leaves_a_column_free_brings_no_label_to_the_edge(show, width):
+    text = "a" * (1 - width % 2) + "語" * ((width + 1) // 2) + "b" * (width - 2) + "You: x"
+    rows = rows_of(show(text, width), width, {"語": 2})
+    assert not [row for row in rows if row.startswith("You")]
 
 
 def test_many_labels_in_one_word_are_no_work():
