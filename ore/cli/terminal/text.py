@@ -247,24 +247,14 @@ def laying_out(text: str, width: int, before: str, labels: Sequence[str]) -> Ite
 
 
 def _range_of(text: str) -> tuple[int, int]:
-    """Return how many columns a text has on a terminal, at least and at most."""
+    """Return how many columns a text has on a terminal, at least and at most.
+
+    At least those of its ASCII: a terminal may drop any other, such as one that is younger than it is.
+    """
     if text.isascii():
         return (len(text), len(text)) if "\t" not in text else (len(text) - 1, len(text) + _TAB)
-    least, others = 0, 0
-    for character in text:
-        if character.isascii():
-            least += 1
-        else:
-            least += _is_surely_seen(character)
-            others += 1
-    return least, len(text) - others + _WIDEST * others
-
-
-def _is_surely_seen(character: str) -> bool:
-    """Whether a character has a column on every terminal: ideographs, kana, what stands with them."""
-    if east_asian_width(character) not in "WF" or character in _FILLERS:
-        return False
-    return category(character) in ("Lo", "Po", "Ps", "Pe")
+    least = sum(map(str.isascii, text))
+    return least, least + _WIDEST * (len(text) - least)
 
 
 def width_of(character: str) -> int:
