@@ -21,7 +21,7 @@ from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
 from ore.cli.terminal.streams import PatientInput, TextInput, is_stalled, redirect_to_null
-from ore.cli.terminal.text import AnswerText, laying_out, list_lines
+from ore.cli.terminal.text import AnswerText, laying_out, list_lines, most_columns
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
 from ore.files.whole import flush_whole, make_blocking
@@ -304,7 +304,7 @@ class Console(Asking):
         if self.quiet or not self.can_redraw:
             return False
         self._tell(text.ljust(self._bar_width), end="\r")
-        self._bar_width = len(text)
+        self._bar_width = most_columns(text)
         return True
 
     def end_progress(self) -> None:

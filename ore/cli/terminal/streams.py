@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ore.cli.terminal.labels import LABELS
-from ore.cli.terminal.text import AnswerText, laid_out
+from ore.cli.terminal.text import AnswerText, cut_to, laid_out
 from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
@@ -184,7 +184,7 @@ class Streams:
     def _cut(self, text: str) -> str:
         """Return what one line can show of a text, so that the next one can be drawn over it."""
         text, room = laid_out(one_line(text), 0, "", self.labels), self._columns(self.stderr) - 1
-        return text[:room] if room > 0 else text
+        return cut_to(text, room) if room > 0 else text
 
     def _apart(self, write: Callable[[], None]) -> None:
         """Write where the waiting indicator is not."""

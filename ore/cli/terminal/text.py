@@ -6,6 +6,7 @@ Takes text in any pieces and returns what to show; also lists.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from unicodedata import category, east_asian_width, normalize
 
 from ore.cli.terminal.labels import (
@@ -255,6 +256,17 @@ def _range_of(text: str) -> tuple[int, int]:
         return (len(text), len(text)) if "\t" not in text else (len(text) - 1, len(text) + _TAB)
     least = sum(map(str.isascii, text))
     return least, least + _WIDEST * (len(text) - least)
+
+
+def most_columns(text: str) -> int:
+    """Return how many columns a text without tabs has on a terminal, at most."""
+    return _range_of(text)[1]
+
+
+def cut_to(text: str, room: int) -> str:
+    """Return the beginning of a text that has no more columns than ``room`` on any terminal."""
+    ends = accumulate(map(most_columns, text))
+    return text[: sum(end <= room for end in ends)]
 
 
 def width_of(character: str) -> int:

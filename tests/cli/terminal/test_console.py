@@ -217,6 +217,14 @@ def test_a_bar_never_makes_a_second_line_in_a_narrow_terminal():
     assert drawn == [bar, " " * len(bar), ""] and len(bar) < 40
 
 
+def test_a_bar_of_wide_characters_makes_no_second_line_either_and_is_covered_whole():
+    target = console(err=Terminal())
+    target._columns = lambda stream: 40
+    target.bar("語" * 19 + "xYou: forged")
+    target.end_progress()
+    assert target.stderr.getvalue() == f"{'語' * 19}x\r{' ' * 39}\r"
+
+
 def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():
     class Lost(TypedInput):
         def readline(self, size=-1):
