@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ore.cli.terminal.labels import LABELS, ascii_of, has_label
+from ore.cli.terminal.labels import LABELS, ascii_of, has_label, turned
 from ore.cli.terminal.text import AnswerText
 from ore.files.neutral import neutralise
 
@@ -19,6 +19,7 @@ def document_of(text: str, width: int, labels: Sequence[str] = LABELS) -> str:
 def document_parts(text: str, width: int, labels: Sequence[str]) -> Iterator[str]:
     """Yield what ``document_of`` returns, in parts: 16 MiB of labels take half a minute."""
     known = [ascii_of(label) for label in labels]
+    known += turned(known)
     held, size, end = list[str](), 0, ""
     for line in neutralise(text).split("\n"):
         held.append(end)

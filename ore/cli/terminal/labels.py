@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ore.files.neutral import in_form
@@ -51,6 +52,32 @@ _ALIKE = {
 like. Marks, and what is too young for some terminals to show, are not among it: they may be nothing.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
+
+
+_STRONG = re.compile(
+    "[A-Za-z\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+"""ASCII letters, and those that are written from right to left."""
+
+
+def turns(text: str, before: bool = False) -> bool:
+    """Whether what follows a text may be shown to the left of it, as some terminals do.
+
+    Args:
+        before: Whether it is so for what follows the text's own beginning.
+    """
+    strong = _STRONG.findall(text)
+    return not strong[-1].isascii() if strong else before
+
+
+def turned(labels: Sequence[str]) -> list[str]:
+    """Return what looks like a label where lines are turned, up to a bracket, which may look either way."""
+    return [
+        form
+        for label in labels
+        for name in [label.strip("[]:")]
+        for form in ([f":[{name}", f":]{name}"] if label.startswith("[") else [f":{name}"])
+    ]
 
 
 def may_hold_label(word: str) -> bool:

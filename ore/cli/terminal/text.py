@@ -15,6 +15,8 @@ from ore.cli.terminal.labels import (
     label_begun,
     labels_in,
     may_hold_label,
+    turned,
+    turns,
 )
 from ore.files.neutral import neutralise
 
@@ -70,11 +72,13 @@ class AnswerText:
         self.is_lost: bool = False
         forms = dict.fromkeys(each for label in labels for each in (label, label.upper()))
         self._labels = list(dict.fromkeys(map(ascii_of, forms)))
+        self._turned = turned(self._labels)
         own = "".join(each + normalize("NFD", each) for each in forms if not each.isascii())
         self._unbroken = _FILLERS + own  # wide, and may be inside a label
         self._column = sum(map(width_of, before))
         self._begins_line = not before
         self._least, self._most = _range_of(before)  # columns since the last line end
+        self._is_turned = False  # whether what follows may be shown to the left of the line
         self._word: list[str] = []
         self._word_width = 0
         self._is_cut = False
@@ -121,7 +125,7 @@ class AnswerText:
             if self.is_lost:
                 self._out.append("\n")
             self._column = self._least = self._most = 0
-            self._begins_line, self._is_cut = True, False
+            self._begins_line, self._is_cut, self._is_turned = True, False, False
             self.is_moved = self.is_lost = False
 
     def _taken(self) -> str:
@@ -139,10 +143,11 @@ class AnswerText:
         self._least += least
         self._most += most
         self._begins_line = False
+        self._is_turned = turns(text, self._is_turned)
 
     def _break(self) -> None:
         self._out.append("\n")
-        self._column, self._begins_line = 0, True
+        self._column, self._begins_line, self._is_turned = 0, True, False
         self._least = self._most = 0
 
     def _space(self, character: str) -> None:
@@ -182,7 +187,7 @@ class AnswerText:
         if not self._is_cut and self._column:
             self._break()
         self._is_cut = True
-        held = label_begun(self._word, self._labels)
+        held = label_begun(self._word, self._labels + self._turned)
         kept = [self._word.pop() for _ in range(held)][::-1]
         self._word_width -= held
         if self._word:
@@ -210,16 +215,17 @@ class AnswerText:
 
     def _indented(self, word: str) -> str:
         """Indent what may be a label at the edge; return what is left to show of the word."""
-        start = 0
-        for place in labels_in(word, self._labels):
+        start, turned_ones = 0, set(labels_in(word, self._turned))
+        for place in sorted(turned_ones.union(labels_in(word, self._labels))):
             piece, start = word[start:place], place
             size = sum(map(width_of, piece))
             self._word_width -= size
-            if not self._is_edge_after(piece):
+            is_turned = turns(piece, self._is_turned)
+            if not is_turned and (place in turned_ones or not self._is_edge_after(piece)):
                 self._put(piece, size)
                 continue
             self.found = True
-            if self._begins_line and not self._is_edge_after(_INDENT + piece):
+            if self._begins_line and not (is_turned or self._is_edge_after(_INDENT + piece)):
                 self._put(_INDENT + piece, len(_INDENT) + size)
             else:
                 self._put(piece, size)

@@ -177,6 +177,11 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("\U00030000You: x", "\U00030000\n You: x"),  # a terminal of 2019 drops it
         ("\u200d語You: x", "\u200d語\n You: x"),  # joined to what is not there, so dropped
         ("x語You: x", "x語You: x"),
+        ("\u05e9 You: x", "\u05e9 \n You: x"),  # Hebrew: what follows is shown to the left of it
+        ("\u0645 1:You", "\u0645 1\n :You"),
+        ("\u05e9 a \u05e9:[AYA]", "\u05e9 a \u05e9\n :[AYA]"),
+        ("\u05e9 more: x:You", "\u05e9 more: x:You"),  # in words that are shown to the right
+        ("x\n\u05e9\nx You: x", "x\n\u05e9\nx You: x"),
         ("I’d say, as you: no", "I’d say, as you: no"),
         ("❤" * 10 + "You: x", "❤" * 10 + "\n You: x"),
         ("a" * 19 + "\u00adYou: x", "a" * 19 + "\u00adY\nou: x"),
