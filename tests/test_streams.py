@@ -442,6 +442,22 @@ def test_a_coroutine_that_nobody_goes_on_with_stops_the_model(thrown):
         asyncio.run(begin(server))
 
 
+@pytest.mark.parametrize("thrown", [GeneratorExit, KeyError, KeyboardInterrupt])
+def test_a_stream_that_nobody_waits_for_any_more_stops_the_model(thrown):
+    async def begin(server):
+        stream = ORE(AyaReasoner("llama3.2", server.url), "").astream("Hello")
+        waiting = anext_of(stream)
+        waiting.send(None)
+        await asyncio.to_thread(until, lambda: server.chats)
+        with pytest.raises(thrown):
+            waiting.throw(thrown())
+        await asyncio.to_thread(until, lambda: server.chats[0].disconnected_at, 5)
+        assert stream.is_closed
+
+    with FakeOllama(scenario="stall") as server:
+        asyncio.run(begin(server))
+
+
 class Failing(Deaf):
     """Fails once it is told to go on."""
 

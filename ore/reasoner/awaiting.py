@@ -59,8 +59,9 @@ async def awaited(take: Callable[[], T], session: Session | None) -> T:
 class AsyncStream(AsyncIterator[str]):
     """The text of one answer, piece by piece, for ``async for``; and at its end the response.
 
-    Cancelling the task that waits for a piece, ``close``, leaving ``async with``, or letting go of the
-    stream stops the model. Nothing begins before the first piece is asked for.
+    Cancelling the task that waits for a piece, or another error that is thrown into it, ``close``, leaving
+    ``async with``, or letting go of the stream stops the model. Nothing begins before the first piece is
+    asked for.
 
     Args:
         stream: What is read, in a thread of its own, which may be ahead of who reads this.
@@ -86,7 +87,7 @@ class AsyncStream(AsyncIterator[str]):
             self._pieces = pieces
         try:
             text, over = await self._pieces.get()
-        except asyncio.CancelledError:
+        except BaseException:  # whatever is thrown into who waits for it
             self.close()
             raise
         if over is not None:
