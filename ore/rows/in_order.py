@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
@@ -16,19 +17,61 @@ Done = TypeVar("Done")
 
 AHEAD_PER_THREAD = 16
 """How many pieces of work may be done, for each thread, while an earlier one is not."""
+MOST_AHEAD = 256 << 20
+"""How large the results of such pieces may be together before no further one is begun."""
+_LOOK_SECONDS = 0.05
 
 
 class _Piece(Generic[Item, Done]):
     """One piece of work; ``is_done`` is let go of when ``result`` or ``error`` is there."""
 
-    __slots__ = ("item", "result", "error", "is_done")
+    __slots__ = ("item", "result", "size", "error", "is_done")
 
     def __init__(self, item: Item) -> None:
         self.item = item
         self.result: Done
+        self.size = 0
         self.error: BaseException | None = None
         self.is_done = threading.Lock()
         self.is_done.acquire()
+
+    def run(self, do: Callable[[Item], Done], size: Callable[[Done], int]) -> None:
+        """Do it; what it raises is raised where the result is asked for."""
+        try:
+            self.result = do(self.item)
+            self.size = size(self.result)
+        except BaseException as exc:
+            self.error = exc
+
+
+class _Ahead:
+    """How large the results are together that nobody has taken yet.
+
+    Attributes:
+        first: The piece that is waited for; it may always be begun.
+        taken: The bytes of results that were taken.
+        is_stopped: Whether nothing more is to be begun.
+    """
+
+    def __init__(self) -> None:
+        self.first: object = None
+        self.taken = 0
+        self.is_stopped = False
+        self._done = 0
+        self._adding = threading.Lock()
+
+    def lets_begin(self, piece: object) -> bool:
+        """Wait until a piece may be begun; return False where none is any more."""
+        while self._done - self.taken > MOST_AHEAD and piece is not self.first:
+            if self.is_stopped:
+                break
+            time.sleep(_LOOK_SECONDS)
+        return not self.is_stopped
+
+    def add(self, size: int) -> None:
+        """Count a result of so many bytes."""
+        with self._adding:
+            self._done += size
 
 
 def in_order(
@@ -38,6 +81,7 @@ def in_order(
     *,
     tick: Callable[[], None],
     every: float,
+    size: Callable[[Done], int] = lambda done: 0,
 ) -> Generator[Done, None, None]:
     """Yield what ``do`` returns for each item, in their order.
 
@@ -50,20 +94,18 @@ def in_order(
         threads: How many there are, or as many as the system gives; without any, the caller's own.
         tick: Called here while something is waited for.
         every: Seconds between two calls of it.
+        size: Returns how many bytes a result takes, about.
     """
     todo: SimpleQueue[_Piece[Item, Done] | None] = SimpleQueue()
-    stopped = threading.Event()
+    ahead = _Ahead()
 
     def work() -> None:
-        while (piece := todo.get()) is not None and not stopped.is_set():
-            try:
-                piece.result = do(piece.item)
-            except BaseException as exc:  # it is raised where the result is asked for
-                piece.error = exc
+        while (piece := todo.get()) is not None and ahead.lets_begin(piece):
+            piece.run(do, size)
+            ahead.add(piece.size)
             piece.is_done.release()
 
-    waiting: deque[_Piece[Item, Done]] = deque()
-    started = 0
+    waiting, started = deque[_Piece[Item, Done]](), 0
     ended: Exception | None = None
     try:
         started = _start(work, threads)
@@ -79,16 +121,17 @@ def in_order(
                     ended = exc
             if not waiting:
                 break
-            piece = waiting.popleft()
+            ahead.first = piece = waiting.popleft()
             while not piece.is_done.acquire(timeout=every):
                 tick()
             if piece.error is not None:
                 raise piece.error
+            ahead.taken += piece.size
             yield piece.result
         if isinstance(ended, OreError):
             raise ended
     finally:
-        stopped.set()
+        ahead.is_stopped = True
         for _ in range(started):
             todo.put(None)
 

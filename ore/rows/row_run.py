@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -15,6 +16,7 @@ from ore.rows.row_turns import Asking, Outcome
 from ore.rows.tables import Row, Table
 from ore.rows.tally import Tally
 
+_TOKEN_BYTES = 400
 KEEPERS = 2
 """Threads besides those that ask: artifacts are written while the next rows are asked."""
 PATIENCE = 3.0
@@ -94,7 +96,7 @@ class RowRun(Closing):
             self.tally = self._new_tally()
         self._is_read, tally = True, self.tally  # a row of an earlier call may still be under way
         one = partial(self._one, tally)
-        found = in_order(self._wanted(tally), one, threads, tick=tick, every=every)
+        found = in_order(self._wanted(tally), one, threads, tick=tick, every=every, size=_size)
         try:
             with closing(found):
                 yield from (outcome for outcome in found if outcome is not None)
@@ -153,6 +155,16 @@ class RowRun(Closing):
         outcome = self._asking.outcome_of(row)
         tally.add(outcome)
         return outcome
+
+
+def _size(outcome: Outcome | None) -> int:
+    """Return how many bytes an answer takes, about: its text, its thinking and its tokens."""
+    if outcome is None:
+        return 0
+    tokens = outcome.metadata.get("logprobs")
+    texts = (outcome.content, outcome.metadata.get("thinking"))
+    size = _TOKEN_BYTES * len(tokens) if isinstance(tokens, list) else 0
+    return size + sum(sys.getsizeof(text) for text in texts if isinstance(text, str))
 
 
 def rows_in_words(count: int) -> str:

@@ -1,0 +1,46 @@
+"""Work that several threads do, and what comes of it in its order."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from ore.rows.in_order import in_order
+
+LARGE = 64 << 20
+
+
+@pytest.mark.slow
+def test_nothing_more_is_begun_while_much_waits_for_an_earlier_piece():
+    begun, goes_on, seen = [], threading.Event(), []
+
+    def do(number):
+        begun.append(number)
+        assert number or goes_on.wait(10)
+        return number
+
+    def tick():
+        seen.append(len(begun))
+        if len(seen) > 5:
+            goes_on.set()
+
+    found = in_order(iter(range(60)), do, 3, tick=tick, every=0.05, size=lambda number: LARGE)
+    assert [*found] == [*range(60)] and sorted(begun) == [*range(60)]
+    assert 5 <= seen[5] <= 8
+
+
+@pytest.mark.slow
+def test_threads_that_wait_for_an_earlier_piece_end_with_the_work():
+    def do(number):
+        time.sleep(0.3 if number == 0 else 0)
+        return number
+
+    found = in_order(iter(range(60)), do, 3, tick=int, every=0.05, size=lambda number: LARGE)
+    assert next(found) == 0
+    found.close()
+    until = time.monotonic() + 5
+    while any(each.name.startswith("row-") for each in threading.enumerate()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
