@@ -17,14 +17,20 @@ from pathlib import Path
 from socket import SHUT_WR, socket
 from typing import Any
 
-from ore.backends.engine_failures import OTHER_MODEL, closed_error, refusal_error, timeout_error
+from ore.backends.engine_failures import (
+    OTHER_MODEL,
+    closed_error,
+    crash_error,
+    refusal_error,
+    timeout_error,
+)
 from ore.backends.engine_load import LOOK_SECONDS, EngineProcess
 from ore.backends.engine_wire import Connection, parsed
 from ore.backends.hardware import Stops
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
 from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
-from ore.errors import BackendError, BackendTimeoutError, IncompleteAnswerError
+from ore.errors import BackendError, BackendTimeoutError
 from ore.files.signals import is_ready
 from ore.reasoner.stop import OwnLock, shut, woken_by
 
@@ -300,17 +306,10 @@ class Engine:
         )
 
     def _cut_off(self, turn: _Turn) -> BackendError:
-        how = self._process.how_it_ended()
-        if not how:
+        if not (how := self._process.how_it_ended()):
             return closed_error()
-        kind: type[BackendError] = IncompleteAnswerError
-        suspect = str(self.path)
-        if self.has_given_template and turn.answer is None:
-            suspect, kind = f"{suspect} or the chat template", TurnFailedError
-        return kind(
-            f"The embedded engine ended in the middle of the turn ({how}): nothing was kept of it. "
-            f"Its process was killed, or {suspect} is damaged or made to do harm."
-        )
+        given, memory = self.has_given_template and turn.answer is None, self._process.memory
+        return crash_error(self.path, self._process.log(), how, memory, has_given_template=given)
 
 
 class _Turn:

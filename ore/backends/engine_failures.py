@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from pathlib import Path
 
 from ore.backends.http import Deadline, shorten
-from ore.backends.turn_errors import TurnRefusedError
+from ore.backends.load_failures import shortage
+from ore.backends.turn_errors import TurnFailedError, TurnRefusedError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -80,6 +82,30 @@ def closed_error() -> IncompleteAnswerError:
     return IncompleteAnswerError(
         "The embedded engine stopped before the answer was complete: nothing was kept of this "
         "turn; try again."
+    )
+
+
+def crash_error(
+    path: Path, log: str, ended: str, memory: int, *, has_given_template: bool = False
+) -> BackendError:
+    """Return the error for an engine that ended by itself in a turn.
+
+    Args:
+        path: The model's file.
+        log: What the engine wrote: what it lacked, or nothing of use.
+        ended: How its process ended, in a few words.
+        memory: How many bytes it might have had.
+        has_given_template: Whether a chat template took the place of the file's own, and was being used.
+    """
+    suspect = f"{path} or the chat template" if has_given_template else str(path)
+    why = (
+        shortage(log, memory)
+        or f"its process was killed, or {suspect} is damaged or made to do harm"
+    )
+    kind = TurnFailedError if has_given_template else IncompleteAnswerError
+    return kind(
+        f"The embedded engine ended in the middle of the turn ({ended}): nothing was kept of it. "
+        f"{why[0].upper()}{why[1:]}."
     )
 
 

@@ -93,7 +93,7 @@ class EngineProcess:
         self._path, self._has_given_template = path, bool(template)
         self.memory: int = memory_limit(head, window * slots, size)
         self._child: subprocess.Popen[bytes] | None = None
-        self._owner, self._is_ended = os.getpid(), False
+        self._owner, self._is_ended, self._said = os.getpid(), False, ""
         self._folder = private_folder()
         self.socket: str = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
@@ -142,9 +142,9 @@ class EngineProcess:
 
     def log(self) -> str:
         """Return what the engine has written about errors."""
-        with suppress(OSError):
-            return Path(self._folder, LOG).read_text(encoding="utf-8", errors="replace")
-        return ""
+        with suppress(OSError):  # it is removed with its folder
+            self._said = Path(self._folder, LOG).read_text(encoding="utf-8", errors="replace")
+        return self._said
 
     def end(self) -> None:
         """End the process and remove its folder; may be called twice, and from any thread."""
@@ -159,6 +159,7 @@ class EngineProcess:
                 if pipe is not None:
                     with suppress(OSError):
                         pipe.close()
+        self.log()
         with suppress(OSError):  # one that is not ours stands in its place
             remove(self._folder)
 

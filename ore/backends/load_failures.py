@@ -30,18 +30,21 @@ _NO_FILES = (
 )
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
 _MEMORY = r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate"
-_KINDS: tuple[tuple[str, str], ...] = (
+_SHORTAGES: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),
-    (
-        r"couldn't bind HTTP server socket",
-        "the engine can make no socket in its temporary folder: free some room there, or name another "
-        "folder with TMPDIR",
-    ),
     (
         _MEMORY,
         "it needs more than the {memory} MB that ORE lets it have, or than the system does (ulimit -v): "
         "use a smaller window (`options['num_ctx']`), or another model",
+    ),
+)
+_KINDS: tuple[tuple[str, str], ...] = (
+    *_SHORTAGES,
+    (
+        r"couldn't bind HTTP server socket",
+        "the engine can make no socket in its temporary folder: free some room there, or name another "
+        "folder with TMPDIR",
     ),
     (
         r"unknown model architecture: '(?P<why>[^\n]+)'",
@@ -123,6 +126,14 @@ def load_error(
     return NothingAnswersError(
         f"{path} can't be loaded: {damage} ({one_line(_reason(log))}). {again}, or use another model."
     )
+
+
+def shortage(log: str, memory: int) -> str:
+    """Return what the engine lacked as it crashed, from what it wrote; empty where it lacked nothing."""
+    for pattern, sentence in _SHORTAGES:
+        if re.search(pattern, log):
+            return sentence.format(memory=f"{memory // 1_000_000:,}")
+    return ""
 
 
 def endless_load_error(

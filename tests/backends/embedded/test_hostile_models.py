@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ore.backends import engine, engine_load, engine_prompt, engine_turn
+from ore.backends.engine_folder import LOG
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnFailedError, TurnTookLongError
@@ -258,6 +259,41 @@ def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "log, said",
+    [
+        ("  what():  Resource temporarily unavailable", "The system gives it no more threads"),
+        (
+            "cannot allocate memory for thread-local data: ABORT",
+            "It needs more than the [0-9,]+ MB",
+        ),
+    ],
+)
+def test_an_engine_that_lacks_something_in_a_turn_says_what(tmp_path, log, said):
+    path = write_model(tmp_path / "m.gguf")
+    with closing(EmbeddedReasoner(str(path), Settings(options={"num_predict": 2000}))) as reasoner:
+        answer = reasoner.stream_reason(ASK)
+        next(answer)
+        engine = children().pop()
+        with open(f"/proc/{engine}/cwd/{LOG}", "a", encoding="utf-8") as file:
+            file.write(f"{log}\n")
+        os.kill(engine, signal.SIGABRT)
+        with pytest.raises(
+            IncompleteAnswerError, match=rf"\(SIGABRT\): .* of it. {said}.*: (raise|use)"
+        ):
+            list(answer)
+
+
+@pytest.mark.slow
+def test_what_an_engine_has_written_is_known_when_its_folder_is_gone(tmp_path):
+    with closing(EmbeddedReasoner(str(write_model(tmp_path / "m.gguf")))) as reasoner:
+        reasoner.reason(ASK)
+        process = reasoner._engine._process
+        Path(f"/proc/{process.pid}/cwd/{LOG}").write_text("No room.")
+    assert process.log() == "No room." and not os.path.exists(process.socket)
+
+
 def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     with pytest.raises(BackendError) as raised:
         ask(template(tmp_path, trap("{{ raise_exception('Only one system message') }}")), TRAP)
