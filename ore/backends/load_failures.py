@@ -29,7 +29,10 @@ _NO_FILES = (
     "to it over and over"
 )
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
-_MEMORY = r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate"
+_MEMORY = (
+    r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate|"
+    r"insufficient memory|mem_buffer != NULL"
+)
 _SHORTAGES: tuple[tuple[str, str], ...] = (
     (r"Resource temporarily unavailable|Thread creation failed|start new thread", NO_THREADS),
     (r"Too many open files", _NO_FILES),

@@ -172,6 +172,18 @@ def test_an_engine_that_gets_no_threads_does_not_blame_the_model(log):
     )
 
 
+@pytest.mark.parametrize(
+    "log",
+    [
+        "0.00.24 E ggml_aligned_malloc: insufficient memory (attempted to allocate  41.96 MB)\n",
+        "/llama.cpp/ggml/src/ggml.c:1644: GGML_ASSERT(ctx->mem_buffer != NULL) failed\n0.00.29 E ",
+    ],
+)
+def test_an_engine_that_gets_no_memory_does_not_blame_the_model(log):
+    said = str(load_error(Path("/m.gguf"), log, "SIGABRT", 1 << 30))
+    assert said.startswith("/m.gguf can't be loaded: it needs more than the 1,073 MB that ORE lets")
+
+
 def test_an_engine_that_may_open_no_more_files_does_not_blame_the_model():
     log = "0.00.1 E gguf_init_from_file: failed to open GGUF file '/m.gguf' (Too many open files)"
     assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
