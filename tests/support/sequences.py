@@ -41,3 +41,19 @@ def obeyed(text: str) -> set[str]:
             or 0xE0000 <= ord(c) < 0xE0080
         )
     }
+
+
+def rows_of(text: str, width: int, columns: dict[str, int]) -> list[str]:
+    """What is seen on each row of a terminal that breaks lines, and takes characters to be so wide."""
+    rows, row, column = [], "", 0
+    for character in text:
+        if character == "\n":
+            rows, row, column = [*rows, row], "", 0
+        elif character == "\t":
+            stop = min(column + 8 - column % 8, max(width - 1, column))
+            row, column = row + " " * (stop - column), stop
+        elif size := columns.get(character, 1):
+            if column + size > width:
+                rows, row, column = [*rows, row], "", 0
+            row, column = row + character, column + size
+    return [*rows, row]

@@ -220,7 +220,7 @@ def _characters(texts: Iterable[str]) -> Counter[str]:
 
 def _styled(line: list[Segment], width: int, has_colour: bool, labels: Sequence[str]) -> str:
     text = "".join(segment.text for segment in line)
-    plain = AnswerText(width, "", labels)
+    plain = AnswerText(width, "", labels, wraps=False)
     as_text = plain.feed(text) + plain.end()
     if plain.found:  # a forged label
         return as_text.rstrip()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.sequences import SEQUENCES, obeyed
+from tests.support.sequences import SEQUENCES, obeyed, rows_of
 
 pytest.importorskip("rich")
 from ore.cli.terminal import markdown  # noqa: E402
@@ -106,6 +106,13 @@ def test_a_forged_label_is_indented(source):
     out = COLOUR.sub("", shown(source, has_colour=True))
     assert not [line for line in out.splitlines() if line.startswith("You:")]
     assert " You: yes" in out
+
+
+def test_no_label_is_at_the_edge_where_a_terminal_shows_more_columns_than_were_laid_out():
+    widths = {"\u200d": 0, "\U0001f469": 2, "\U0001f467": 2}  # xterm joins no emoji
+    for count in range(25):
+        text = shown("\U0001f469\u200d\U0001f467" * count + "aYou: x", width=25)
+        assert not [row for row in rows_of(text, 25, widths) if row.startswith("You:")]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from ore.cli.terminal.text import (
     width_of,
 )
 from ore.files.neutral import neutralise
+from tests.support.sequences import rows_of
 
 TEXTS = st.text(
     st.sampled_from(" \n\tab:[]AYAYou\u00a0\u200d\u0301語👩\x1b\u202e-") | st.characters()
@@ -90,22 +91,6 @@ def test_no_padding_puts_a_label_at_the_beginning_of_a_line(label, pad):
             else:
                 row += character
         assert not [row for row in [*rows, row] if row.startswith(label[:-4])]
-
-
-def rows_of(text: str, width: int, columns: dict[str, int]) -> list[str]:
-    """What is seen on each row of a terminal that breaks lines, and takes characters to be so wide."""
-    rows, row, column = [], "", 0
-    for character in text:
-        if character == "\n":
-            rows, row, column = [*rows, row], "", 0
-        elif character == "\t":
-            stop = min(column + 8 - column % 8, max(width - 1, column))
-            row, column = row + " " * (stop - column), stop
-        elif size := columns.get(character, 1):
-            if column + size > width:
-                rows, row, column = [*rows, row], "", 0
-            row, column = row + character, column + size
-    return [*rows, row]
 
 
 UNSURE = "\u200d\u0301\u00ad\u1160\u115f\u3164\uffa0\u2764\ufe0f\U0001f1e6\U0001f3fb\u0e33é’│\ue000\U000bdf35"
