@@ -64,9 +64,14 @@ FLAGS = {
 }
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
-_LOGIN = re.compile(r"(://|\bhttps?:/)(?!NAME:)(?=[^\s/]*@|[^\s/]*:(?![0-9]*(?:/|$)))\S{1,2048}@")
-"""A user name and a password in an address, but in the example that a sentence gives; of a path, ``//``
-has become ``/``."""
+_AT = r"(?:[@\uff20\ufe6b]|%40)"  # in any of its widths
+_BEFORE_AT = re.compile(rf"(?s).*{_AT}")
+_ADDRESS = re.compile(
+    r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
+    rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
+)
+"""What stands before a user name and a password, however its slashes are written: of a path, ``//`` has
+become ``/``. An example that a sentence gives has neither."""
 
 
 def said(sentence: str | OreError) -> str:
@@ -77,8 +82,15 @@ def said(sentence: str | OreError) -> str:
     """
     text = str(sentence)
     answer = getattr(sentence, "text", "")
-    text = _LOGIN.sub("\\1…@", text.removesuffix(answer))
+    text = re.sub(r"\S+", _without_login, text.removesuffix(answer))
     return (ADVICE.sub(_flag, text) if "`" in text else text) + answer
+
+
+def _without_login(found: re.Match[str]) -> str:
+    word = found[0]
+    login = _BEFORE_AT.match(word)
+    begins = login and _ADDRESS.search(login[0])
+    return f"{word[:begins.end()]}…@{word[login.end():]}" if login and begins else word
 
 
 def _flag(found: re.Match[str]) -> str:

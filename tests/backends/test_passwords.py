@@ -26,6 +26,7 @@ from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.openai_score import Server
 from ore.backends.vllm_score import VllmAsking
 from ore.backends.weights import PINNED
+from ore.cli.advice import said
 from ore.errors import BackendError, OreError, UsageError
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
@@ -410,3 +411,40 @@ def test_no_key_stands_in_the_variables_of_what_asks_beside_a_turn(ask):
     kept = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     calls = [str(call.locals) for call in kept.stack if call.filename != __file__]
     assert any("[the key]" in call for call in calls) and "sk-secret-key" not in "".join(calls)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http:me:hunter2@box/v1",
+        "http:///me:hunter2@box/v1",
+        "http:\\\\me:hunter2@box/v1",
+        "http://NAME:hunter2@box/v1",
+        f"https://me:{'x' * 3000}hunter2@box/v1",
+    ],
+)
+def test_a_malformed_address_is_shown_without_its_password(address, home):
+    result = run_ore("--timeout", address)
+    assert result.code == 2 and SECRET not in result.err and "…@box/v1" in result.err
+
+
+@pytest.mark.parametrize("at", ["%40", "\uff20", "\ufe6b"])
+def test_a_password_before_an_at_that_is_written_otherwise_is_not_shown(at, home):
+    err = run_ore("--timeout", f"http://me:hunter2{at}box/v1").err
+    assert SECRET not in err and "http://…@box/v1" in err
+
+
+@pytest.mark.parametrize("scheme", ["HTTP", "ftp", "s3"])
+def test_an_address_that_a_file_is_to_be_written_to_is_shown_without_its_password(scheme, home):
+    """The name of its folder has one slash only."""
+    result = run_ore("Hi", "--artifact-out", f"{scheme}://me:hunter2@box/run.json")
+    assert result.code == 1 and SECRET not in result.err
+    assert f"there is no folder {scheme}:/…@box; make it first" in result.err
+
+
+@pytest.mark.slow
+def test_logins_are_looked_for_in_time_that_grows_with_the_text():
+    for part in ("http:", "http:\\", "ab:/x:", "http:a:1", "@"):
+        started = time.monotonic()
+        said(f"@{part * 100_000}/")
+        assert time.monotonic() - started < 2.0, part
