@@ -19,7 +19,6 @@ from ore.cli.numbers import check_choice, show_choice, tell_numbers
 from ore.cli.record import Told, in_force
 from ore.cli.runs import Run
 from ore.cli.stopping import is_unsaved, outcome_of_record, outcome_of_stop
-from ore.cli.terminal.streams import is_stalled
 from ore.errors import (
     CheckFailedError,
     ContextTruncatedError,
@@ -29,6 +28,7 @@ from ore.errors import (
     Terminated,
 )
 from ore.files.afterwards import add_later
+from ore.files.whole import is_stalled
 from ore.glass.limits import IN_CIRCLES, Circles, notices_of, warnings_of
 from ore.types import Response
 

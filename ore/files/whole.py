@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import select
 from contextlib import suppress
+
+from ore.files.signals import is_ready
+
+GRACE = 0.5
+"""Seconds that a stream is waited for after the process was told to end."""
+_PIECE = 1024
+"""Characters at once, of at most four bytes: what takes any bytes takes 4,096."""
 
 
 def make_blocking(*streams: object) -> None:
@@ -25,6 +34,21 @@ def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:
         write_whole(stream.buffer, text.encode(stream.encoding, stream.errors or "strict"))
     if flush:
         flush_whole(stream)
+
+
+def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
+    """Whether nobody takes what is written: a terminal that was stopped, a pager that waits."""
+    with suppress(OSError, ValueError):  # not a file
+        return stream is not None and not is_ready(stream.fileno(), seconds, select.POLLOUT)
+    return False
+
+
+def write_while_read(stream: io.TextIOBase, text: str, _: bool = True) -> None:
+    """Write and flush a text piece by piece; raise ``OSError`` where nobody takes more of it."""
+    for at in range(0, len(text), _PIECE):
+        if is_stalled(stream):
+            raise OSError(errno.EAGAIN, "nobody reads it")
+        write_text(stream, text[at : at + _PIECE])
 
 
 def write_whole(file: io.RawIOBase | io.BufferedIOBase, data: bytes) -> None:

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from ore.cli.terminal.streams import GRACE
+from ore.files.whole import GRACE
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, end, environment, running, start, until
 from tests.support.runs import record
@@ -123,6 +123,32 @@ def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_st
             time.sleep(2 * GRACE)
             assert terminal.wait_for("Stopped: the turn was dropped.").count(b"word") > 100
             assert b"word" not in terminal.wait_for("You: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder):
+    record(folder / "a.json", "Hi", replies=["A."])
+    paths, asked = ["./" * 2040 + "a.json"] * 20, []  # their lines are more than a pipe holds
+
+    def reply(request: dict) -> str:
+        asked.append(request)
+        if len(asked) == len(paths):
+            process.send_signal(number)
+            time.sleep(5)
+        return "A."
+
+    reading, writing = os.pipe()
+    streams = {"stdin": subprocess.DEVNULL, "stdout": writing}
+    with FakeOllama(reply=reply) as server, open(folder / "told", "w+") as told:
+        flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
+        with running("--replay", *paths, *flags, **streams, stderr=told, cwd=folder) as process:
+            until(lambda: len(asked) == len(paths), 60)
+            assert process.wait(20) == code
+        told.seek(0)
+        assert told.read().endswith("ore: The answer can't be written: nobody reads it.\n")
+    for number in (reading, writing):
+        os.close(number)
 
 
 @pytest.mark.slow

@@ -20,11 +20,11 @@ from ore.cli.terminal.documents import document_parts, json_encoder
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
-from ore.cli.terminal.streams import PatientInput, TextInput, is_stalled, redirect_to_null
+from ore.cli.terminal.streams import PatientInput, TextInput, redirect_to_null
 from ore.cli.terminal.text import AnswerText, laying_out, list_lines, most_columns
 from ore.errors import OreError, ReasonerContractError
 from ore.files.signals import hear_no_more, on_continue
-from ore.files.whole import flush_whole, make_blocking
+from ore.files.whole import flush_whole, is_stalled, make_blocking
 
 if TYPE_CHECKING:
     from ore.cli.terminal.markdown import Markdown

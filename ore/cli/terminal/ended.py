@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ore.cli.terminal.console import Console
-from ore.errors import OutputError, ReaderGoneError
+from ore.errors import OutputError, ReaderGoneError, Terminated
 from ore.files.afterwards import add_later
 
 
@@ -14,10 +14,13 @@ from ore.files.afterwards import add_later
 def raising_then(console: Console, failure: Callable[[], BaseException | None]) -> Iterator[None]:
     """Write in the block what was done, then raise what has ended the rest, written or not.
 
+    Where that is a stop, as Ctrl-C, nobody is waited for who does not read.
+
     Raises:
         BaseException: What ``failure`` returns, which tells too why nothing can be written.
         OutputError: Nothing can be written, and nothing else went wrong. So does ``ReaderGoneError``.
     """
+    console.is_stopped = lambda: isinstance(failure(), (KeyboardInterrupt, Terminated))
     try:
         yield
     except (OutputError, ReaderGoneError) as exc:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,10 +19,8 @@ from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 from ore.files.signals import is_ready
-from ore.files.whole import write_text
+from ore.files.whole import is_stalled, write_text, write_while_read
 
-GRACE = 0.5
-"""Seconds that a stream is waited for after the process was told to end."""
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
 ANSWER = "1;36"
@@ -43,6 +40,7 @@ class Streams:
         environ: What says what a terminal shows besides text; None is nothing.
     """
 
+    is_stopped: Callable[[], bool] = staticmethod(lambda: False)  # then nobody is waited for
     quiet = False  # whether stderr carries errors and warnings only
     labels: Sequence[str] = LABELS  # what no line of a text begins with, in lower case
     _waiting: Waiting | None = None
@@ -148,7 +146,8 @@ class Streams:
         stdout = self.stdout
         if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
-        self._apart(lambda: _write_now(stdout, text, flush))
+        write = write_while_read if self.is_stopped() else write_text
+        self._apart(lambda: _write_now(write, stdout, text, flush))
 
     @contextmanager
     def telling_below(self) -> Iterator[None]:
@@ -208,13 +207,6 @@ class Streams:
             self.stderr = None  # nobody can be told that nobody can be told
 
 
-def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
-    """Whether nobody takes what is written: a terminal that was stopped, a pager that waits."""
-    with suppress(OSError, ValueError):  # not a file
-        return stream is not None and not is_ready(stream.fileno(), seconds, select.POLLOUT)
-    return False
-
-
 def redirect_to_null(stream: io.TextIOBase) -> None:
     """Discard what was not written yet, so that the interpreter's last flush can't fail."""
     with suppress(OSError, ValueError):  # not a file, so nothing is flushed to one
@@ -270,9 +262,9 @@ class TextInput(PatientInput):
         return len(data)
 
 
-def _write_now(stream: io.TextIOBase, text: str, flush: bool) -> None:
+def _write_now(write: Callable[..., None], stream: io.TextIOBase, text: str, flush: bool) -> None:
     try:
-        write_text(stream, text, flush)
+        write(stream, text, flush)
     except OSError as exc:
         if exc.errno == errno.EPIPE:
             raise ReaderGoneError("Nobody reads the answer any more.") from exc
