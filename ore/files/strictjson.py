@@ -69,7 +69,7 @@ def without_texts(data: bytes | bytearray, most: float = math.inf) -> bytes:
         is_within ^= part.count(b'"') % 2 == 1
         found += shown
         marks += marks_in(shown)
-        if marks > most and marks_in(found) > most:
+        if marks > most + 2 and marks_in(found) > most + 2:  # an empty object may go on in the next
             break
     return bytes(found)
 

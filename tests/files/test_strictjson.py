@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ore.files import strictjson
 from ore.files.strictjson import MAX_DEPTH, MAX_DIGITS, check, holds_more_than, marks_in, parse
 
 LIMIT = 1 << 20
@@ -146,10 +147,18 @@ def test_countless_values_of_a_file_are_refused_before_they_take_memory(ore, tmp
 
 
 @example([""], 1)
+@example(["\\", ",,,,"], 3)
 @given(st.lists(st.text('\\",[{a\n', max_size=6), max_size=4), st.integers(0, 6))
 def test_what_stands_in_texts_is_no_value(texts, most):
     data, bare = json.dumps([texts]).encode(), json.dumps([[""] * len(texts)]).encode()
     assert holds_more_than(data, most) == (most < marks_in(bare))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 11])
+def test_it_does_not_matter_where_a_block_ends_as_values_are_counted(block, monkeypatch):
+    monkeypatch.setattr(strictjson, "_BLOCK", block)
+    data = json.dumps([["a,[{", "", "\\,", '"[{,,', []], {}]).encode()
+    assert [holds_more_than(data, most) for most in range(9)] == [True] * 7 + [False] * 2
 
 
 @pytest.mark.parametrize("unit", [rb"\\,", rb"\n,", rb"\",", b","])

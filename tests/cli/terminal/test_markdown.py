@@ -168,6 +168,7 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "| a " * 13 + "| word |\n" + "|-" * 14 + "|\n" + "| 1 " * 14 + "|",
         "| a | b |\n|---|---|\n| 1 | 2 | word |",
         "> | a |\n> |---|\n> | `one|word` |",
+        "1. a\n\n   b | c\n   --|--\n   1 | 2 | word",
         "```json word\n1\n```",
         "```py:src/word.py\n1\n```",
         '[a](https://a.example "word")',
@@ -183,6 +184,7 @@ def test_what_takes_long_to_lay_out_is_shown_as_it_was_written(source, monkeypat
         "table",
         "cells",
         "code in a cell",
+        "cells in a list",
         "beside a fence",
         "path",
         "title",
@@ -244,7 +246,7 @@ def test_code_with_a_language_is_laid_out(language):
 def test_a_long_word_in_a_table_is_not_cut():
     address = "https://a.example/" + "0123456789" * 12
     text = shown(f"| a | b |\n|---|---|\n| {address} | {address} |")
-    assert "…" not in text and text.count("0") == text.count("9") == 24
+    assert not {"…", "|"} & set(text) and text.count("0") == text.count("9") == 24
 
 
 @pytest.mark.slow
