@@ -140,6 +140,8 @@ def test_the_own_group_of_who_called_sudo_may_write(monkeypatch):
         ((8, 6, MINE), 6, MINE, True),
         ((2, 6, OTHER), 4, MINE, True),  # nothing is given that the limit of the list does not have
         ((2, 6, ME), 6, OTHER, True),  # the file's group may not, whatever the limit is
+        ((4, 6, -1), 6, OTHER, False),  # it may
+        ((4, 6, -1), 6, MINE, True),
     ],
 )
 def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
@@ -151,7 +153,8 @@ def test_whom_a_list_of_access_lets_write_is_one_of_the_others(
     monkeypatch.setattr("pwd.getpwall", lambda: [])
     path = tmp_path / "SKILL.md"
     path.touch()
-    entries = sorted([(1, 6, -1), entry, (4, 4, -1), (16, mask, -1), (32, 4, -1)])
+    others = [each for each in [(4, 4, -1)] if each[0] != entry[0]]
+    entries = sorted([(1, 6, -1), entry, *others, (16, mask, -1), (32, 4, -1)])
     packed = [struct.pack("<HHI", kind, may, who % (1 << 32)) for kind, may, who in entries]
     try:
         os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
