@@ -100,12 +100,16 @@ def tell_of_prompt(run: Run, response: Response) -> None:
 
 def is_recorded(run: Run, response: Response) -> bool:
     """Return whether the artifact of a turn is in a file, where it was to be in one."""
-    return any(is_artifact_of(response.id, path) for path in _paths(run, response))
+    return any(_written(run, response))
 
 
 def is_signed(run: Run, response: Response) -> bool:
-    """Return whether the artifact of a turn is signed wherever it is to be, or is not to be signed."""
-    return run.signer is None or all(map(run.signer.has_signed, _paths(run, response)))
+    """Return whether the artifact of a turn is signed wherever it is, or is not to be signed."""
+    return run.signer is None or all(map(run.signer.has_signed, _written(run, response)))
+
+
+def _written(run: Run, response: Response) -> list[str]:
+    return [path for path in _paths(run, response) if is_artifact_of(response.id, path)]
 
 
 def _paths(run: Run, response: Response) -> list[str]:

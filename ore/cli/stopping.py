@@ -43,11 +43,11 @@ def outcome_of_record(run: Run, response: Response, not_kept: OreError | None) -
     """
     if not_kept is not None and not is_unsaved(run, not_kept):
         run.console.error(not_kept)
-    is_whole = not_kept is None and is_recorded(run, response)
-    is_unsigned = is_whole and not is_signed(run, response)
+    is_written = is_recorded(run, response)
+    is_unsigned = is_written and not is_signed(run, response)
     if run.conversation.session is not None:
         return _outcome_of_session(run, "; its artifact is not signed" if is_unsigned else "")
-    if is_whole:
+    if is_written:
         how = "written, and not signed" if is_unsigned else "written"
         return f"Stopped: the turn was answered already, and its artifact is {how}."
     return _DROPPED

@@ -617,6 +617,23 @@ def test_an_interrupted_answer_that_is_in_its_artifact_is_reported(tmp_path, fol
     assert ("can't be written" in err.getvalue()) == (folder == "gone")
 
 
+def test_an_interrupted_answer_that_is_in_one_of_two_artifacts_is_not_called_dropped(
+    tmp_path, monkeypatch
+):
+    def answer(_):
+        (tmp_path / "runs").write_text("in the way")
+        return "Paris."
+
+    monkeypatch.setenv("ORE_RUNS", str(tmp_path / "runs"))
+    path, err = tmp_path / "run.json", Terminal()
+    arguments = ["hi", "--artifact-out", str(path)]
+    console = Console(None, Interrupting(), err)
+    assert main(arguments, console, lambda *_: ScriptedBackend([answer])) == 130
+    assert path.exists() and "can't be written" in err.getvalue()
+    said = "Stopped: the turn was answered already, and its artifact is written.\n"
+    assert err.getvalue().endswith(said)
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, Terminated, HungUp])
 @pytest.mark.parametrize("session", [[], ["--session", "s"]], ids=" ".join)
 def test_an_artifact_that_is_not_written_is_told_whatever_stops_the_answer(
