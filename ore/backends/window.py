@@ -13,7 +13,7 @@ from typing import Any
 from ore.backends.model_names import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG
 from ore.files.strictjson import above_zero
 
-_JUDGED = 1 << 20  # bytes of a prompt that are looked at: more than any window holds
+_JUDGED = 1 << 22  # bytes of a prompt that are looked at, as many as a window of a million tokens has
 _TOKENS_PER_MESSAGE = 4
 _MOST_PER_MESSAGE = 256  # what a template may add to a message, or before the first
 _TOKENS_PER_IMAGE, _MOST_PER_IMAGE = 768, 1 << 14
@@ -89,15 +89,16 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     every = list(texts)
     text = b"\n".join(every)  # one look at all is faster than one at each: conversations grow
     most = images * _MOST_PER_IMAGE + sum(map(len, every)) + len(every) * _MOST_PER_MESSAGE
+    share = min(_JUDGED / max(len(text), 1), 1.0)  # what is left of it is taken to be alike
     text = text[:_JUDGED]
     kinds = text.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
     # The line ends between the messages are not theirs.
     joins = b"".join(each[:1] for each in every[1:]).translate(_BREAKS).count(b"a")
-    breaks = max(text.translate(_BREAKS).count(b"\na") - joins, 0) + kinds.count(b" 0")
+    breaks = max(text.translate(_BREAKS).count(b"\na") - joins * share, 0) + kinds.count(b" 0")
     many += breaks * _MANY_PER_BREAK
-    likely = images * _TOKENS_PER_IMAGE + int(many) + len(every) * _TOKENS_PER_MESSAGE
+    likely = images * _TOKENS_PER_IMAGE + int(many / share) + len(every) * _TOKENS_PER_MESSAGE
     least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
     return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen
 

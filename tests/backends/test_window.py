@@ -208,7 +208,34 @@ def test_an_image_may_take_many_tokens():
 @pytest.mark.slow
 def test_no_more_of_a_prompt_is_judged_than_any_window_holds():
     text = b"word " * (1 << 20)
-    assert estimate([text, text]).least == estimate([text]).least < 300_000
+    assert estimate([text, text]).least == estimate([text]).least < 800_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "times", "window", "counted"),
+    [
+        (
+            b"The model answers what it was asked, and says where it does not know. ",
+            60_000,
+            10**6,
+            700_000,
+        ),
+        (b" " * 40 + b"x = y\n", 50_000, 131_072, 100_000),
+    ],
+)
+def test_a_long_prompt_of_which_a_large_window_has_a_part_is_not_whole(
+    line, times, window, counted
+):
+    assert outcome(estimate([line * times]), window, counted, 5)["status"] == "truncated"
+
+
+@pytest.mark.slow
+def test_what_is_not_looked_at_of_a_prompt_is_taken_to_be_alike():
+    text = b"x = y  # it is so\n" * (1 << 18)
+    one, four = estimate([text]), estimate([text] * 4)
+    assert four.likely == pytest.approx(4 * one.likely, rel=0.01)
+    assert outcome(four, 4_000_000, 1_900_000, 5)["status"] == "unknown"
 
 
 @given(st.lists(st.text()))
