@@ -100,6 +100,26 @@ def test_a_model_is_not_unloaded_for_each_run_of_many_that_are_different(ore, fo
         assert (len(unloads), len(server.chats)) == (3, 5 + 2 * 5 + 2 * 3)
 
 
+@pytest.mark.slow
+def test_a_model_whose_cache_was_seen_to_change_an_answer_is_unloaded_for_the_next_runs(
+    ore, folder
+):
+    said = iter(["One."] * 5)
+
+    def reply(request):
+        is_cold = request["messages"][-1]["content"] == "c" and not server.ollama.loaded
+        return next(said, "One." if is_cold else "Two.")
+
+    with FakeOllama(reply=reply) as server:
+        flags = ("--host", server.url)
+        for name in "abcde":
+            record(folder / f"{name}.json", name, *flags, open_backend=open_backend)
+        result = ore("--replay", ".", *flags, open_backend=open_backend)
+        states = [row[0] for row in rows(result.out).values()]
+        assert states == ["different"] * 2 + ["not repeatable"] + ["different"] * 2
+        assert sum(not chat.json["messages"] for chat in server.chats) == 5
+
+
 def test_the_runs_of_one_model_take_no_unload_of_another_ones(ore, folder):
     said = iter(["One."] * 4)
 
