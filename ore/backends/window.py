@@ -190,7 +190,9 @@ def _judged(
     if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:
         keeps, added = own() if own is not None else (None, _NOTHING)
         expected, before = expected + added, before and before + added
-        if expected.most >= window and prompt in half_counts(window, keeps):
+        # More than the text likely has is the template's own, of which nobody knows how much it is.
+        is_larger = expected.most >= window or prompt > expected.likely
+        if is_larger and prompt in half_counts(window, keeps):
             return "truncated", False
         if expected.likely > window and prompt < expected.least:
             return "truncated", False

@@ -64,6 +64,19 @@ def test_where_no_message_can_be_dropped_a_cut_leaves_a_known_count(count, statu
 
 
 @pytest.mark.parametrize(
+    "count, status", [(258, "truncated"), (257, "complete"), (300, "complete")]
+)
+def test_a_short_prompt_whose_template_alone_does_not_fit_is_cut_in_half_too(count, status):
+    short = estimate([b"What is the capital of France?"])
+    assert outcome(short, 512, count, 1, before=estimate([]))["status"] == status
+
+
+def test_a_prompt_of_as_many_tokens_as_a_cut_leaves_is_whole_where_its_text_likely_has_them():
+    whole = Estimate(60, 270, 500)
+    assert outcome(whole, 512, 258, 1, before=estimate([]))["status"] == "complete"
+
+
+@pytest.mark.parametrize(
     "most, status", [(595, "complete"), (596, "unknown"), (20_000, "unknown"), (None, "unknown")]
 )
 def test_a_prompt_that_would_have_fitted_with_all_that_can_be_left_out_is_complete(most, status):
