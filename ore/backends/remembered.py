@@ -54,8 +54,13 @@ _MANY: ContextVar[_Many | None] = ContextVar("MANY", default=None)
 def of_many(folder: Path) -> Iterator[None]:
     """While it is entered, what is remembered is read once, and written now and then and at the end.
 
-    Doing both for each file would take a time that grows with the square of their number.
+    Doing both for each file would take a time that grows with the square of their number. Within
+    itself it is one.
     """
+    many = _MANY.get()
+    if many is not None and many.folder == folder:
+        yield
+        return
     many = _Many(folder)
     token = _MANY.set(many)
     try:

@@ -207,7 +207,8 @@ def file_digest(
     parts = parts_of(path)
     if len(parts) == 1:
         return _digest_of(path, anew, deadline, told)
-    return _sha256(f"{_digest_of(part, anew, deadline, told)}\n".encode() for part in parts)
+    with remembered.of_many(models_folder()):
+        return _sha256(f"{_digest_of(part, anew, deadline, told)}\n".encode() for part in parts)
 
 
 def _digest_of(path: Path, anew: bool, deadline: Deadline | None, told: Told | None) -> str:

@@ -207,6 +207,19 @@ def test_other_bytes_with_the_time_of_the_old_ones_are_another_file(folder):
     assert path.stat().st_mtime_ns == before.st_mtime_ns and weights.marks_of(path) != marks
 
 
+@pytest.mark.slow
+def test_the_digest_of_many_parts_takes_no_time_of_their_square(folder):
+    parts = [put(folder, f"m-{n:05}-of-00400.gguf", GGUF + bytes([n % 256])) for n in range(1, 401)]
+    began = time.process_time()
+    digest = weights.file_digest(parts[0])
+    assert weights.file_digest(parts[0]) == digest
+    assert time.process_time() - began < 1
+    known = json.loads((folder / ".digests.json").read_text())
+    assert [each["sha256"] for each in known.values()] == [
+        hashlib.sha256(part.read_bytes()).hexdigest() for part in parts
+    ]
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "-00001-of-00002"])
 def test_the_digest_is_of_all_parts_that_the_engine_reads_whatever_they_are_called(folder, name):
     parts = [put(folder, f"{name}-0000{n}-of-00002.gguf", GGUF + bytes([n])) for n in (1, 2)]
