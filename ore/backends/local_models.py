@@ -172,10 +172,11 @@ def same_as(name: str, digest: str | None) -> str | None:
     files = weights.installed()
     there = names(files)
     ordered = sorted(there, key=lambda each: each != name)
-    for each in ordered if digest is not None else ():
-        with suppress(OreError):  # a file that can't be read is not the one
-            if _digest_of(find(each, files)) == digest:
-                return each
+    with remembered.of_many(weights.models_folder()):
+        for each in ordered if digest is not None else ():
+            with suppress(OreError):  # a file that can't be read is not the one
+                if _digest_of(find(each, files)) == digest:
+                    return each
     return name if has(name) else None
 
 

@@ -254,6 +254,17 @@ def test_the_folder_is_listed_once_for_the_usual_model_and_for_one_of_a_digest(f
     assert local_models.same_as("other", digest) == "mine" and len(listed) == 2
 
 
+def test_a_model_is_looked_for_by_its_digest_with_one_look_at_what_is_remembered(
+    folder, monkeypatch
+):
+    for number in range(20):
+        (folder / f"m{number}.gguf").write_bytes(head() + bytes([number]))
+    read, known = [], remembered._known
+    monkeypatch.setattr(remembered, "_known", lambda folder: (read.append(1), known(folder))[1])
+    assert local_models.same_as("other", "0" * 64) is None and len(read) == 1
+    assert len(json.loads((folder / ".digests.json").read_text())) == 20
+
+
 def test_no_more_is_remembered_than_is_read(folder, monkeypatch):
     monkeypatch.setattr(remembered, "_LIMIT", 2000)
     paths = [write_model(folder / f"{number:02}.gguf") for number in range(20)]
