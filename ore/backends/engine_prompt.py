@@ -167,7 +167,7 @@ def planned_tokens(
             f"for the answer, less than `options[num_predict={limit}]`"
         )
         if settings.strict_context:
-            raise _no_room(said, engine, tokens)
+            raise _no_room(said, engine, tokens + limit - 1, "lower `options['num_predict']`")
         if settings.on_warning is not None:
             larger = (
                 "" if window >= engine.longest else "; `options['num_ctx']` makes the window larger"
@@ -176,13 +176,13 @@ def planned_tokens(
     return tokens
 
 
-def _no_room(said: str, engine: Engine, tokens: int) -> ContextTruncatedError:
+def _no_room(
+    said: str, engine: Engine, tokens: int, step: str = "shorten the prompt"
+) -> ContextTruncatedError:
     larger = "raise the window with `options['num_ctx']`"
     if max(tokens, engine.window) >= engine.longest:  # the model was trained with no larger one
         larger = "use a model with a larger window"
-    return ContextTruncatedError(
-        f"{said}, so nothing was sent to the model: shorten the prompt, or {larger}."
-    )
+    return ContextTruncatedError(f"{said}, so nothing was sent to the model: {step}, or {larger}.")
 
 
 def read(

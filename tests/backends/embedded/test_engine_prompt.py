@@ -340,3 +340,21 @@ def test_a_larger_window_is_advised_where_the_prompt_fits_into_it(tmp_path, aske
         with pytest.raises(ContextTruncatedError) as raised:
             reasoner.reason([Message("user", "word " * words)])
     assert str(raised.value).endswith(f"shorten the prompt, or {advice}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "longest, advice",
+    [
+        (8000, "raise the window with `options['num_ctx']`."),
+        (8192, "use a model with a larger window."),
+    ],
+)
+def test_a_shorter_answer_is_advised_where_it_may_be_longer_than_the_window(
+    tmp_path, longest, advice
+):
+    settings = Settings(strict_context=True, options={"num_ctx": 256, "num_predict": longest})
+    with closing(EmbeddedReasoner(model(tmp_path, CHATML), settings)) as reasoner:
+        with pytest.raises(ContextTruncatedError) as raised:
+            reasoner.reason([PROMPT])
+    assert str(raised.value).endswith(f"to the model: lower `options['num_predict']`, or {advice}")
