@@ -350,8 +350,8 @@ def test_a_turn_without_a_thread_for_it_is_an_error_of_ours(kind, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     with FakeOllama() as server:
-        monkeypatch.setattr(threading, "_start_new_thread", refuse)
-        monkeypatch.setattr(threading, "_start_joinable_thread", refuse, raising=False)
+        for name in ("_start_new_thread", "_start_joinable_thread"):  # until Python 3.12, and since
+            monkeypatch.setattr(threading, name, refuse, raising=False)
         asyncio.run(asyncio.wait_for(ask_twice(server), 10))
 
 
