@@ -175,7 +175,8 @@ def _unseen(matcher: _Matcher, old: str, new: str) -> str | None:
     # Two steps a character: of marks above letters, each takes as long as two of the lines.
     if not matcher.takes(2 * len(first + second)) or _seen(first) != _seen(second):
         return None
-    at = len(os.path.commonprefix([old, new]))
+    both = zip(old, new, strict=False)
+    at = next((at for at, (one, other) in enumerate(both) if one != other), min(len(old), len(new)))
     first, second = (f"U+{ord(each[at]):04X}" if each[at:] else "its end" for each in (old, new))
     return (
         f"They look alike: character {at + 1} of a line is {first} in the old, {second} in the new"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 import urllib.request
 from contextlib import closing
@@ -101,7 +100,9 @@ def main() -> None:
             if theirs != ours:
                 why = "the template or the parameters"
             if again != ours:
-                why = f"the engines, from character {len(os.path.commonprefix([again, ours]))} on"
+                pairs = enumerate(zip(again, ours, strict=False))
+                at = next((at for at, (one, other) in pairs if one != other), "the shorter's end")
+                why = f"the engines, from character {at} on"
             print(f"  where they differ: {why}")
 
 
