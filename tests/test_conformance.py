@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 
 import pytest
 
@@ -105,6 +108,26 @@ class KeepsInAClosure(Good):
         return super().reason(messages)
 
 
+class KeepsInABuffer(Good):
+    def __init__(self, kind):
+        self.kept, self.is_text = kind(), kind is io.StringIO
+
+    def reason(self, messages):
+        text = messages[-1].content
+        add = getattr(self.kept, "write", None) or self.kept.extend
+        add(text if self.is_text else text.encode())
+        return super().reason(messages)
+
+
+class KeepsInAContext(Good):
+    def __init__(self):
+        self.last = ContextVar("last")
+
+    def reason(self, messages):
+        self.last.set(messages)
+        return super().reason(messages)
+
+
 class SaysNothing(Good):
     """Right, but its stream has no piece."""
 
@@ -124,6 +147,21 @@ class GoesOn(Good):
         threading.Thread(target=over.wait, args=(30,), daemon=True).start()
         yield "one"
         return self.reason(messages)
+
+
+class HasAPool(Good):
+    """Right: its stream is read in a thread that waits for the next one, until it is closed."""
+
+    def __init__(self):
+        self.pool = ThreadPoolExecutor(1)
+
+    def stream_reason(self, messages):
+        response = self.pool.submit(self.reason, messages).result()
+        yield response.content
+        return response
+
+    def close(self):
+        self.pool.shutdown()
 
 
 class ClosedForGood(Good):
@@ -162,6 +200,7 @@ CAUGHT = [
     (KeepsInItsClass, "nothing of a system prompt"),
     (KeepsInADefault, "nothing of a system prompt"),
     (KeepsInAClosure, "nothing of a system prompt"),
+    (KeepsInAContext, "nothing of a system prompt"),
     (GoesOn, "closing a stream"),
     (ClosedForGood, "closing a stream"),
     (ClosesOnce, "close may be called twice"),
@@ -176,8 +215,17 @@ def test_a_reasoner_that_breaks_a_rule_is_caught_by_it(kind, rule, monkeypatch):
     assert any(each.startswith(rule) for each in broken), broken
 
 
-def test_a_reasoner_that_holds_every_rule_passes():
-    assert {each.state for each in check(Good)} == {HOLDS}
+@pytest.mark.parametrize("kind", [bytearray, io.BytesIO, io.StringIO])
+def test_what_is_kept_in_a_buffer_is_found(kind):
+    found = {each.rule: each.state for each in check(lambda: KeepsInABuffer(kind))}
+    assert found.pop("nothing of a system prompt, a session or an answer is kept") == BROKEN
+    assert set(found.values()) == {HOLDS}
+
+
+@pytest.mark.parametrize("kind", [Good, pytest.param(HasAPool, marks=pytest.mark.slow)])
+def test_a_reasoner_that_holds_every_rule_passes(kind, monkeypatch):
+    monkeypatch.setattr("ore.conformance.of_reasoners.STOP_SECONDS", 0.2)
+    assert {each.state for each in check(kind)} == {HOLDS}
 
 
 def test_metadata_that_differ_are_told_by_their_names_whatever_these_are():

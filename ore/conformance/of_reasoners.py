@@ -6,6 +6,8 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from io import BytesIO, StringIO
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -18,6 +20,9 @@ SECRET = "zx-81-Qwertz-conformance"
 """A text that stands in no module: found in an object after a turn, the object has kept the turn."""
 STOP_SECONDS = 10.0
 """How long a closed stream may take to let go of its threads."""
+
+_SETTLES_SECONDS = 0.02
+"""In which a thread that has read a stream waits for the next one, if it goes on at all."""
 
 _MOST_OBJECTS = 500_000
 
@@ -130,8 +135,10 @@ def is_pure(make: Callable[[], Reasoner]) -> None:
 
 def stops_when_closed(make: Callable[[], Reasoner]) -> None:
     """closing a stream stops the model, and the next turn is answered"""
-    threads = threading.active_count()
     with make() as reasoner:
+        _read(reasoner.stream_reason(_messages()))  # here begins what it keeps for later ones
+        time.sleep(_SETTLES_SECONDS)
+        threads = threading.active_count()
         chunks = reasoner.stream_reason(_messages("Count to a thousand."))
         next(chunks, None)
         during = threading.active_count()
@@ -168,7 +175,11 @@ def _path_to(found: object, text: str) -> str | None:
         path, each = left.pop()
         if isinstance(each, FunctionType):  # but not what its module has
             each = (each.__defaults__, each.__kwdefaults__, each.__closure__)
-        if isinstance(each, (str, bytes)):
+        if isinstance(each, (BytesIO, StringIO)):
+            each = "" if each.closed else each.getvalue()
+        elif isinstance(each, ContextVar):
+            each = (each.get(None),)
+        if isinstance(each, (str, bytes, bytearray)):
             if (text if isinstance(each, str) else text.encode()) in each:  # type: ignore[operator]
                 return path
             continue
