@@ -67,6 +67,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
     color: bool  # Python 3.14 and later may paint the help
+    suggest_on_error: bool  # since 3.15 it adds a question to what is wrong with a value
 
     def parse_args(  # type: ignore[override]  # of its overloads, the one that ORE needs
         self, args: Sequence[str] | None = None, namespace: None = None
@@ -178,6 +179,7 @@ def decode(data: bytes, what: str) -> str:
 def build_parser() -> Parser:
     """Return the parser of ORE's command line."""
     parser = Parser(prog="ore", allow_abbrev=False, add_help=False)
+    parser.suggest_on_error = False
     for name in (None, "store"):
         parser.register("action", name, _Once)
     # In a group, as the flags: else a formatter would be made, and half of the standard library imported.
