@@ -208,6 +208,7 @@ class _Rows:
                 for outcome in outcomes:
                     self._take(outcome)
         except (KeyboardInterrupt, Terminated) as exc:
+            console.give_up_stalled()
             console.end_progress()
             how = f"{tally.in_words()}. {self._rows.how_to_go_on}"
             if isinstance(exc, Terminated) or not console.stderr_is_terminal:

@@ -127,6 +127,22 @@ def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_over_rows_of_which_nobody_reads_anything(number, code, folder):
+    (folder / "t.csv").write_text("a\n" + "x\n" * 9)
+    reading, writing = os.pipe()
+    with FakeOllama(reply="x" * 200_000) as server:
+        flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
+        streams = {"stdout": writing, "stderr": writing}
+        with running("--rows", "t.csv", "{{a}}", *flags, **streams, cwd=folder) as process:
+            until(lambda: is_full(writing))
+            process.send_signal(number)
+            assert process.wait(20) == code
+    for number in (reading, writing):
+        os.close(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder):
     record(folder / "a.json", "Hi", replies=["A."])
     paths, asked = ["./" * 2040 + "a.json"] * 20, []  # their lines are more than a pipe holds
