@@ -89,6 +89,7 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     try:
         backend.pull(name, console.progress, insecure=options.insecure)
     except (KeyboardInterrupt, Terminated) as exc:
+        console.give_up_stalled()
         console.end_progress()
         stopped = "Stopped: give the same command again to go on."
         if isinstance(exc, KeyboardInterrupt) and console.stderr_is_terminal:

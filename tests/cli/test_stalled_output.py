@@ -17,6 +17,7 @@ import pytest
 
 from ore.files.whole import GRACE
 from tests.support.fake_ollama import FakeOllama
+from tests.support.fake_ollama.replies import Ollama
 from tests.support.process import MAIN, end, environment, running, start, until
 from tests.support.runs import record
 from tests.support.terminal import OnTerminal
@@ -134,6 +135,22 @@ def test_a_signal_ends_a_run_over_rows_of_which_nobody_reads_anything(number, co
         flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
         streams = {"stdout": writing, "stderr": writing}
         with running("--rows", "t.csv", "{{a}}", *flags, **streams, cwd=folder) as process:
+            until(lambda: is_full(writing))
+            process.send_signal(number)
+            assert process.wait(20) == code
+    for number in (reading, writing):
+        os.close(number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_pull_whose_steps_nobody_reads(number, code, monkeypatch, tmp_path):
+    steps = ({"status": f"{at}" * 1_000} for at in range(1_000))
+    monkeypatch.setattr(Ollama, "pull_lines", lambda *_: steps)
+    reading, writing = os.pipe()
+    with FakeOllama() as server:
+        env = environment(OLLAMA_HOST=server.url, HOME=str(tmp_path))
+        with running("--pull", "new", stdout=writing, stderr=writing, env=env) as process:
             until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(20) == code
