@@ -48,17 +48,17 @@ _KINDS = "".join(map(_kind, range(256))).encode()
 _ONE_WORD = bytes.maketrans(b"lbi", b"aaa")
 
 _BREAKS = bytes(
-    10 if first in b"\t\n" else 32 if kind in b" 0" else 97 for first, kind in enumerate(_KINDS)
+    10 if first in b"\t\n" else kind if kind in b" 0" else 97 for first, kind in enumerate(_KINDS)
 )
-"""The end of a line or a tab, which is a token where no blank and no number is next to it. Before
-those it is a blank like others: one of several, or a token before a number."""
+"""The end of a line or a tab, which is a token where no blank and no number is next to it. With the
+blanks that begin a line it is one, and another begins the word; before a number both are tokens."""
 
 _LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"i": 4}
 _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
 _MANY = {
     b"a": 0.35, b"l": 2.0, b"b": 1.4, b"i": 3.0, b"k": 2.5, b"e": 4.0, b"0": 1.0, b".": 0.8
 }  # fmt: skip
-_MANY_PER_WORD, _MANY_PER_BREAK = 0.5, 1.0
+_MANY_PER_WORD, _MANY_PER_BREAK, _MANY_PER_INDENT = 0.5, 1.0, 0.5
 """Tokens. Measured, like the numbers above, with eleven vocabularies: see ``docs/tried.md``."""
 
 
@@ -95,9 +95,12 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     words = _runs(kinds.translate(_ONE_WORD), b"a")
     many = words * _MANY_PER_WORD + sum(kinds.count(each) * n for each, n in _MANY.items())
     # The line ends between the messages are not theirs.
-    joins = b"".join(each[:1] for each in every[1:]).translate(_BREAKS).count(b"a")
-    breaks = max(text.translate(_BREAKS).count(b"\na") - joins * share, 0) + kinds.count(b" 0")
-    many += breaks * _MANY_PER_BREAK
+    joins = b"".join(each[:1] for each in every[1:]).translate(_BREAKS)
+    ends = text.translate(_BREAKS)
+    breaks = max(ends.count(b"\na") - joins.count(b"a") * share, 0) + kinds.count(b" 0")
+    indents = max(ends.count(b"\n ") - joins.count(b" ") * share, 0)
+    indents += text.translate(_BREAKS, b" ").count(b"\n0") - ends.count(b"\n0")  # of numbers
+    many += breaks * _MANY_PER_BREAK + indents * _MANY_PER_INDENT
     likely = images * _TOKENS_PER_IMAGE + int(many / share) + len(every) * _TOKENS_PER_MESSAGE
     least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
     return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,6 +176,9 @@ def test_the_estimate_is_near_enough_to_tell_a_cut_from_a_whole(kind):
         ("12 7 90\n33 41 6\n8 55 27\n" * 6, 143),
         ("@@ -1,7 +1,7 @@\n-int x = 0;\n+int x = 1;\n" * 6, 167),
         ("1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 " * 5, 234),
+        (json.dumps([[4, 7, 1], [0, 9, 3], [8, 2, 5], [6, 1, 7]], indent=4) * 4, 201),
+        ("    x = 1\n    if x:\n        i += 1\n    }\n" * 8, 128),
+        ("      <b>7</b>\n    </a>\n    <p>3</p>\n" * 6, 120),
     ],
 )
 def test_breaks_and_blanks_before_numbers_are_tokens_of_their_own(text, tokens):
