@@ -14,6 +14,7 @@ from ore.backends.schema_fields import parse_fields
 from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
 from ore.files.extras import install_command
+from ore.files.strictjson import above_zero
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
 from ore.types.artifact_fields import cut_off_by
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MOST_SCHEMA_BYTES = 1 << 20
 """The most bytes of a schema."""
 _LONGER = {"a limit": ", or allow it more tokens with `options['num_predict']`"}
+_ROOM = ", or give the model a larger window (`options['num_ctx']`, or the server's settings)"
 _MOST_INDENTED = 1 << 20  # characters of an answer: indenting 15 million takes three seconds
 
 
@@ -70,18 +72,16 @@ def is_path(text: str) -> bool:
 
 def parse_answer(response: Response, judge: Judge) -> Any:
     """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
-    cut = cut_off_by(response.metadata)
+    cut, text, also = cut_off_by(response.metadata), response.content, _room(response.metadata)
     if cut:
-        raise _mismatch(f"it was cut off by {cut}", response.content, _LONGER.get(cut, ""))
+        raise _mismatch(f"it was cut off by {cut}", text, also or _LONGER.get(cut, ""))
     try:
-        value = strictjson.parse(
-            response.content.encode("utf-8"), limit=REPLY_LIMIT, most=MOST_VALUES
-        )
+        value = strictjson.parse(text.encode("utf-8"), limit=REPLY_LIMIT, most=MOST_VALUES)
         violation = judge.violation(value)
     except ValueError as exc:
-        raise _mismatch(str(exc), response.content) from exc
+        raise _mismatch(str(exc), text, also) from exc
     if violation:
-        raise _mismatch(violation, response.content)
+        raise _mismatch(violation, text, also)
     return value
 
 
@@ -141,6 +141,17 @@ def _parse_fields(text: str) -> dict[str, Any]:
             f"`schema=` takes a JSON object, a file that holds one, or fields as in 'name, age int', "
             f"and '{shorten(text) or text}' is none of them: {shorten(str(exc))}."
         ) from exc
+
+
+def _room(metadata: Mapping[str, Any]) -> str:
+    """Return what to do where a prompt, or its answer, had too little room in the context window."""
+    found = metadata.get("context")
+    fit = found if strictjson.is_object(found) else {}
+    if fit.get("status") == "truncated":
+        return f", or shorten the prompt, which did not fit the context window{_ROOM}"
+    counts = fit.get("prompt_tokens"), metadata.get("eval_count")
+    window, used = above_zero(fit.get("window")), sum(above_zero(each) or 0 for each in counts)
+    return _ROOM if window and used >= window else ""
 
 
 def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:

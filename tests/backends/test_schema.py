@@ -31,6 +31,7 @@ CITY = {
     "additionalProperties": False,
 }
 TEXT = json.dumps(CITY)
+LARGER = "or give the model a larger window (-o num_ctx=N, or the server's settings)"
 
 
 def test_an_answer_that_fits_is_printed_as_json(ore):
@@ -96,6 +97,26 @@ def test_an_answer_that_was_cut_off_is_refused_even_if_it_fits(ore, reason, by):
     assert result.code == 3 and f"it was cut off by {by}" in result.err
     longer = "change the schema, or allow it more tokens with -o num_predict=N. The"
     assert (longer in result.err) is (reason == "length")
+
+
+@pytest.mark.parametrize(
+    "fit, advice",
+    [
+        (("complete", 512, 500), "or allow it more tokens with -o num_predict=N. The"),
+        (("complete", 512, 502), f"{LARGER}. The"),
+        (
+            ("truncated", 512, 258),
+            f"or shorten the prompt, which did not fit the context window, {LARGER}. The",
+        ),
+    ],
+)
+def test_what_had_no_room_in_the_window_is_said_of_an_answer_that_is_refused(ore, fit, advice):
+    context = dict(zip(("status", "window", "prompt_tokens"), fit, strict=True))
+    metadata = {"done_reason": "length", "eval_count": 10, "context": context}
+    result = ore("hi", "--schema", TEXT, replies=["{"], metadata=metadata)
+    assert result.code == 3 and f"change the schema, {advice} answer was" in result.err
+    ended = ore("hi", "--schema", TEXT, replies=["{"], metadata={**metadata, "done_reason": "stop"})
+    assert ("did not fit the context window" in ended.err) is (fit[0] == "truncated")
 
 
 def test_exactly_one_call_is_made(ore):
