@@ -40,6 +40,7 @@ def _visible(code: int) -> str:
 _LONGEST_WORD = 40
 _LONGEST_NAME = 300
 _PIECE = re.compile(r"\S{1,256}[\u0300-\u036f\u0653-\u0655\u1160-\u11ff\u3099\u309a]{0,32}")
+_LONG = re.compile(r"(?<!\S)\S{257,}")
 _MAP = {code: _visible(code) for code in _CONTROLS + _INVISIBLE}
 
 
@@ -74,7 +75,11 @@ def in_form(form: Literal["NFC", "NFKD"], text: str) -> str:
     Of a pile of marks the time is the square of its height, and no signal is heard meanwhile: so a word
     that is longer than any other is taken in pieces, each with the marks of its last letter.
     """
-    return text if text.isascii() else _PIECE.sub(lambda found: normalize(form, found[0]), text)
+    if text.isascii():
+        return text
+    if form == "NFC" and not _LONG.search(text):
+        return normalize(form, text)
+    return _PIECE.sub(lambda found: normalize(form, found[0]), text)
 
 
 def word(value: object, most: int = _LONGEST_WORD) -> str | None:

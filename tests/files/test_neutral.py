@@ -94,6 +94,16 @@ def test_a_text_without_a_very_long_word_has_unicode_s_own_form(text):
     assert in_form("NFC", words) == unicodedata.normalize("NFC", words)
 
 
+@pytest.mark.slow
+def test_prose_is_not_taken_word_by_word():
+    text, took = "word and é 😀 " * 100_000, []
+    for normal in (in_form, unicodedata.normalize):
+        began = time.process_time()
+        normal("NFC", text)
+        took.append(time.process_time() - began)
+    assert took[0] < 10 * took[1] + 0.05
+
+
 @pytest.mark.parametrize("letter", ["か\u3099", "각", "e\u0323\u0301"])
 def test_no_letter_of_a_long_text_without_blanks_is_parted_from_its_marks(letter):
     composed = unicodedata.normalize("NFC", letter) * 600
