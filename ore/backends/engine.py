@@ -25,7 +25,7 @@ from ore.backends.engine_failures import (
     timeout_error,
 )
 from ore.backends.engine_load import LOOK_SECONDS, EngineProcess
-from ore.backends.engine_wire import Connection, parsed
+from ore.backends.engine_wire import DRAWN, Connection, parsed
 from ore.backends.hardware import Stops
 from ore.backends.http import LINE_LIMIT, REFUSAL_LIMIT, REPLY_LIMIT, Deadline
 from ore.backends.llama_tokens import TOKENIZE
@@ -153,7 +153,7 @@ class Engine:
             is_marked: Whether the end of the stream has a mark, without which it is not whole.
         """
         begin = _BEGIN_SECONDS if silence is None else min(silence, _BEGIN_SECONDS)
-        body = {**request, "stream": True, "return_progress": True}
+        body = {**DRAWN, **request, "stream": True, "return_progress": True}
         with self._answering(path, body, begin, silence, deadline) as (response, opened):
 
             def wait() -> None:

@@ -15,6 +15,10 @@ from typing import Any
 from ore.backends.engine_failures import refusal_error
 from ore.backends.http import LINE_LIMIT, TooLarge
 
+_CHAIN = ("penalties", "top_k", "typ_p", "top_p", "min_p", "temperature")
+DRAWN: dict[str, Any] = {"samplers": list(_CHAIN), "mirostat": 0}
+"""How tokens are drawn, whatever a model's file says of it: at a temperature of 0 nothing is random."""
+
 
 class Connection(HTTPConnection):
     """A connection to the engine's Unix socket."""

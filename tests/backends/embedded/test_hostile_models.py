@@ -28,7 +28,7 @@ from ore.errors import (
 )
 from ore.types import Message
 from tests.support.engine import needs_engine
-from tests.support.gguf import CHATML, tiny_model, write_model, write_split_model
+from tests.support.gguf import CHATML, Signed, tiny_model, write_model, write_split_model
 from tests.support.process import run, start, until
 
 pytestmark = needs_engine
@@ -259,6 +259,28 @@ def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"general__sampling__sequence": "top_k"},
+        {"general__sampling__xtc_probability": 1.0, "general__sampling__xtc_threshold": 0.001},
+        {"general__sampling__mirostat": Signed(2), "general__sampling__mirostat_tau": 9.0},
+    ],
+    ids=["sequence", "xtc", "mirostat"],
+)
+def test_a_file_that_wants_tokens_drawn_in_another_way_changes_no_answer(tmp_path, changes):
+    plain = write_model(tmp_path / "plain.gguf")
+    odd = write_model(tmp_path / "odd.gguf", **changes)
+    for temperature in (0, 1):
+        options = {"num_predict": 12, "temperature": temperature, "seed": 1}
+        answers = list[str]()
+        for path in (plain, odd):
+            with closing(EmbeddedReasoner(str(path), Settings(options=options))) as reasoner:
+                answers.append(reasoner.reason([Message("user", "Tell me of the sea.")]).content)
+        assert answers[0] == answers[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "log, said",
