@@ -49,13 +49,15 @@ class Asking(Streams):
     def edit_lines(self, kept_in: Path | None, complete: Callable[[str], list[str]]) -> None:
         """Read lines through an editor with history from here on, where that is possible.
 
-        That is: stdin and stdout are the process's own and a terminal, and there is ``readline``.
+        That is: stdin and stdout are the process's own and a terminal, stderr is not closed, without
+        which Python edits none, and there is ``readline``.
 
         Args:
             kept_in: The file that entries are kept in; None keeps them in memory.
             complete: Given the line up to the cursor, returns the words that can end it.
         """
-        if not (self.is_of_process and self.stdin_is_terminal and self.stdout_is_terminal):
+        is_seen = self.stdin_is_terminal and self.stdout_is_terminal
+        if not (self.is_of_process and is_seen and self.stderr is not None):
             return
         from ore.cli.terminal import editing, history
 

@@ -39,6 +39,19 @@ def test_a_line_is_edited_answered_and_left_with_ctrl_d():
 
 
 @pytest.mark.slow
+def test_a_conversation_goes_on_where_stderr_is_closed():
+    with FakeOllama(reply="Paris.") as server:
+        command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, MAIN, "-c"]
+        with OnTerminal(command=command, env={"OLLAMA_HOST": server.url}) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("Hi\r")
+            terminal.wait_for("Paris.")
+            terminal.wait_for(ASK)
+            terminal.type("\x04")
+            assert terminal.end()[0] == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "xx_YY.UTF-8"])
 def test_letters_are_typed_in_utf8_whatever_the_locale(locale):
     with FakeOllama(reply="Paris.") as server:
