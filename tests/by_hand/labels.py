@@ -32,6 +32,7 @@ SHAPES = {
     "half a line": lambda c, label: f"{c * (WIDTH // 2)}{label} x",
     "half a line and a tab": lambda c, label: f"{c * (WIDTH // 2)}\t{label} x",
     "in words": lambda c, label: f"{f'{c} ' * 13} {label} x",
+    "joined to nothing": lambda c, label: f"\u200d{c}{label} x",
     "after letters": lambda c, label: f"{'a' * (WIDTH - 1)}{c}{label} x",
 }
 
