@@ -17,7 +17,7 @@ import httpx
 
 import ore
 from ore.backends import registry_failures as failures
-from ore.backends.address import Host, is_loopback, leads_here, normalised
+from ore.backends.address import Host, is_loopback, leads_here, normalised, without_key
 from ore.backends.failures import client_error, proxy_error
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -253,10 +253,10 @@ class Registry:
         if status == 404:
             if layer is None:
                 raise failures.no_model_error(self.name)
-            raise failures.protocol_error(
-                host, f"it lacks {layer.digest}, which its manifest names"
-            )
-        said = f"HTTP {status} {error_words(first_bytes(response.iter_raw()))}"
+            why = f"it lacks {layer.digest}, which its manifest names"
+            raise failures.protocol_error(host, why)
+        body = without_key(first_bytes(response.iter_raw()), self._token)
+        said = f"HTTP {status} {error_words(body)}"
         if status in (401, 403):
             raise failures.login_error(self.name, said)
         raise failures.protocol_error(host, said)

@@ -83,6 +83,17 @@ def test_a_token_that_is_no_longer_good_is_fetched_anew(root):
     assert WEIGHTS in blobs_of(root)
 
 
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_token_that_the_registry_repeats_is_not_shown(status):
+    with FakeRegistry(token="t0ken-of-nobody") as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS)
+        late = refusal(status, "DENIED", "not with Bearer t0ken-of-nobody")
+        registry.always["blobs"] = lambda _: late
+        with pytest.raises(OreError, match=r"not with Bearer \[the key\]") as caught:
+            pull(name, nothing)
+    assert "t0ken" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "realm, said",
     [
