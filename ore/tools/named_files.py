@@ -130,7 +130,8 @@ def _names(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _result(path: str, data: bytes) -> ToolResult:
-    shown = one_line(path)
+    # A name that is not UTF-8 has half characters, which can't be sent.
+    shown = one_line(path).encode("utf-8", "backslashreplace").decode("utf-8")
     return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")
 
 

@@ -169,6 +169,19 @@ def test_a_folder_is_its_text_files_in_order_of_name_and_says_what_it_left_out(o
     assert ore("Hi", "-f", f"{folder}/").err == result.err
 
 
+def test_a_file_whose_name_is_not_utf_8_is_sent_under_a_name_that_can_be_sent(ore, tmp_path):
+    root = tmp_path / "docs"
+    root.mkdir()
+    (root / "a.txt").write_text("one")
+    (root / os.fsdecode(b"\xfc.txt")).write_text("two")
+    result = ore("Hi", "-f", str(root))
+    assert (result.code, result.err) == (0, f"The folder {root}: 2 files are read.\n")
+    assert [message.content for message in result.calls[0][1:-1]] == [
+        f"[Tool:file:{root}/a.txt]\none",
+        f"[Tool:file:{root}/\\udcfc.txt]\ntwo",
+    ]
+
+
 def test_a_repl_says_once_what_a_folder_has_and_again_where_that_changed(ore, folder):
     def add(messages):
         (folder / "k.txt").write_text("more")
