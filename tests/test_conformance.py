@@ -9,10 +9,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import replace
 
 import pytest
 
-from ore import AyaReasoner, OpenAIReasoner, Permission, Reasoner, Response, ToolResult
+from ore import AyaReasoner, OpenAIReasoner, Permission, Reasoner, Response, Session, ToolResult
 from ore.conformance import BROKEN, HOLDS, UNKNOWN, check
 from ore.conformance.__main__ import main
 from ore.store import FileSessionStore, SessionStore
@@ -299,6 +300,20 @@ def test_our_store_passes_and_one_that_shares_or_forgets_is_caught(tmp_path):
     assert check(Forgets)[0].state == BROKEN
 
 
+class Strips(MemoryStore):
+    """Keeps texts as lines of a file, with the ends that a system's lines have."""
+
+    kept: dict = {}
+
+    def save(self, session, name):
+        lines = [replace(each, content=each.content.rstrip()) for each in session.messages]
+        self.kept[name] = Session(lines, session.id, session.created_at)
+
+
+def test_a_store_that_changes_the_ends_of_texts_is_caught():
+    assert check(Strips)[0].state == BROKEN
+
+
 class Wrong(Tool):
     name, description = "wrong", "Takes what it wants."
     required_permissions = frozenset({Permission.SHELL})
@@ -314,11 +329,21 @@ class Vague(EchoTool):
     required_permissions = {"shell"}
 
 
+class Counts(EchoTool):
+    def routing_hints(self):
+        return ("one", 2)
+
+
+class Numbers(EchoTool):
+    def extract_args(self, prompt):
+        return {1: prompt}
+
+
 def test_our_tools_pass_and_those_that_break_a_rule_are_caught():
     assert {each.state for each in check(ReadFileTool)} == {HOLDS}
     assert [each.state for each in check(EchoTool)] == [HOLDS, HOLDS, UNKNOWN]
     assert [each.state for each in check(Wrong)] == [HOLDS, BROKEN, HOLDS]
-    assert check(Vague)[0].state == BROKEN
+    assert [check(kind)[0].state for kind in (Vague, Counts, Numbers)] == [BROKEN] * 3
 
 
 @pytest.mark.parametrize(

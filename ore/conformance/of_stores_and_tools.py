@@ -19,7 +19,7 @@ def _name() -> str:
 
 
 def _session() -> Session:
-    return Session([Message("user", "Ünïcode 🙂\n\ud800"[:9]), Message("assistant", "Rome.")])
+    return Session([Message("user", " Ünïcode 🙂\r\n "), Message("assistant", "Rome.")])
 
 
 def gives_back_what_was_saved(make: Callable[[], SessionStore]) -> None:
@@ -73,8 +73,12 @@ def says_what_it_is(make: Callable[[], Tool]) -> None:
     permissions = tool.required_permissions
     expect(isinstance(permissions, frozenset), "required_permissions is not a frozenset")
     expect(all(isinstance(each, Permission) for each in permissions), "a permission is none")
-    expect(isinstance(tool.routing_hints(), tuple), "routing_hints is not a tuple")
-    expect(isinstance(tool.extract_args("do it"), dict), "extract_args returns no dict")
+    hints, args = tool.routing_hints(), tool.extract_args("do it")
+    expect(isinstance(hints, tuple), "routing_hints is not a tuple")
+    expect(all(isinstance(each, str) for each in hints), "a routing hint is not text")
+    expect(isinstance(args, dict), "extract_args returns no dict")
+    texts = [*args, *args.values()]
+    expect(all(isinstance(each, str) for each in texts), "extract_args returns what is not text")
 
 
 def gives_one_result(make: Callable[[], Tool]) -> None:
