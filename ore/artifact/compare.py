@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from ore.files.neutral import in_form, one_line
@@ -175,8 +175,7 @@ def _unseen(matcher: _Matcher, old: str, new: str) -> str | None:
     # Two steps a character: of marks above letters, each takes as long as two of the lines.
     if not matcher.takes(2 * len(first + second)) or _seen(first) != _seen(second):
         return None
-    both = zip(old, new, strict=False)
-    at = next((at for at, (one, other) in enumerate(both) if one != other), min(len(old), len(new)))
+    at = next(at for at, (a, b) in enumerate(zip_longest(old, new)) if a != b)
     first, second = (f"U+{ord(each[at]):04X}" if each[at:] else "its end" for each in (old, new))
     return (
         f"They look alike: character {at + 1} of a line is {first} in the old, {second} in the new"
