@@ -237,3 +237,9 @@ def test_what_an_artifact_says_of_tools_and_routing_is_data_that_a_run_does_not_
     data["input"]["routing"] = {"target": "read-file", "args": {"path": "/etc/passwd"}}
     _, reasoner = run(parse_artifact(encoded(data), "x").input.prompt, "no")
     assert [(m.role, m.content) for m in reasoner.calls[0]] == [("user", GOOD["input"]["prompt"])]
+
+
+@pytest.mark.slow
+def test_an_artifact_of_countless_values_is_refused_before_they_take_memory():
+    with pytest.raises(InvalidArtifactError, match="more than 2,000,000 values"):
+        parse_artifact(b"[" + b"0," * 2_000_001 + b"0]", "a.json")

@@ -17,17 +17,20 @@ from ore.backends.address import (
     resolve_openai,
     without_key,
 )
-from ore.backends.choice import open_backend
+from ore.backends.choice import check_name, open_backend
+from ore.backends.failures import OLLAMA
 from ore.backends.http import Deadline
 from ore.backends.model_names import shown_name
 from ore.backends.ollama import AyaReasoner
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.openai_score import Server
+from ore.backends.refusals import reported_error
 from ore.backends.vllm_score import VllmAsking
 from ore.backends.weights import PINNED
 from ore.cli.advice import said
 from ore.errors import BackendError, OreError, UsageError
+from ore.tools.named_files import read_files
 from ore.types import Message
 from tests.backends.ollama.test_ollama_questions import http, one_answer
 from tests.support.fake_openai import FakeOpenAI, data, refusal
@@ -353,6 +356,21 @@ def test_an_address_in_another_variable_is_not_shown(variable, more, address, ho
 def test_an_address_in_the_place_of_a_model_s_name_is_shown_without_its_password(name):
     assert SECRET not in shown_name(name)
     assert shown_name("llama3.2@sha256:1f2e") == "llama3.2@sha256:1f2e"
+
+
+@pytest.mark.parametrize(
+    "words", ["invalid model name", "pull model manifest: file does not exist"]
+)
+def test_the_library_shows_no_password_of_an_address_either(words):
+    """What the command line says of an address is looked through once more; a program's log is not."""
+    name = "https://me:hunter2@reg.example/a"
+    said = str(reported_error(Host("http://box:1"), name, words, OLLAMA))
+    with pytest.raises(UsageError) as of_a_name:
+        check_name(f"{name}/b/c")
+    with pytest.raises(UsageError) as of_a_file:
+        read_files([name])
+    told = [said, *(str(each.value) for each in (of_a_name, of_a_file))]
+    assert all("https://…@reg.example/a" in each for each in told) and SECRET not in "".join(told)
 
 
 def test_an_address_in_the_place_of_a_file_is_shown_without_its_password(home):

@@ -259,3 +259,9 @@ def test_a_table_on_a_disk_that_goes_away_is_said(tmp_path, monkeypatch, calls):
             list(table.rows())
         monkeypatch.undo()
         os.close(table._file.fileno())
+
+
+@pytest.mark.slow
+def test_a_row_of_countless_values_is_refused_before_they_take_memory():
+    (row,), _ = read(b'{"a":[' + b"0," * (1 << 21) + b"0]}\n", "jsonl")
+    assert "more than 2,097,152 values" in row.problem
