@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -492,3 +493,13 @@ def test_no_server_is_to_be_started_where_this_process_may_open_no_more_files(re
     with no_more_files(), pytest.raises(ServerUnreachableError) as caught:
         asks.reason([Message("user", "Hello")])
     assert "this process may open no more files; raise the limit (ulimit -n)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.EMFILE, "raise the limit (ulimit -n)"), (errno.ENFILE, "end other programs")],
+)
+def test_whose_files_are_too_many_is_told(number, advice):
+    why = http.in_words(OSError(number, os.strerror(number)))
+    said = str(failures.unreachable_error(Host("http://box:1"), why, failures.OLLAMA))
+    assert advice in said and ("this process" in said) == (number == errno.EMFILE)
