@@ -22,6 +22,7 @@ from ore.artifact.verify import Checked
 from ore.backends.schema import judge_of, parse_answer
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import one_line
+from ore.files.reached import why_unknown
 from ore.glass.planned import parse_plan
 from ore.types import ExecutionArtifact, Response
 from ore.types.turn_plan import Plan
@@ -271,6 +272,9 @@ def diff_folders(
         ArtifactError: A folder can't be read or has no artifact; or a file can't be used as one.
     """
     folders = (os.fspath(old), os.fspath(new))
+    for each in folders:
+        if why := why_unknown(each):
+            raise ArtifactError(f"'{one_line(each)}' can't be read: {why}.")
     if other := [each for each in folders if not os.path.isdir(each)]:
         raise ArtifactError(f"'{one_line(other[0])}' is no folder: name two folders of artifacts.")
     names = [{os.path.relpath(path, each) for path in files_of([each])} for each in folders]

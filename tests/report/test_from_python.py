@@ -104,6 +104,12 @@ def test_a_path_is_taken_as_its_text_is_and_a_text_as_its_path(tmp_path):
         next(ore.diff_folders("", tmp_path))
 
 
+def test_a_folder_that_can_not_be_looked_at_is_not_said_to_be_none(folder):
+    (folder / "loop").symlink_to("loop")
+    with pytest.raises(ArtifactError, match="'loop' can't be read: too many levels"):
+        list(ore.diff_folders("loop", "."))
+
+
 @pytest.mark.parametrize("when", [1e300, -1e300, 1e17, 253402300800, -62135596801])
 def test_a_run_of_no_time_has_no_place_in_a_log(tmp_path, when):
     run = dataclasses.replace(made("One?"), timestamp=when)
