@@ -64,17 +64,16 @@ def read_schema(text: str) -> dict[str, Any]:
 
 
 def is_path(text: str) -> bool:
-    """Tell whether a text can only be meant as the path of a file, or as an address."""
-    if text.lower().endswith(".json") or re.match(r"[a-z]+://", text, re.IGNORECASE):
-        return True
-    return "/" in text and not re.search(r"[\s,:]", text)
+    """Tell whether a text can only be meant as the path of a file."""
+    return text.lower().endswith(".json") or ("/" in text and not re.search(r"[\s,:]", text))
 
 
 def parse_answer(response: Response, judge: Judge) -> Any:
     """Return the JSON value that an answer is, if it is one and fits the schema of ``judge``."""
-    cut, text, also = cut_off_by(response.metadata), response.content, _room(response.metadata)
+    cut, text = cut_off_by(response.metadata), response.content
+    also = _more_room(response.metadata, _LONGER.get(cut or "", ""))
     if cut:
-        raise _mismatch(f"it was cut off by {cut}", text, also or _LONGER.get(cut, ""))
+        raise _mismatch(f"it was cut off by {cut}", text, also)
     try:
         value = strictjson.parse(text.encode("utf-8"), limit=REPLY_LIMIT, most=MOST_VALUES)
         violation = judge.violation(value)
@@ -143,15 +142,15 @@ def _parse_fields(text: str) -> dict[str, Any]:
         ) from exc
 
 
-def _room(metadata: Mapping[str, Any]) -> str:
-    """Return what to do where a prompt, or its answer, had too little room in the context window."""
+def _more_room(metadata: Mapping[str, Any], longer: str) -> str:
+    """Return what to do where the prompt or the answer had no room in the window; else ``longer``."""
     found = metadata.get("context")
     fit = found if strictjson.is_object(found) else {}
     if fit.get("status") == "truncated":
-        return f", or shorten the prompt, which did not fit the context window{_ROOM}"
+        return f"{longer}, or shorten the prompt, which did not fit the context window{_ROOM}"
     counts = fit.get("prompt_tokens"), metadata.get("eval_count")
     window, used = above_zero(fit.get("window")), sum(above_zero(each) or 0 for each in counts)
-    return _ROOM if window and used >= window else ""
+    return _ROOM if window and used >= window else longer
 
 
 def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:
