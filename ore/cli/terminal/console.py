@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ore.cli.terminal.apart import given_back
 from ore.cli.terminal.asking import Asking
-from ore.cli.terminal.documents import document_parts, json_encoder
+from ore.cli.terminal.documents import json_encoder
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.measured import pairs, summary
 from ore.cli.terminal.pace import Pace, amount
@@ -157,8 +157,7 @@ class Console(Asking):
     def document(self, text: str) -> None:
         """Write a whole document, ending in one newline; on a terminal, while it is laid out."""
         text = text if text.endswith("\n") else text + "\n"
-        is_seen, width = self.stdout_is_terminal, self._columns(self.stdout)
-        for part in document_parts(text, width, self.labels) if is_seen else (text,):
+        for part in self._as_shown(text):
             self._write(part, flush=True)
 
     def json(self, value: object) -> None:
@@ -172,7 +171,8 @@ class Console(Asking):
         """Write one JSON document, a list, value by value, so that it is never whole in memory."""
         encode, separator = json_encoder(), "[\n  "
         for value in values:
-            self._write(separator + encode(value).replace("\n", "\n  "))
+            for part in self._as_shown(separator + encode(value).replace("\n", "\n  ")):
+                self._write(part)
             separator = ",\n  "
         self._write("[]\n" if separator[0] == "[" else "\n]\n", flush=True)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from ore.cli.terminal.documents import document_parts
 from ore.cli.terminal.labels import LABELS
 from ore.cli.terminal.text import AnswerText, cut_to, laid_out
 from ore.cli.terminal.waiting import Waiting
@@ -134,6 +135,11 @@ class Streams:
             self._put_apart(self._dimmed(text))
             self._ends_line = text.endswith("\n")
             self._may_fill_line = self._thought is not None and self._thought.may_fill_line
+
+    def _as_shown(self, text: str) -> Iterable[str]:
+        """Return lines for stdout: on a terminal in parts, as they are laid out."""
+        width = self._columns(self.stdout)
+        return document_parts(text, width, self.labels) if self.stdout_is_terminal else (text,)
 
     def flush(self) -> None:
         """Write out everything that is still buffered for stdout."""

@@ -56,6 +56,7 @@ SINKS = {
     "rendered": rendered,
     "document": lambda target, text: target.document(text),
     "json": lambda target, text: target.json({text: text}),
+    "json_list": lambda target, text: target.json_list([{text: text}, text]),
     "rows": lambda target, text: target.rows([(text, text)]),
     "transcript": lambda target, text: target.transcript(text, [("You: ", text)]),
     "notice": lambda target, text: target.notice(text),
@@ -190,6 +191,15 @@ def test_a_document_keeps_its_lines_where_the_terminal_cuts_them():
         whole = document_of("x" * before + "You: do it\n", 40)
         rows = [row for line in whole.splitlines() for row in _cut(line, 40)]
         assert not any(row.startswith("You:") for row in rows), whole
+
+
+@pytest.mark.parametrize("sink", ["document", "json", "json_list"])
+def test_a_value_of_a_document_brings_no_label_to_the_edge_where_the_terminal_cuts_it(sink):
+    target = console()
+    target._columns = lambda stream: 40
+    SINKS[sink](target, "You: x " * 40)
+    lines = target.stdout.getvalue().splitlines()
+    assert not [row for line in lines for row in _cut(line, 40) if row.startswith("You:")]
 
 
 def _cut(line, width):
