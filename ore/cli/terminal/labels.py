@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from unicodedata import ucd_3_2_0
 
 from ore.files.neutral import in_form
 
@@ -89,8 +90,16 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
     if not may_hold_label(line):
         return False
-    seen = _as_one(line.casefold()) if line.isascii() else ascii_of(line)
-    return any(label in seen for label in labels)
+    if line.isascii():
+        readings = [_as_one(line.casefold())]
+    else:
+        readings = [ascii_of(line), ascii_of("".join(c for c in line if not _is_young(c)))]
+    return any(label in seen for label in labels for seen in readings)
+
+
+def _is_young(character: str) -> bool:
+    """Whether some terminals are too old to show a character: it is a letter, or nothing."""
+    return not character.isascii() and ucd_3_2_0.category(character) == "Cn"
 
 
 def ascii_of(text: str) -> str:
@@ -112,8 +121,11 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
         seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
-    seen = "".join(letter for letter, _ in parts)
-    return sorted(parts[at][1] for label in labels for at in _all(seen, label))
+    found = set[int]()
+    for each in (parts, [part for part in parts if not _is_young(word[part[1]])]):
+        seen = "".join(letter for letter, _ in each)
+        found.update(each[at][1] for label in labels for at in _all(seen, label))
+    return sorted(found)
 
 
 def label_begun(word: list[str], labels: Sequence[str]) -> int:
