@@ -64,8 +64,10 @@ def read_schema(text: str) -> dict[str, Any]:
 
 
 def is_path(text: str) -> bool:
-    """Tell whether a text can only be meant as the path of a file."""
-    return text.lower().endswith(".json") or ("/" in text and not re.search(r"[\s,:]", text))
+    """Tell whether a text can only be meant as the path of a file, or as an address."""
+    if text.lower().endswith(".json") or re.match(r"[a-z]+://", text, re.IGNORECASE):
+        return True
+    return "/" in text and not re.search(r"[\s,:]", text)
 
 
 def parse_answer(response: Response, judge: Judge) -> Any:
