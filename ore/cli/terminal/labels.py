@@ -93,13 +93,15 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     if line.isascii():
         readings = [_as_one(line.casefold())]
     else:
-        readings = [ascii_of(line), ascii_of("".join(c for c in line if not _is_young(c)))]
+        readings = [ascii_of(line)]
+        if young := _young_in(line):
+            readings.append(ascii_of("".join(c for c in line if c not in young)))
     return any(label in seen for label in labels for seen in readings)
 
 
-def _is_young(character: str) -> bool:
-    """Whether some terminals are too old to show a character: it is a letter, or nothing."""
-    return not character.isascii() and ucd_3_2_0.category(character) == "Cn"
+def _young_in(text: str) -> set[str]:
+    """Return what some terminals are too old to show of a text: each is a letter, or nothing."""
+    return {c for c in set(text) if not c.isascii() and ucd_3_2_0.category(c) == "Cn"}
 
 
 def ascii_of(text: str) -> str:
@@ -121,8 +123,8 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
         seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
-    found = set[int]()
-    for each in (parts, [part for part in parts if not _is_young(word[part[1]])]):
+    found, young = set[int](), _young_in(word)
+    for each in (parts, [part for part in parts if word[part[1]] not in young] if young else []):
         seen = "".join(letter for letter, _ in each)
         found.update(each[at][1] for label in labels for at in _all(seen, label))
     return sorted(found)
