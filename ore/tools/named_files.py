@@ -22,7 +22,12 @@ LARGEST_FILE = 1 << 20
 MOST_FILES, MOST_CHARACTERS = 1000, 16_000_000
 """How many text files of a folder are read at most, and their characters together."""
 
-_MOST_LOOKED_AT = 20_000  # files and folders of a folder, of whatever kind
+MOST_TOGETHER = 1 << 26
+"""Characters of all that is named: as many as a prompt may have. One file may be named often."""
+
+_MOST_LOOKED_AT = (
+    20_000  # files and folders of a folder, of whatever kind; texts of all that is named
+)
 _MOST_NAMED = 3
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -42,9 +47,9 @@ def read_files(
     Raises:
         UsageError: An address: the network is no part of a turn.
         FileAccessError: A file is not text, can't be read or is larger than ``LARGEST_FILE``; a
-            folder has no text file, or too many.
+            folder has no text file, or too many; or all of them together are too much.
     """
-    found: list[ToolResult] = []
+    found, size = list[ToolResult](), 0
     for path in (os.fspath(each) for each in paths):
         if _ADDRESS.match(path) and not os.path.lexists(path):
             shown = re.sub("//.*@", "//…@", one_line(path))  # without a user and a password
@@ -53,9 +58,17 @@ def read_files(
                 f"(curl ADDRESS > page.txt), then name that file."
             )
         if os.path.isdir(path):
-            found += _read_folder(path, notice)
+            read = _read_folder(path, notice)
         else:
-            found.append(_result(path, read_regular(path, LARGEST_FILE)))
+            read = [_result(path, read_regular(path, LARGEST_FILE))]
+        found += read
+        size += sum(len(each.output) for each in read)
+        if size > MOST_TOGETHER or len(found) > _MOST_LOOKED_AT:
+            raise FileAccessError(
+                f"The files that are named are more than {_MOST_LOOKED_AT:,}, or have more than "
+                f"{MOST_TOGETHER >> 20} Mi characters together: name fewer.",
+                path,
+            )
     return found
 
 

@@ -221,6 +221,24 @@ def test_a_folder_with_too_much_in_it_stops_the_turn(ore, folder, monkeypatch, l
     assert " has more " in result.err and result.err.count("\n") == 1
 
 
+@pytest.mark.slow
+def test_a_run_file_that_names_one_file_often_stops_the_turn(ore, tmp_path):
+    (tmp_path / "big.txt").write_text("word " * 200_000)
+    (tmp_path / "run.md").write_text(f"---\nfiles: [{'big.txt,' * 70}]\n---\nHi\n")
+    result = ore("--run", str(tmp_path / "run.md"))
+    assert (result.code, result.calls) == (1, [])
+    assert "have more than 64 Mi characters together: name fewer." in result.err
+
+
+def test_a_folder_that_is_named_often_stops_the_turn(ore, tmp_path, monkeypatch):
+    monkeypatch.setattr(named_files, "_MOST_LOOKED_AT", 5)
+    (tmp_path / "a.txt").write_text("a")
+    assert ore("Hi", *["-f", str(tmp_path)] * 5).code == 0
+    result = ore("Hi", *["-f", str(tmp_path)] * 6)
+    assert (result.code, result.calls) == (1, [])
+    assert "are more than 5, or" in result.err
+
+
 def test_a_folder_without_a_text_stops_the_turn_and_says_what_is_in_it(ore, tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG\0")
     result = ore("Hi", "-f", str(tmp_path))
