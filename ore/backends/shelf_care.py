@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from ore.backends import local_models, weights
 from ore.backends.freeing import check_way, free, named
@@ -58,11 +59,12 @@ def check_models(told: Told) -> Iterator[Checked]:
         if name not in weights.PINNED:
             step = partial(told, f"checking {one_line(name)}")
             yield _checked(name, partial(weights.file_digest, path, anew=True, told=step), False)
+    known: dict[Path, str] = {}  # one blob may be of many models, and stand in one of them often
     for shelf in local_models.own_shelves():
         for each in sorted(shelf.every(), key=str):  # none that can't be looked at is passed over
             step = partial(told, f"checking {each}")
             step(0, 0)
-            yield _checked(str(each), partial(_check_layers, shelf, each, step), True)
+            yield _checked(str(each), partial(_check_layers, shelf, each, step, known), True)
 
 
 def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Checked:
@@ -74,17 +76,24 @@ def _checked(name: str, check: Callable[[], str | None], is_known: bool) -> Chec
         return Checked(name, None, f"{name} can't be read: {reason(exc)}.", is_known)
 
 
-def _check_layers(shelf: Shelf, name: ModelName, told: weights.Told) -> str | None:
-    """Compare each blob of a model with its hash, whether it can be run or not; return its weights'."""
+def _check_layers(
+    shelf: Shelf, name: ModelName, told: weights.Told, known: dict[Path, str]
+) -> str | None:
+    """Compare each blob of a model with its hash, whether it can be run or not; return its weights'.
+
+    Args:
+        known: The hashes of the blobs that were read; those that are read now are added.
+    """
     digest = None
     manifest = shelf.manifest(name)
     for layer in manifest.needed() if shelf.is_own else manifest.all_layers():
         path = shelf.check_blob(name, layer)
         is_model = layer.kind == "model"
-        found = (
-            weights.file_digest(path, anew=True, told=told) if is_model else weights.sha256_of(path)
-        )
-        if found != layer.hexadecimal:
+        if path not in known and is_model:
+            known[path] = weights.file_digest(path, anew=True, told=told)
+        elif path not in known:
+            known[path] = weights.sha256_of(path)
+        if (found := known[path]) != layer.hexadecimal:
             do = f"weights of {name}, {path}, do"
             if not is_model:
                 do = f"{one_line(layer.kind)} layer of {name}, {path}, does"

@@ -88,6 +88,17 @@ def test_no_model_is_removed_or_called_whole_while_a_folder_may_not_be_listed(ro
     assert Shelf(root).is_whole(Shelf(root).manifest(NAME))
 
 
+def test_a_blob_is_read_once_however_many_models_and_layers_name_it(root, monkeypatch):
+    monkeypatch.setenv("ORE_MODEL_DIR", str(root))
+    put_model(root, "one", GGUF)
+    manifest = json.loads(Shelf(root).manifest_path(parse_name("one")).read_bytes())
+    put_manifest(root, "two", json.dumps(manifest | {"layers": manifest["layers"] * 100}).encode())
+    told = []
+    found = list(shelf_care.check_models(lambda *each: told.append(each)))
+    assert [(each.name, each.problem) for each in found] == [("one", None), ("two", None)]
+    assert [done for _, done, size in told if size] == [0, len(GGUF)]
+
+
 def test_a_shelf_is_empty_that_has_no_name_whatever_else_is_there(root):
     assert Shelf(root).is_empty()
     path = put_manifest(root, "tiny", b"{}")
