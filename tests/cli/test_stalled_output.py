@@ -39,6 +39,16 @@ def held(pipe: int) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
 
 
+@pytest.fixture
+def writing():
+    """Yield the end of a pipe that is written to, and that nobody reads."""
+    ends = os.pipe()
+    yield ends[1]
+    for each in ends:
+        os.close(each)
+
+
+STOPS = pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 TURNS = [
     (["-s", "Hi"], b""),
     pytest.param(["-j", "Hi"], b"", marks=pytest.mark.slow),
@@ -48,10 +58,11 @@ TURNS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@STOPS
 @pytest.mark.parametrize("args, typed", TURNS)
-def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, typed, number, code, tmp_path):
-    reading, writing = os.pipe()
+def test_a_signal_ends_a_turn_whose_answer_nobody_reads(
+    args, typed, number, code, tmp_path, writing
+):
     prompts, typing = os.pipe()  # it stays open: there may be a next prompt
     os.write(typing, typed)
     with FakeOllama(reply=LONG) as server:
@@ -61,18 +72,19 @@ def test_a_signal_ends_a_turn_whose_answer_nobody_reads(args, typed, number, cod
             until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(10) == code
-    for number in (reading, writing, prompts, typing):
-        os.close(number)
+    for each in (prompts, typing):
+        os.close(each)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_nobody_waits_for_a_reader_of_what_is_told_below_the_answer(number, code, tmp_path):
+@STOPS
+def test_nobody_waits_for_a_reader_of_what_is_told_below_the_answer(
+    number, code, tmp_path, writing
+):
     def answer(request):
         (tmp_path / ".ore/sessions/s.json").mkdir()  # so that two things can't be kept
         return LONG
 
-    reading, writing = os.pipe()
     args = ["--session", "s", "--artifact-out", "/dev/full", "Hi"]
     with FakeOllama(reply=answer) as server:
         env = environment(OLLAMA_HOST=server.url, HOME=str(tmp_path))
@@ -81,8 +93,6 @@ def test_nobody_waits_for_a_reader_of_what_is_told_below_the_answer(number, code
             until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(10) == code
-    for number in (reading, writing):
-        os.close(number)
 
 
 @pytest.mark.slow
@@ -127,10 +137,11 @@ def test_nothing_of_an_answer_comes_below_what_is_said_where_a_terminal_stood_st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_run_over_rows_of_which_nobody_reads_anything(number, code, folder):
+@STOPS
+def test_a_signal_ends_a_run_over_rows_of_which_nobody_reads_anything(
+    number, code, folder, writing
+):
     (folder / "t.csv").write_text("a\n" + "x\n" * 9)
-    reading, writing = os.pipe()
     with FakeOllama(reply="x" * 200_000) as server:
         flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
         streams = {"stdout": writing, "stderr": writing}
@@ -138,29 +149,26 @@ def test_a_signal_ends_a_run_over_rows_of_which_nobody_reads_anything(number, co
             until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(20) == code
-    for number in (reading, writing):
-        os.close(number)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_pull_whose_steps_nobody_reads(number, code, monkeypatch, tmp_path):
+@STOPS
+def test_a_signal_ends_a_pull_whose_steps_nobody_reads(
+    number, code, monkeypatch, tmp_path, writing
+):
     steps = ({"status": f"{at}" * 1_000} for at in range(1_000))
     monkeypatch.setattr(Ollama, "pull_lines", lambda *_: steps)
-    reading, writing = os.pipe()
     with FakeOllama() as server:
         env = environment(OLLAMA_HOST=server.url, HOME=str(tmp_path))
         with running("--pull", "new", stdout=writing, stderr=writing, env=env) as process:
             until(lambda: is_full(writing))
             process.send_signal(number)
             assert process.wait(20) == code
-    for number in (reading, writing):
-        os.close(number)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder):
+@STOPS
+def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder, writing):
     record(folder / "a.json", "Hi", replies=["A."])
     paths, asked = ["./" * 2040 + "a.json"] * 20, []  # their lines are more than a pipe holds
 
@@ -171,7 +179,6 @@ def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder):
             time.sleep(5)
         return "A."
 
-    reading, writing = os.pipe()
     streams = {"stdin": subprocess.DEVNULL, "stdout": writing}
     with FakeOllama(reply=reply) as server, open(folder / "told", "w+") as told:
         flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
@@ -180,8 +187,6 @@ def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder):
             assert process.wait(20) == code
         told.seek(0)
         assert told.read().endswith("ore: The answer can't be written: nobody reads it.\n")
-    for number in (reading, writing):
-        os.close(number)
 
 
 @pytest.mark.slow

@@ -259,7 +259,6 @@ def test_an_engine_that_is_gone_between_two_turns_is_loaded_again(tmp_path, lose
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -286,10 +285,7 @@ def test_a_file_that_wants_tokens_drawn_in_another_way_changes_no_answer(tmp_pat
     "log, said",
     [
         ("  what():  Resource temporarily unavailable", "The system gives it no more threads"),
-        (
-            "cannot allocate memory for thread-local data: ABORT",
-            "It needs more than the [0-9,]+ MB",
-        ),
+        ("cannot allocate memory for thread-local data: ABORT", "It needs more than the .* MB"),
     ],
 )
 def test_an_engine_that_lacks_something_in_a_turn_says_what(tmp_path, log, said):
@@ -301,9 +297,8 @@ def test_an_engine_that_lacks_something_in_a_turn_says_what(tmp_path, log, said)
         with open(f"/proc/{engine}/cwd/{LOG}", "a", encoding="utf-8") as file:
             file.write(f"{log}\n")
         os.kill(engine, signal.SIGABRT)
-        with pytest.raises(
-            IncompleteAnswerError, match=rf"\(SIGABRT\): .* of it. {said}.*: (raise|use)"
-        ):
+        words = rf"\(SIGABRT\): .* of it. {said}.*: (raise|use)"
+        with pytest.raises(IncompleteAnswerError, match=words):
             list(answer)
 
 
@@ -316,6 +311,7 @@ def test_what_an_engine_has_written_is_known_when_its_folder_is_gone(tmp_path):
     assert process.log() == "No room." and not os.path.exists(process.socket)
 
 
+@pytest.mark.slow
 def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     with pytest.raises(BackendError) as raised:
         ask(template(tmp_path, trap("{{ raise_exception('Only one system message') }}")), TRAP)
