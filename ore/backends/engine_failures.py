@@ -98,10 +98,8 @@ def crash_error(
         has_given_template: Whether a chat template took the place of the file's own, and was being used.
     """
     suspect = f"{path} or the chat template" if has_given_template else str(path)
-    why = (
-        shortage(log, memory)
-        or f"its process was killed, or {suspect} is damaged or made to do harm"
-    )
+    killed = f"its process was killed, or {suspect} is damaged or made to do harm"
+    why = shortage(log, memory) or killed
     kind = TurnFailedError if has_given_template else IncompleteAnswerError
     return kind(
         f"The embedded engine ended in the middle of the turn ({ended}): nothing was kept of it. "

@@ -63,12 +63,11 @@ def unreachable_error(host: Host, why: str, protocol: Protocol) -> ServerUnreach
         text = f"{untrusted}, or name another server with `host=`."
         return ServerUnreachableError(text, host=host.url)
     if "too many open files" in why:
-        less = "this process may open no more files; raise the limit (ulimit -n), or take fewer turns at once"
+        limit = "this process may open no more files; raise the limit (ulimit -n), or take fewer turns at once"
         if "in system" in why:
-            less = "the system can open no more files; end other programs"
-        return ServerUnreachableError(
-            f"No connection to {host} can be made: {less}.", host=host.url
-        )
+            limit = "the system can open no more files; end other programs"
+        text = f"No connection to {host} can be made: {limit}."
+        return ServerUnreachableError(text, host=host.url)
     proxy = proxy_for(host.url)
     if proxy and why.startswith("407"):  # what a proxy says that is asked for a tunnel
         return proxy_error(host)

@@ -50,8 +50,8 @@ _ONE_WORD = bytes.maketrans(b"lbi", b"aaa")
 _BREAKS = bytes(
     10 if first in b"\t\n" else kind if kind in b" 0" else 97 for first, kind in enumerate(_KINDS)
 )
-"""The end of a line or a tab, which is a token where no blank and no number is next to it. With the
-blanks that begin a line it is one, and another begins the word; before a number both are tokens."""
+"""The end of a line or a tab is a token of its own before a word. Before blanks it is one token with
+them, and the last blank goes to the word; before a number the last blank is a token as well."""
 
 _LETTERS_PER_TOKEN = {b"a": 12, b"b": 5, b"i": 4}
 _DIGITS_PER_TOKEN, _CJK_PER_TOKEN, _EMOJI_PER_TOKEN = 4, 3, 2
@@ -89,7 +89,7 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     every = list(texts)
     text = b"\n".join(every)  # one look at all is faster than one at each: conversations grow
     most = images * _MOST_PER_IMAGE + sum(map(len, every)) + len(every) * _MOST_PER_MESSAGE
-    share = min(_JUDGED / max(len(text), 1), 1.0)  # what is left of it is taken to be alike
+    share = min(_JUDGED / max(len(text), 1), 1.0)  # the rest is taken to be like it
     text = text[:_JUDGED]
     kinds = text.translate(_KINDS, _CONTINUATION)
     words = _runs(kinds.translate(_ONE_WORD), b"a")

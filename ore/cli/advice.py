@@ -65,13 +65,13 @@ FLAGS = {
 """What stands between the backticks, whole or without what is between its brackets; and the flag."""
 
 _AT = r"(?:[@\uff20\ufe6b]|%40)"  # in any of its widths
-_BEFORE_AT = re.compile(rf"(?s).*{_AT}")
+_BEFORE_AT = re.compile(rf".*{_AT}")
 _ADDRESS = re.compile(
     r"(?i)(?:://|(?<![a-z0-9])[a-z][a-z0-9+.-]{1,15}:[/\\]{1,8}|\bhttps?:)(?!NAME:PASSWORD@)"
     rf"(?=[^/]*{_AT}|[^/]*:(?![0-9]*(?:/|$)))"
 )
-"""What stands before a user name and a password, however its slashes are written: of a path, ``//`` has
-become ``/``. An example that a sentence gives has neither."""
+"""What stands before a user name and a password, however its slashes are written: in a path, ``//`` has
+become ``/``. The login of an example that ORE gives may be shown."""
 
 
 def said(sentence: str | OreError) -> str:

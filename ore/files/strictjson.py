@@ -69,7 +69,8 @@ def without_texts(data: bytes | bytearray, most: float = math.inf) -> bytes:
         is_within ^= part.count(b'"') % 2 == 1
         found += shown
         marks += marks_in(shown)
-        if marks > most + 2 and marks_in(found) > most + 2:  # an empty object may go on in the next
+        # Where this ends within ``{}``, two more are counted than there are.
+        if marks > most + 2 and marks_in(found) > most + 2:
             break
     return bytes(found)
 

@@ -23,7 +23,7 @@ MOST_RUNS = 100_000
 MOST_TEXT = 9_000_000
 """What the prompts and the answers of a page take together, in bytes of UTF-8."""
 MOST_BESIDE, _LITTLE = 20_000_000, 2000
-"""The characters of what else is shown of runs, where a run has more than a little of it."""
+"""Characters: the room for what runs have beside their texts, and what each may have in any case."""
 _ALWAYS = ("id", "answered", "signed by")
 _NO_ROOM = ("not shown", "more than the page has room for")
 
@@ -131,7 +131,7 @@ class _Room:
             self.fit(MOST_TEXT)
 
     def _leave_out(self, facts: RunFacts) -> None:
-        """Leave out what else a run has to be looked at where that is much, and so it was of others."""
+        """Leave out what a run has beside its texts, where that is much and others have taken the room."""
         alike = (each for each in (*facts.shared, *facts.messages) if each not in self._known)
         size = len(facts.seen) + sum(len(name) + len(text) for name, text in (*facts.own, *alike))
         if size <= _LITTLE:

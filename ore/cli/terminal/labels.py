@@ -54,7 +54,6 @@ like. Marks, and what is too young for some terminals to show, are not among it:
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
 
-
 _STRONG = re.compile(
     "[A-Za-z\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
@@ -73,12 +72,11 @@ def turns(text: str, before: bool = False) -> bool:
 
 def turned(labels: Sequence[str]) -> list[str]:
     """Return what looks like a label where lines are turned, up to a bracket, which may look either way."""
-    return [
-        form
-        for label in labels
-        for name in [label.strip("[]:")]
-        for form in ([f":[{name}", f":]{name}"] if label.startswith("[") else [f":{name}"])
-    ]
+    found = list[str]()
+    for label in labels:
+        name = label.strip("[]:")
+        found += [f":[{name}", f":]{name}"] if label.startswith("[") else [f":{name}"]
+    return found
 
 
 def may_hold_label(word: str) -> bool:
@@ -100,7 +98,7 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
 
 
 def _young_in(text: str) -> set[str]:
-    """Return what some terminals are too old to show of a text: each is a letter, or nothing."""
+    """Return the characters of a text that some terminals are too old to know, and so may drop."""
     return {c for c in set(text) if not c.isascii() and ucd_3_2_0.category(c) == "Cn"}
 
 

@@ -115,9 +115,8 @@ class AnswerText:
     def _has_edge_in(self, least: int, most: int) -> bool:
         if self.width <= len(_INDENT):
             return False
-        most += min(
-            most - least, most // (self.width - 1)
-        )  # a wide one may leave a line's last free
+        # A wide character may leave the last column of a line free.
+        most += min(most - least, most // (self.width - 1))
         return most - most % self.width >= least
 
     def _follow_move(self) -> None:
