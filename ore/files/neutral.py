@@ -54,6 +54,11 @@ def one_line(text: str) -> str:
     return neutralise(text.replace("\n", "^J").replace("\t", "^I"))
 
 
+def as_utf8(text: str) -> str:
+    """Return ``text`` as it can be sent and kept: half a surrogate pair is written as its number."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def brief(text: str) -> str:
     """Return ``one_line`` of ``text``, cut where it is longer than any name: others may have chosen it.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from ore.files.neutral import one_line
+from ore.files.neutral import as_utf8, one_line
 
 MOST_VALUES = 200
 """How many different values of a field are kept; more are counted."""
@@ -33,19 +33,14 @@ class Value:
 def line_of(value: Any) -> str:
     """Return a value on one line, cut at ``LONGEST_LINE`` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return one_line(_whole(text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"))
+    return one_line(as_utf8(text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"))
 
 
 def text_of(text: str) -> str:
     """Return a text, cut at ``LONGEST_TEXT`` characters."""
     if len(text) <= LONGEST_TEXT:
-        return _whole(text)
-    return _whole(f"{text[:LONGEST_TEXT]}\n[cut: it has {len(text):,} characters]")
-
-
-def _whole(text: str) -> str:
-    """Return a text without halves of surrogate pairs, which no page can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return as_utf8(text)
+    return as_utf8(f"{text[:LONGEST_TEXT]}\n[cut: it has {len(text):,} characters]")
 
 
 def of_value(value: Any) -> Value:

@@ -12,7 +12,7 @@ from typing import Any
 from ore.artifact.canonical import text_digest
 from ore.artifact.sources import PERSONA, SYSTEM, answered_by, hashed_sources
 from ore.artifact.verify import NOT_READ, Checked
-from ore.files.neutral import neutralise, one_line
+from ore.files.neutral import as_utf8, neutralise, one_line
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import cut_off_by
 
@@ -20,9 +20,6 @@ LONGEST_TEXT = 20_000
 """The most characters of a prompt or an answer that a page shows."""
 MOST_LISTED, LONGEST_VALUE, _MOST_WORDS = 100, 300, 20
 """Of a list the entries, of a value the characters, and of a choice the words, that a page shows."""
-
-_HALF = {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
-"""Halves of surrogate pairs, which no page can hold, as JSON writes them."""
 
 Pairs = list[tuple[str, str]]
 
@@ -135,11 +132,7 @@ def why_of(checked: Checked) -> str:
 
 def shown(text: str, most: int) -> str:
     """Return a text of a run as a page holds it: nothing in it turns the writing or hides."""
-    return neutralise(_whole(text[:most]))
-
-
-def _whole(text: str) -> str:
-    return text if text.isascii() else text.translate(_HALF)
+    return neutralise(as_utf8(text[:most]))
 
 
 def _line(value: Any) -> str:
@@ -147,7 +140,7 @@ def _line(value: Any) -> str:
         return repr(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     cut = f"{text[:LONGEST_VALUE]}…" if len(text) > LONGEST_VALUE else text
-    return one_line(_whole(cut))
+    return one_line(as_utf8(cut))
 
 
 def _asked(artifact: ExecutionArtifact) -> str:

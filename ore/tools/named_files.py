@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ore.errors import FileAccessError, UsageError
 from ore.files import decode_text, read_confined, read_regular, reason
-from ore.files.neutral import one_line
+from ore.files.neutral import as_utf8, one_line
 from ore.types import ToolResult
 
 LARGEST_FILE = 1 << 20
@@ -143,8 +143,7 @@ def _names(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _result(path: str, data: bytes) -> ToolResult:
-    # A name that is not UTF-8 has half characters, which can't be sent.
-    shown = one_line(path).encode("utf-8", "backslashreplace").decode("utf-8")
+    shown = as_utf8(one_line(path))  # a name may have bytes that are not UTF-8
     return ToolResult(f"file:{shown}", decode_text(data, shown, path), "ok")
 
 
