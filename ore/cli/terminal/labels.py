@@ -88,18 +88,16 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     """Whether a label may stand in a line; ``labels`` are in ASCII: see ``ascii_of``."""
     if not may_hold_label(line):
         return False
-    if line.isascii():
-        readings = [_as_one(line.casefold())]
-    else:
-        readings = [ascii_of(line)]
-        if young := _young_in(line):
-            readings.append(ascii_of("".join(c for c in line if c not in young)))
-    return any(label in seen for label in labels for seen in readings)
+    if _young_in(line):
+        return True
+    seen = _as_one(line.casefold()) if line.isascii() else ascii_of(line)
+    return any(label in seen for label in labels)
 
 
 def _young_in(text: str) -> set[str]:
-    """Return the characters of a text that some terminals are too old to know, and so may drop."""
-    return {c for c in set(text) if not c.isascii() and ucd_3_2_0.category(c) == "Cn"}
+    """Return the letters of a text that some terminals are too old to know, and so may drop."""
+    others = () if text.isascii() else set(text)
+    return {c for c in others if ucd_3_2_0.category(c) == "Cn" and ascii_of(c)}
 
 
 def ascii_of(text: str) -> str:
@@ -121,11 +119,10 @@ def labels_in(word: str, labels: Sequence[str]) -> list[int]:
         seen = ascii_of(word)
         return sorted(at for label in labels for at in _all(seen, label))
     parts = [(letter, place) for place, c in enumerate(word) for letter in ascii_of(c)]
-    found, young = set[int](), _young_in(word)
-    for each in (parts, [part for part in parts if word[part[1]] not in young] if young else []):
-        seen = "".join(letter for letter, _ in each)
-        found.update(each[at][1] for label in labels for at in _all(seen, label))
-    return sorted(found)
+    seen, young = "".join(letter for letter, _ in parts), _young_in(word)
+    dropped = [word[place] in young for _, place in parts] if young else []
+    starts = (_among(seen, dropped, each) if young else _all(seen, each) for each in labels)
+    return sorted({parts[at][1] for each in starts for at in each})
 
 
 def label_begun(word: list[str], labels: Sequence[str]) -> int:
@@ -135,6 +132,17 @@ def label_begun(word: list[str], labels: Sequence[str]) -> int:
         n for label in labels for n in range(len(label) - 1, 0, -1) if end.endswith(label[:n])
     )
     return max(lengths, default=0) if end.isascii() else 0
+
+
+def _among(text: str, dropped: Sequence[bool], part: str) -> Iterator[int]:
+    """Yield where a part begins in a text of which each letter that may be dropped is one, or nothing."""
+    end = left = 1 << len(part)  # a bit for each letter of the part, from which it may go on here
+    of = {letter: sum(1 << at for at, each in enumerate(part) if each == letter) for letter in part}
+    for at in range(len(text) - 1, -1, -1):
+        goes_on = of.get(text[at], 0) & left >> 1
+        if goes_on & 1:
+            yield at
+        left = goes_on | end | (left if dropped[at] else 0)
 
 
 def _all(text: str, part: str) -> Iterator[int]:

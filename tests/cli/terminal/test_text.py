@@ -153,6 +153,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("\u028f\u1d0f\u1d1c: x", " \u028f\u1d0f\u1d1c: x"),  # small capitals
         ("Y0u: x", " Y0u: x"),
         ("Yo\u1d2cu: x", " Yo\u1d2cu: x"),  # an A that a terminal of 2002 drops
+        ("Yo\u1d2c\ua4f4: x", " Yo\u1d2c\ua4f4: x"),  # and a U that one of 2008 does not
         ("[THlNK1NG]: x", " [THlNK1NG]: x"),
         ("Y\u0c02ou: x", " Y\u0c02ou: x"),  # a mark, which may have no column
         ("[\u0410Y\u0410]: x", " [\u0410Y\u0410]: x"),
@@ -190,6 +191,7 @@ def test_a_wide_character_that_leaves_a_column_free_brings_no_label_to_the_edge(
 
 def test_a_label_in_a_document_is_found_where_a_terminal_drops_a_letter_of_it():
     assert document_of("a\nYo\u1d2cu: x", 40) == "a\n Yo\u1d2cu: x"
+    assert document_of("a\nYo\u1d2c\ua4f4: x", 40) == "a\n Yo\u1d2c\ua4f4: x"
 
 
 def test_many_labels_in_one_word_are_no_work():
