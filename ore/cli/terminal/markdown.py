@@ -189,7 +189,7 @@ def _drops(block: Source, lines: Sequence[str]) -> bool:
 def _counts_anew(block: Source) -> bool:
     """Return whether items would get other numbers than they have, as of a list of years.
 
-    Those that all have the same are meant to be counted.
+    Those that all have 1, or 0, are meant to be counted.
     """
     found: dict[int, list[int]] = {}  # by level
     for token in block.parsed:
@@ -200,7 +200,7 @@ def _counts_anew(block: Source) -> bool:
         elif token.type == "ordered_list_close":
             numbers = found[token.level + 1]
             counted = [*range(numbers[0], numbers[0] + len(numbers))]
-            if numbers != counted and len(set(numbers)) > 1:
+            if numbers != counted and set(numbers) not in ({0}, {1}):
                 return True
     return False
 
