@@ -38,7 +38,7 @@ def write_text(stream: io.TextIOBase, text: str, flush: bool = True) -> None:
 
 def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
     """Whether nobody takes what is written: a terminal that was stopped, a pager that waits."""
-    with suppress(OSError, ValueError):  # not a file
+    with suppress(AttributeError, OSError, ValueError):  # not a file
         return stream is not None and not is_ready(stream.fileno(), seconds, select.POLLOUT)
     return False
 

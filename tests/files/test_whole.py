@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from ore.files.whole import write_text, write_whole
+from ore.cli.terminal.streams import redirect_to_null
+from ore.files.whole import is_stalled, write_text, write_while_read, write_whole
 
 DATA = b"0123456789" * 20_000  # more than a pipe takes at once
 
@@ -56,3 +57,17 @@ def test_what_a_program_has_written_before_comes_first():
     stream.write("The capital: ")
     write_text(stream, "Paris.\n")
     assert stream.buffer.getvalue() == b"The capital: Paris.\n"
+
+
+def test_what_only_takes_text_is_never_stalled():
+    class Kept(list):
+        def write(self, text):
+            self.append(text)
+
+        def flush(self):
+            pass
+
+    kept = Kept()
+    write_while_read(kept, "x" * 2000)
+    redirect_to_null(kept)
+    assert not is_stalled(kept) and "".join(kept) == "x" * 2000

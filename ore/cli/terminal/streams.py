@@ -215,7 +215,7 @@ class Streams:
 
 def redirect_to_null(stream: io.TextIOBase) -> None:
     """Discard what was not written yet, so that the interpreter's last flush can't fail."""
-    with suppress(OSError, ValueError):  # not a file, so nothing is flushed to one
+    with suppress(AttributeError, OSError, ValueError):  # not a file, so nothing is flushed to one
         descriptor = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, descriptor)
