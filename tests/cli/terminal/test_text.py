@@ -184,14 +184,18 @@ def test_a_label_behind_characters_of_any_width_is_indented(text, expected):
 @pytest.mark.parametrize("width", [10, 19, 41, 80])
 @pytest.mark.parametrize("show", [document_of, laid_out])
 def test_a_wide_character_that_leaves_a_column_free_brings_no_label_to_the_edge(show, width):
-    text = "a" * (1 - width % 2) + "語" * ((width + 1) // 2) + "b" * (width - 2) + "You: x"
-    rows = rows_of(show(text, width), width, {"語": 2})
-    assert not [row for row in rows if row.startswith("You")]
+    for before in ("a" * (1 - width % 2) + "語" * ((width + 1) // 2), "a" * (width - 1) + "語"):
+        rows = rows_of(show(before + "b" * (width - 2) + "You: x", width), width, {"語": 2})
+        assert not [row for row in rows if row.startswith("You")]
 
 
 def test_a_label_in_a_document_is_found_where_a_terminal_drops_a_letter_of_it():
     assert document_of("a\nYo\u1d2cu: x", 40) == "a\n Yo\u1d2cu: x"
     assert document_of("a\nYo\u1d2c\ua4f4: x", 40) == "a\n Yo\u1d2c\ua4f4: x"
+
+
+def test_a_label_in_a_document_is_found_where_a_line_is_shown_from_right_to_left():
+    assert document_of("a\n\u05e9:You", 40) == "a\n\u05e9\n :You"
 
 
 def test_many_labels_in_one_word_are_no_work():
