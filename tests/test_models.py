@@ -214,6 +214,14 @@ def test_a_list_has_a_column_for_each_thing_that_is_known_of_a_model():
     ]
 
 
+def test_a_model_for_embeddings_is_not_chosen_whatever_its_name():
+    with FakeOllama(models=("llama3.2:latest", "mistral:latest", "mistral:7b")) as server:
+        server.ollama.able = {name: ["embedding"] for name in ("llama3.2:latest", "mistral:latest")}
+        found, default = OllamaBackend(server.url).listed()
+        assert OllamaBackend(server.url).default_model() == default == "mistral:7b"
+    assert [model.can_answer for model in found] == [False, False, True]
+
+
 def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():
     with FakeOllama(models=("embed:latest",)) as server:
         server.ollama.able = {"embed:latest": ["embedding"]}

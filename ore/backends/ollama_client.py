@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
+from ore.backends import Model, Progress, failures, ollama_models
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
@@ -121,12 +121,9 @@ class OllamaClient:
         return list(self._named(seconds))
 
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
-        """Return the model to use when none is named: ``choose_default``'s, if it answers prompts."""
-        show, known = self._shows(seconds), self._named(seconds)
-        chosen = choose_default(known)
-        if chosen is None or is_preferred(chosen):
-            return chosen
-        return ollama_models.default_of(known, show)
+        """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
+        show = self._shows(seconds)
+        return ollama_models.default_of(self._named(seconds), show)
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""

@@ -142,7 +142,7 @@ def test_think_is_sent_as_it_was_asked(flag, sent):
 
 
 def test_without_the_flag_the_request_does_not_mention_thinking():
-    _, fake = chat("hi")
+    _, fake = chat("hi", "--model", "llama3.2:1b")
     assert "think" not in fake.chats[0].json
     assert [seen.path for seen in fake.requests].count("/api/show") == 0
 
