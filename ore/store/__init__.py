@@ -159,7 +159,7 @@ class FileSessionStore(SessionStore):
 
     def runs(self, name: str) -> dict[str, str]:
         """Return of each recorded turn of ``name`` its artifact's SHA-256, by the id of its answer."""
-        return read_runs(self.root / (check_name(name) + RUNS))
+        return read_runs(self.root / (check_name(name) + RUNS), self._report)
 
     def add_runs(self, name: str, runs: dict[str, str]) -> None:
         """Note ``runs``, as ``runs()`` returns them, beside ``name``; raises ``OSError``."""
@@ -167,7 +167,7 @@ class FileSessionStore(SessionStore):
 
     def sizes(self, name: str) -> dict[str, tuple[int, str]]:
         """Return how many tokens prompts of ``name`` had, and what of, by the id of the answer."""
-        return read_sizes(self.root / (check_name(name) + SIZES))
+        return read_sizes(self.root / (check_name(name) + SIZES), self._report)
 
     def add_size(self, name: str, id: str, tokens: int, made_of: str) -> None:
         """Note that the prompt of the answer ``id`` had so many ``tokens``, beside ``name``.

@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ore.errors import FileAccessError
-from ore.files import OPEN_FLAGS, read_file, read_regular, replace_file
+from ore.files import OPEN_FLAGS, read_file, replace_file
+from ore.files.neutral import one_line
+from ore.files.trust import distrust
 
 _RUN = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([0-9a-f]{64})")
 _SIZE = re.compile(rb"([0-9A-Za-z_-]{1,100}) ([1-9][0-9]{0,15}) ([0-9a-f]{64})")
 _LIMIT = 1 << 24
 
 
-def read_runs(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of the artifact of each run that the file names; none where it can't be read."""
-    return {run[1].decode(): run[2].decode() for run in _lines(path, _RUN)}
+def read_runs(path: Path, report: Callable[[str], None]) -> dict[str, str]:
+    """Return the SHA-256 of the artifact of each run that the file names.
+
+    There are none where it can't be read, or not be trusted, which ``report`` is told.
+    """
+    return {run[1].decode(): run[2].decode() for run in _lines(path, _RUN, report)}
 
 
 def add_runs(path: Path, runs: dict[str, str]) -> None:
@@ -32,12 +36,13 @@ def add_runs(path: Path, runs: dict[str, str]) -> None:
     _append(path, "".join(f"{execution_id} {sha256}\n" for execution_id, sha256 in runs.items()))
 
 
-def read_sizes(path: Path) -> dict[str, tuple[int, str]]:
+def read_sizes(path: Path, report: Callable[[str], None]) -> dict[str, tuple[int, str]]:
     """Return how many tokens each prompt had that the file names, and the hash of what it was made of.
 
-    There are none where it can't be read.
+    There are none where it can't be read, or not be trusted, which ``report`` is told.
     """
-    return {each[1].decode(): (int(each[2]), each[3].decode()) for each in _lines(path, _SIZE)}
+    lines = _lines(path, _SIZE, report)
+    return {each[1].decode(): (int(each[2]), each[3].decode()) for each in lines}
 
 
 def add_size(path: Path, id: str, tokens: int, made_of: str) -> None:
@@ -45,12 +50,17 @@ def add_size(path: Path, id: str, tokens: int, made_of: str) -> None:
     _append(path, f"{id} {tokens} {made_of}\n")
 
 
-def _lines(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+def _lines(
+    path: Path, pattern: re.Pattern[bytes], report: Callable[[str], None]
+) -> Iterator[re.Match[bytes]]:
     try:
-        lines = read_regular(path, _LIMIT, follow=False).split(b"\n")
-    except FileAccessError:
+        data, status = read_file(path, _LIMIT, follow=False)
+    except (OSError, ValueError):
         return
-    yield from (match for line in lines if (match := pattern.fullmatch(line)))
+    if why := distrust(status, path):
+        report(f"{one_line(str(path))} is not used: {why}.")
+        return
+    yield from (match for line in data.split(b"\n") if (match := pattern.fullmatch(line)))
 
 
 def _append(path: Path, text: str) -> None:

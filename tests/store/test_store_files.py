@@ -35,6 +35,23 @@ def save_at(store: FileSessionStore, name: str, seconds: int, *texts: str) -> Se
 # Bad files
 
 
+def test_notes_beside_a_session_that_others_can_write_to_are_not_used_and_named(store, reported):
+    store.save(Session(turn()), "talk")
+    store.add_size("talk", "a1", 12, "0" * 64)
+    store.add_runs("talk", {"a1": "1" * 64})
+    assert store.sizes("talk") == {"a1": (12, "0" * 64)} and store.runs("talk") == {"a1": "1" * 64}
+    for ending, read in ((".sizes", store.sizes), (".runs", store.runs)):
+        assert reported == []
+        file = store.root / f"talk{ending}"
+        file.chmod(0o666)
+        assert read("talk") == {}
+        assert reported == [
+            f"{file} is not used: others can write to it; run chmod go-w {file}; if that changes "
+            f"nothing, use another disk."
+        ]
+        reported.clear()
+
+
 def test_a_file_whose_accents_are_stored_apart_is_named_for_no_name_finds_it(store, reported):
     store.save(Session(turn()), "caf\u00e9")
     whole, apart = store.root / "caf\u00e9.json", store.root / "cafe\u0301.json"
