@@ -234,6 +234,28 @@ def test_a_failure_before_the_command_line_starts_is_not_a_traceback(
     assert (done.returncode, done.stderr) == (code, said.format(home / ".ore/.env"))
 
 
+@pytest.mark.slow
+def test_ctrl_c_in_a_text_that_python_runs_is_the_exit_code_of_a_module_too(tmp_path, home):
+    # Dataclasses run such texts as they are made; what is loaded here stands for one.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Finder:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path, target=None):\n"
+        "        if name == 'ore.cli.options':\n"
+        "            exec('import os; os.kill(os.getpid(), 2)')\n"
+        "sys.meta_path.insert(0, Finder)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "ore", "--list-tools"],
+        cwd=ROOT,
+        env=environment(HOME=str(home), PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_signal_while_an_error_is_written_is_the_exit_code(monkeypatch):
     class Terminating(io.StringIO):
         def write(self, text: str) -> int:

@@ -113,10 +113,12 @@ def being_raised() -> BaseException | None:
 def hear_no_more() -> None:
     """Ignore Ctrl-C from here on: the process ends, and its exit code is decided.
 
-    What is left is the interpreter's own end, where a signal would be a traceback.
+    What is left is the interpreter's own end, where a signal would be a traceback. One that came in the
+    middle of a text that was run, as those of dataclasses, would still end ``python -m`` in its place.
     """
     with suppress(ValueError):  # not in the main thread, which alone is interrupted
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    exec("")  # Python remembers it until the next text is run
 
 
 @contextmanager
