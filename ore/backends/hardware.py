@@ -23,11 +23,11 @@ _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
 class Circles:
-    """Finds out that a process computes, and neither reads on nor takes much more memory than before.
+    """Finds out that a process computes, and gets no further with the files that it has mapped.
 
-    It reads the files that it has mapped. A large model's weights are put in another order, and its
-    window's memory is cleared, without a further page of them. Where the system does not say what it
-    does (``/proc``), it is never found out.
+    It gets further as it reads a page of them, and as it takes much more memory: once all is read, a
+    large model's weights are put in another order, and its window's memory is cleared. Where the system
+    does not say it (``/proc``), nothing is found out.
 
     Args:
         process: Its id.
