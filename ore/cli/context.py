@@ -64,7 +64,7 @@ class ContextSource:
     def __init__(self, options: Options, notice: Callable[[str], None]) -> None:
         self._options = options
         self._notice = notice
-        self._arguments = parse_arguments(options.tool_arg)
+        self._arguments = parse_arguments(options.tool_arg, "--tool-arg")
         self._told: set[str] = set()
         self._spent = 0.0
         self._files = self._read_files()
@@ -245,17 +245,11 @@ def _plain(found: object) -> dict[str, str]:
     return args
 
 
-def parse_arguments(
-    pairs: tuple[str, ...], flag: str = "--tool-arg", example: str = "path=notes.txt"
-) -> dict[str, str]:
+def parse_arguments(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
     """Return the ``KEY=VALUE`` texts of a flag as a mapping, each split at its first ``=``."""
     arguments: dict[str, str] = {}
     for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise UsageError(
-                f"{flag} takes KEY=VALUE, as in {example}, not '{one_line(pair[:60])}'."
-            )
+        key, _, value = pair.partition("=")
         if key in arguments:
             raise UsageError(f"{flag} gives '{one_line(key[:60])}' twice: leave one of them out.")
         arguments[key] = value

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from ore import __version__
 from ore.cli.flags import FLAGS, LAST, MISPLACED, Flag
 from ore.errors import UsageError
+from ore.files.neutral import brief
 from ore.files.spelling import nearest
 
 USAGE = "usage: ore [prompt] [flags]   (--help lists the flags)"
@@ -106,9 +107,10 @@ class Parser(argparse.ArgumentParser):
         if rest and LAST in (found.prompt, *rest):
             raise UsageError(f"--last {MISPLACED}")
         if rest:
+            flag = f", or write --{found.prompt}" if f"--{found.prompt}" in long else ""
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
-                f"words."
+                f"words{flag}."
             )
         return found
 
@@ -119,6 +121,13 @@ class Parser(argparse.ArgumentParser):
         value = self._get_value(action, "--")
         self._check_value(action, value)
         return [value] if action.nargs == "+" else value
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return a value of a flag; one that is no ``KEY=VALUE`` is told before what comes of it."""
+        if action.metavar == "KEY=VALUE" and arg_string.find("=") < 1:
+            flag, value = action.option_strings[-1], brief(arg_string)
+            raise UsageError(f"{flag} takes KEY=VALUE, with = between them, not '{value}'.")
+        return super()._get_value(action, arg_string)
 
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError`` for what ``argparse`` found, in our words where a value is wrong."""

@@ -345,15 +345,17 @@ def test_skills_are_listed_as_json(ore, skill):
     ]
 
 
-@pytest.mark.parametrize("text", ["a", "=b", ""])
-def test_an_argument_that_is_not_a_pair_is_refused(text):
-    with pytest.raises(UsageError):
-        parse_arguments((text,))
+@pytest.mark.parametrize("text", ["path", "=b", ""])
+@pytest.mark.parametrize("flag", ["-o", "--set", "--tool-arg"])
+def test_an_argument_that_is_not_a_pair_is_refused_before_what_follows_it(ore, flag, text):
+    result = ore(flag, text, "notes.txt", "Where is the boat?")
+    assert result.code == 2 and "takes KEY=VALUE, with = between them" in result.err
+    assert result.err.endswith(f", not '{text}'.\n")
 
 
 def test_an_argument_given_twice_is_refused():
     with pytest.raises(UsageError, match="twice"):
-        parse_arguments(("a=1", "a=2"))
+        parse_arguments(("a=1", "a=2"), "--set")
 
 
 def test_text_that_is_piped_in_chooses_no_route(ore):

@@ -70,6 +70,11 @@ def test_several_words_without_quotes_are_told_about_quotes(argv):
         build_parser().parse_args(argv)
 
 
+def test_the_name_of_a_flag_without_its_dashes_is_told_about_the_flag():
+    with pytest.raises(UsageError, match="several words, or write --verify"):
+        build_parser().parse_args(["verify", "run.json"])
+
+
 @pytest.mark.parametrize(
     "argv, shown",
     [

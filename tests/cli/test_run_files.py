@@ -94,7 +94,7 @@ WRONG = [
     ([], "no value for 'country'"),
     (["--set", "country=a", "--set", "x=1", "--set", "y=2"], "no place for 'x', 'y'"),
     (["--set", "country=a", "--set", "country=b"], "--set gives 'country' twice"),
-    (["--set", "country"], "--set takes KEY=VALUE, as in city=Rome"),
+    (["--set", "country"], "--set takes KEY=VALUE, with = between them"),
     (["--set", "=a"], "--set takes KEY=VALUE"),
     (["--set", "stdin=a"], "is what is piped in"),
     (["--set", "country=a", "hi"], "--run can't be used with a prompt"),
