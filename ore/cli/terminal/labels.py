@@ -94,10 +94,15 @@ def has_label(line: str, labels: Sequence[str]) -> bool:
     return any(label in seen for label in labels)
 
 
+def is_young(character: str) -> bool:
+    """Whether some terminals are too old to show a character, and drop it."""
+    return ucd_3_2_0.category(character) == "Cn"
+
+
 def _young_in(text: str) -> set[str]:
     """Return the letters of a text that some terminals are too old to know, and so may drop."""
     others = () if text.isascii() else set(text)
-    return {c for c in others if ucd_3_2_0.category(c) == "Cn" and ascii_of(c)}
+    return {c for c in others if is_young(c) and ascii_of(c)}
 
 
 def ascii_of(text: str) -> str:

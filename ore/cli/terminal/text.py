@@ -12,6 +12,7 @@ from unicodedata import category, east_asian_width, normalize
 from ore.cli.terminal.labels import (
     LABELS,
     ascii_of,
+    is_young,
     label_begun,
     labels_in,
     may_hold_label,
@@ -176,8 +177,8 @@ class AnswerText:
             self._end_word()
 
     def _is_word_itself(self, character: str) -> bool:
-        """Whether a wide character is a word; those of a label are not, however they are written."""
-        if character in self._unbroken:
+        """Whether a wide character is a word; those that may be in a label, or nothing, are not."""
+        if character in self._unbroken or is_young(character):
             return False
         return category(character) == "Lo" or not ascii_of(character)
 

@@ -154,6 +154,8 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("Y0u: x", " Y0u: x"),
         ("Yo\u1d2cu: x", " Yo\u1d2cu: x"),  # an A that a terminal of 2002 drops
         ("Yo\u1d2c\ua4f4: x", " Yo\u1d2c\ua4f4: x"),  # and a U that one of 2008 does not
+        ("Yo\U0001f9ffu: x", " Yo\U0001f9ffu: x"),  # an emoji of 2018
+        ("Yo\U00030000u: x", " Yo\U00030000u: x"),  # an ideograph of 2020
         ("[THlNK1NG]: x", " [THlNK1NG]: x"),
         ("Y\u0c02ou: x", " Y\u0c02ou: x"),  # a mark, which may have no column
         ("[\u0410Y\u0410]: x", " [\u0410Y\u0410]: x"),
@@ -161,7 +163,7 @@ def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
         ("You\u2236 x", " You\u2236 x"),
         ("你好，世界：再见", "你好，世界：再见"),
         ("語You: x", "語\n You: x"),
-        ("\U00030000You: x", "\U00030000\n You: x"),  # a terminal of 2019 drops it
+        ("\U00030000You: x", " \U00030000You: x"),  # a terminal of 2019 drops it
         ("\u200d語You: x", "\u200d語\n You: x"),  # joined to what is not there, so dropped
         ("x語You: x", "x語You: x"),
         ("\u05e9 You: x", "\u05e9 \n You: x"),  # Hebrew: what follows is shown to the left of it
