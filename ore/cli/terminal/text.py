@@ -221,11 +221,12 @@ class AnswerText:
             size = sum(map(width_of, piece))
             self._word_width -= size
             is_turned = turns(piece, self._is_turned)
-            if not is_turned and (place in turned_ones or not self._is_edge_after(piece)):
+            first = word[place]
+            if not is_turned and (place in turned_ones or not self._is_edge_after(piece, first)):
                 self._put(piece, size)
                 continue
             self.found = True
-            if self._begins_line and not (is_turned or self._is_edge_after(_INDENT + piece)):
+            if self._begins_line and not (is_turned or self._is_edge_after(_INDENT + piece, first)):
                 self._put(_INDENT + piece, len(_INDENT) + size)
             else:
                 self._put(piece, size)
@@ -233,11 +234,16 @@ class AnswerText:
                 self._put(_INDENT, len(_INDENT))
         return word[start:]
 
-    def _is_edge_after(self, text: str) -> bool:
-        """Whether the terminal, which breaks lines too, may begin one after a text that is to come."""
+    def _is_edge_after(self, text: str, first: str) -> bool:
+        """Whether the terminal, which breaks lines too, may begin one after a text that is to come.
+
+        Args:
+            first: What follows; a wide character leaves the last column of a line free.
+        """
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
-        return not least or self._has_edge_in(least, most)
+        free = 0 if first.isascii() else 1
+        return not least or any(self._has_edge_in(least + n, most + n) for n in (0, free))
 
 
 def laid_out(text: str, width: int = 0, before: str = "", labels: Sequence[str] = LABELS) -> str:

@@ -191,6 +191,13 @@ def test_a_wide_character_that_leaves_a_column_free_brings_no_label_to_the_edge(
         assert not [row for row in rows if row.startswith("You")]
 
 
+@pytest.mark.parametrize("show", [document_of, laid_out])
+def test_a_label_that_begins_with_a_wide_letter_comes_to_no_edge(show):
+    for before in (39, 79, 119):
+        rows = rows_of(show("a" * before + "\uff39ou: x", 40), 40, {"\uff39": 2})
+        assert not [row for row in rows if row.startswith("\uff39ou")]
+
+
 def test_a_label_in_a_document_is_found_where_a_terminal_drops_a_letter_of_it():
     assert document_of("a\nYo\u1d2cu: x", 40) == "a\n Yo\u1d2cu: x"
     assert document_of("a\nYo\u1d2c\ua4f4: x", 40) == "a\n Yo\u1d2c\ua4f4: x"
