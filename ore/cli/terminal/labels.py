@@ -66,8 +66,15 @@ def turns(text: str, before: bool = False) -> bool:
     Args:
         before: Whether it is so for what follows the text's own beginning.
     """
+    if text.isascii() and not before:
+        return False
     strong = _STRONG.findall(text)
     return not strong[-1].isascii() if strong else before
+
+
+def may_turn(text: str) -> bool:
+    """Whether a text has letters that are written from right to left."""
+    return not text.isascii() and not all(map(str.isascii, _STRONG.findall(text)))
 
 
 def turned(labels: Sequence[str]) -> list[str]:

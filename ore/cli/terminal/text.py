@@ -16,6 +16,7 @@ from ore.cli.terminal.labels import (
     label_begun,
     labels_in,
     may_hold_label,
+    may_turn,
     turned,
     turns,
 )
@@ -215,7 +216,8 @@ class AnswerText:
 
     def _indented(self, word: str) -> str:
         """Indent what may be a label at the edge; return what is left to show of the word."""
-        start, turned_ones = 0, set(labels_in(word, self._turned))
+        is_mixed = self._is_turned or may_turn(word)
+        start, turned_ones = 0, set(labels_in(word, self._turned) if is_mixed else ())
         for place in sorted(turned_ones.union(labels_in(word, self._labels))):
             piece, start = word[start:place], place
             size = sum(map(width_of, piece))
@@ -235,14 +237,10 @@ class AnswerText:
         return word[start:]
 
     def _is_edge_after(self, text: str, first: str) -> bool:
-        """Whether the terminal, which breaks lines too, may begin one after a text that is to come.
-
-        Args:
-            first: What follows; a wide character leaves the last column of a line free.
-        """
+        """Whether the terminal, which breaks lines too, may begin one after a text, before ``first``."""
         least, most = _range_of(text)
         least, most = self._least + least, self._most + most
-        free = 0 if first.isascii() else 1
+        free = 0 if first.isascii() else 1  # the last column, which is none for a wide character
         return not least or any(self._has_edge_in(least + n, most + n) for n in (0, free))
 
 
