@@ -11,12 +11,14 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from ore.errors import BackendError
+from ore.files import read_file
 from ore.files.locks import is_locked
 from ore.files.signals import deferred_signals
 
 SOCKET, LOG = "engine.sock", "engine.log"
 _PREFIX = "ore-engine-"  # not what a script calls a folder of its own
 _LONGEST_SOCKET_PATH = 100  # bytes; the system's limit is 108, or 104
+_LOG_BYTES = 1 << 20  # the most that the engine may write
 _STALE_SECONDS = 60.0
 """How old a folder is that another process is not just making."""
 
@@ -65,6 +67,12 @@ def open_log(folder: str) -> BinaryIO:
     with suppress(OSError):  # a file system without locks
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return log
+
+
+def read_log(folder: str) -> str:
+    """Return what the log says; ``OSError`` where it is gone, or something else is in its place."""
+    said, _ = read_file(os.path.join(folder, LOG), _LOG_BYTES, follow=False)
+    return said.decode("utf-8", "replace")
 
 
 def remove(folder: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ore.backends import gguf, hardware
-from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder, remove
+from ore.backends.engine_folder import LOG, SOCKET, open_log, private_folder, read_log, remove
 from ore.backends.engine_package import PACKAGE, check_installed
 from ore.backends.http import Deadline, shorten
 from ore.backends.load_failures import NO_THREADS, endless_load_error, load_error, signal_name
@@ -142,8 +142,8 @@ class EngineProcess:
 
     def log(self) -> str:
         """Return what the engine has written about errors."""
-        with suppress(OSError):  # it is removed with its folder
-            self._said = Path(self._folder, LOG).read_text(encoding="utf-8", errors="replace")
+        with suppress(OSError):  # it is removed with its folder, or is another's
+            self._said = read_log(self._folder)
         return self._said
 
     def end(self) -> None:

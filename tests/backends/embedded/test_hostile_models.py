@@ -312,6 +312,23 @@ def test_what_an_engine_has_written_is_known_when_its_folder_is_gone(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_nothing_in_the_place_of_an_engine_s_log_keeps_it_from_ending(tmp_path, make):
+    with closing(EmbeddedReasoner(str(write_model(tmp_path / "m.gguf")))) as reasoner:
+        reasoner.reason(ASK)
+        log = Path(reasoner._engine._process.socket).with_name(LOG)
+        log.unlink()
+        make(log)
+        ending = threading.Thread(target=reasoner.close, daemon=True)
+        ending.start()
+        ending.join(5.0)
+        is_ended = not ending.is_alive()
+        with suppress(FileNotFoundError):  # who waits for the other end goes on
+            os.close(os.open(log, os.O_WRONLY | os.O_NONBLOCK))
+    assert is_ended
+
+
+@pytest.mark.slow
 def test_what_a_template_refuses_is_told_in_its_last_words(tmp_path):
     with pytest.raises(BackendError) as raised:
         ask(template(tmp_path, trap("{{ raise_exception('Only one system message') }}")), TRAP)
