@@ -27,6 +27,11 @@ DIGEST = "model_digest"
 COMPARED = ("model_id", DIGEST, "options", "messages", ANSWER)
 """Of what ``ore.artifact.compare`` compares, what a replay does."""
 
+_OTHER_TEXT = (
+    "The chat template made another text of the same messages than then, as one does that writes the "
+    "date into it: the model was not asked the same."
+)
+
 WELL = ("same", "as expected")
 """The states in which a run can be relied on as before."""
 
@@ -157,7 +162,7 @@ def warnings_beside(
 ) -> list[str]:
     """Return what of a new answer is not what was asked for, and was of the old one, a sentence each.
 
-    Another model gave it, it was cut off, or the model has not seen all of the prompt.
+    Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one.
 
     Args:
         old: The run that was asked again.
@@ -169,6 +174,10 @@ def warnings_beside(
         for each in (old.output, new.output)
     ]
     then, now = ([*warnings_of(each, settings)] for each in responses)
+    apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}
+    texts = [each.output.metadata.get("rendered_sha256") for each in (old, new)]
+    if apart & {*COMPARED} == {ANSWER} and None not in texts and texts[0] != texts[1]:
+        now.append(_OTHER_TEXT)
     return [text for text in now if text not in then]
 
 

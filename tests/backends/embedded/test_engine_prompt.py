@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +16,9 @@ from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
 from ore.backends.turn_errors import TurnFailedError
 from ore.backends.weights import DEFAULT_MODEL
+from ore.core import ORE
 from ore.errors import BackendError, ContextTruncatedError
+from ore.rows.replaying import replay, warnings_beside
 from ore.types import Message
 from tests.support.engine import needs_engine
 from tests.support.gguf import CHATML, write_model
@@ -358,3 +362,21 @@ def test_a_shorter_answer_is_advised_where_it_may_be_longer_than_the_window(
         with pytest.raises(ContextTruncatedError) as raised:
             reasoner.reason([PROMPT])
     assert str(raised.value).endswith(f"to the model: lower `options['num_predict']`, or {advice}")
+
+
+@pytest.mark.slow
+def test_a_replay_says_that_the_template_made_another_text_than_then(tmp_path):
+    """Templates of Llama 3 and others write the date."""
+    dated = "{{ strftime_now('%H:%M:%S') }}" + CHATML
+    path = write_model(tmp_path / "m.gguf", tokenizer__chat_template=dated)
+    with closing(EmbeddedReasoner(str(path), Settings(options={"num_predict": 4}))) as reasoner:
+        engine = ORE(reasoner, "Be kind.")
+        run = engine.record(engine.execute("Why?"), full=True)
+        time.sleep(1.01)
+        apart = replay(replace(run, output=replace(run.output, content="Paris.")), reasoner)
+        text = apart.artifact.output.metadata["rendered_sha256"]
+        known = {**run.output.metadata, "rendered_sha256": text}
+        other = replace(run.output, content="Paris.", metadata=known)
+        alike = warnings_beside(replace(run, output=other), apart.artifact, reasoner.settings)
+    assert apart.state == "different" and not alike
+    assert [note for note in apart.notes if note.startswith("The chat template made another text")]
