@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -18,17 +19,19 @@ Done = TypeVar("Done")
 AHEAD_PER_THREAD = 16
 """How many pieces of work may be done, for each thread, while an earlier one is not."""
 MOST_AHEAD = 256 << 20
-"""How large the results of such pieces may be together before no further one is begun."""
+"""How large the results of such pieces may be together before no further one is begun; and how large what
+is to be done, before no more of it is read."""
 _LOOK_SECONDS = 0.05
 
 
 class _Piece(Generic[Item, Done]):
     """One piece of work; ``is_done`` is let go of when ``result`` or ``error`` is there."""
 
-    __slots__ = ("item", "result", "size", "error", "is_done")
+    __slots__ = ("item", "weight", "result", "size", "error", "is_done")
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, weight: int) -> None:
         self.item = item
+        self.weight = weight
         self.result: Done
         self.size = 0
         self.error: BaseException | None = None
@@ -82,6 +85,7 @@ def in_order(
     tick: Callable[[], None],
     every: float,
     size: Callable[[Done], int] = lambda done: 0,
+    weight: Callable[[Item], int] = lambda item: 0,
 ) -> Generator[Done, None, None]:
     """Yield what ``do`` returns for each item, in their order.
 
@@ -95,33 +99,32 @@ def in_order(
         tick: Called here while something is waited for.
         every: Seconds between two calls of it.
         size: Returns how many bytes a result takes, about.
+        weight: Returns how many an item takes.
     """
     todo: SimpleQueue[_Piece[Item, Done] | None] = SimpleQueue()
     ahead = _Ahead()
-
-    def work() -> None:
-        while (piece := todo.get()) is not None and ahead.lets_begin(piece):
-            piece.run(do, size)
-            ahead.add(piece.size)
-            piece.is_done.release()
-
-    waiting, started = deque[_Piece[Item, Done]](), 0
+    waiting, started, held = deque[_Piece[Item, Done]](), 0, 0
     ended: Exception | None = None
     try:
-        started = _start(work, threads)
+        started = _start(partial(_work, todo, ahead, do, size), threads)
         if not started:
             yield from map(do, items)
             return
         while True:
-            while ended is None and len(waiting) < AHEAD_PER_THREAD * started:
+            while (
+                ended is None and len(waiting) < AHEAD_PER_THREAD * started and held <= MOST_AHEAD
+            ):
                 try:
-                    waiting.append(_Piece(next(items)))
+                    item = next(items)
+                    waiting.append(_Piece(item, weight(item)))
+                    held += waiting[-1].weight
                     todo.put(waiting[-1])
                 except (StopIteration, OreError) as exc:  # what was begun goes on
                     ended = exc
             if not waiting:
                 break
             ahead.first = piece = waiting.popleft()
+            held -= piece.weight
             while not piece.is_done.acquire(timeout=every):
                 tick()
             if piece.error is not None:
@@ -134,6 +137,19 @@ def in_order(
         ahead.is_stopped = True
         for _ in range(started):
             todo.put(None)
+
+
+def _work(
+    todo: SimpleQueue[_Piece[Item, Done] | None],
+    ahead: _Ahead,
+    do: Callable[[Item], Done],
+    size: Callable[[Done], int],
+) -> None:
+    """Be a thread: do what is to be done, until nothing is."""
+    while (piece := todo.get()) is not None and ahead.lets_begin(piece):
+        piece.run(do, size)
+        ahead.add(piece.size)
+        piece.is_done.release()
 
 
 def _start(work: Callable[[], None], threads: int) -> int:

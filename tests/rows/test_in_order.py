@@ -31,6 +31,26 @@ def test_nothing_more_is_begun_while_much_waits_for_an_earlier_piece():
     assert 5 <= seen[5] <= 8
 
 
+def test_no_more_is_read_while_much_of_what_was_read_waits():
+    read, done = [], threading.Event()
+
+    def items():
+        for number in range(60):
+            read.append(number)
+            yield number
+
+    def do(number):
+        assert done.wait(10)
+        return number
+
+    def weight(number):
+        return LARGE if number else 0
+
+    found = in_order(items(), do, 3, tick=done.set, every=0.05, weight=weight)
+    assert next(found) == 0 and len(read) == 6
+    assert [*found] == [*range(1, 60)]
+
+
 @pytest.mark.slow
 def test_threads_that_wait_for_an_earlier_piece_end_with_the_work():
     def do(number):
