@@ -18,6 +18,7 @@ LONGEST_SYSTEM_PROMPT = 1 << 20
 """Bytes: the longest system prompt that is read from a file."""
 
 _OWN, _PACKAGED = ".md", ".txt"
+_MOST_NAMED = 20  # personas in one error
 
 
 def load_persona(name: str) -> str:
@@ -57,7 +58,9 @@ def load_persona(name: str) -> str:
         if problem:
             raise PersonaError(f"The persona in {root / file} can't be used: {problem}.")
         return text
-    known = ", ".join(f"'{each}'" for each in persona_names())
+    names = persona_names()
+    known = ", ".join(f"'{each}'" for each in names[:_MOST_NAMED])
+    known += f" or one of {len(names) - _MOST_NAMED:,} others" * (len(names) > _MOST_NAMED)
     raise PersonaError(
         f"There is no persona '{name}': write one to {folder / (name + _OWN)}, or use {known}."
     )

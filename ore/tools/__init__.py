@@ -25,6 +25,7 @@ MAX_FILE_BYTES = 1 << 20
 _MAX_PATH = 4096  # characters; Linux opens no longer path
 _SHOWN = 200  # characters of a text from outside that a sentence repeats
 
+_MOST_NAMED = 20  # tools in one error
 _MOST_LOOKED_AT = 1 << 20  # characters of a prompt in which a path is looked for
 
 _KEYWORDS = frozenset({"read", "show", "cat", "open", "file"})
@@ -274,7 +275,7 @@ def find_tool(name: str, report: Callable[[str], None] | None = None) -> Tool:
     """
     tools = TOOL_REGISTRY if name in TOOL_REGISTRY else all_tools(report)
     if name not in tools:
-        names = ", ".join(sorted(tools))
+        names = ", ".join(sorted(tools)[:_MOST_NAMED]) + ", \u2026" * (len(tools) > _MOST_NAMED)
         raise UnknownToolError(f"There is no tool {name[:_SHOWN]!r}; there are: {names}.", name)
     return tools[name]
 

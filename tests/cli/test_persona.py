@@ -54,6 +54,19 @@ def test_a_missing_persona_whose_accents_apart_are_too_long_for_a_name_is_missin
     assert ore("hi", "--persona", "\uac01" * 30).err.startswith("ore: There is no persona ")
 
 
+def test_of_very_many_personas_and_tools_some_are_named_where_one_is_missing(ore, home, personas):
+    for number in range(30):
+        (personas / f"p{number}.md").write_text("Be right.")
+        folder = home / f".ore/tools/t{number}"
+        folder.mkdir(parents=True)
+        text = f'name = "t{number}"\ndescription = "It is one."\ncommand = ["true"]\n'
+        (folder / "tool.toml").write_text(text)
+    said = ore("hi", "--persona", "nobody").err
+    assert said.count("'p") == 18 and " others." in said
+    said = ore("hi", "--tool", "nobody").err
+    assert said.count(", t") == 18 and said.endswith(", \u2026.\n")
+
+
 def test_the_persona_of_the_user_wins_over_that_of_the_package(ore, personas):
     assert sent(ore("hi", "--persona", "aya")) == [load_aya_system_prompt()]
     (personas / "aya.md").write_text("Mine.")
