@@ -23,7 +23,8 @@ ARGUMENT = "`host=`"
 _OLLAMA_CLOUD = "ollama.com"
 SCHEME_PORTS = {"http": 80, "https": 443}
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-_AT = "@\uff20\ufe6b"  # in any of its widths
+AT = re.compile("[@\uff20\ufe6b]|%40")
+"""What ends a user name and password in an address, in any of its widths."""
 _SHOWABLE = r"(?ai)([a-z0-9+]{1,8}://)?[\w.-]{1,80}(?=[:/?#]|$)"  # compiled where it is needed
 _LEAST_KEY = 8  # characters
 _MOST_ESCAPED = 1 << 17  # bytes: no refusal is larger, and the pattern is slow
@@ -69,7 +70,7 @@ def normalised(text: str, source: str, default_port: int) -> str:
         UsageError: It is not an address; the message names ``source`` and, where it can be told
             from a name and password, the host.
     """
-    if any(sign in text for sign in _AT) or "%40" in text:
+    if AT.search(text):
         raise _bad(source, "", "it can't hold a user name or password")
     scheme, named, rest = unquoted(text).rpartition("://")
     scheme = scheme.lower() if named else "http"

@@ -72,7 +72,7 @@ class Request:
     sent: bool = False
     is_done: bool = False
     status: int = 0
-    location: str = ""
+    location: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
     has_heard: bool = False
     body: bytes = b""
@@ -109,7 +109,7 @@ class Hooks(threading.local):
         request = self.request or Request()
         request.status = response.status_code
         self.heard.add(request.status)  # an event of threads would stay locked by an interrupt
-        request.location = response.headers.get("location", "")
+        request.location = response.headers.pop("location", "")  # may hold a password
         encoding = response.headers.get("content-encoding", "")
         if encoding.lower() not in ("", "identity"):
             raise ValueError(f"the answer is encoded as {encoding}")

@@ -213,7 +213,7 @@ class Call:
             return
         with closing(stream):
             body = (whole_body if self._status < 300 else first_bytes)(stream)
-        leads = response.has_redirect_location and response.headers["location"].encode()
+        leads = response.has_redirect_location and response.headers.pop("location").encode()
         self._body = without_key(leads or body, self._key)
         mended = self._body.decode("utf-8", "replace").encode("utf-8")
         response.stream = self._httpx.ByteStream(mended)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ore.backends.address import Host
+from ore.backends.address import AT, Host
 from ore.backends.failures import (
     OLLAMA,
     OPENAI,
@@ -221,5 +221,5 @@ def openai_status_error(
 def _led(location: str) -> str:
     """Say where a redirect leads, without what may be a secret: a user, a password, a query."""
     plain = re.sub(r"//[^/?#]*@", "//", location)  # where more is left of one, nothing is shown
-    where = "" if "@" in plain else shorten(re.split("[?#]", plain, maxsplit=1)[0])
+    where = "" if AT.search(plain) else shorten(re.split("[?#]", plain, maxsplit=1)[0])
     return f"redirects {f'to {where}' if where else 'elsewhere'}, and ORE follows no redirects"

@@ -205,6 +205,8 @@ def test_a_refusal_becomes_an_error_that_says_what_to_do(status, sent, kind, sen
         "http://user:s3/cret@else.example/",
         "http:\\\\user:s3cret@else.example",
         "user:s3cret@else.example",
+        "https://user:s3cret%40else.example/",
+        "https://user:s3cret\uff20else.example/",
     ],
 )
 def test_a_redirect_that_is_no_address_shows_no_password(location):
