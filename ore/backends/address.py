@@ -156,6 +156,11 @@ def without_key(said: bytes, header: str | None) -> bytes:
     return re.sub("".join(escaped).encode(), b"[the key]", said)
 
 
+def text_without_key(said: str, header: str | None) -> str:
+    """Return what ``without_key`` leaves of a text, which may hold half a character."""
+    return without_key(said.encode("utf-8", "replace"), header).decode()
+
+
 def unquoted(text: str) -> str:
     """Return an address without the blanks and quotes around it."""
     return text.strip().strip("\"'").strip()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from ore.backends.address import Host, without_key
+from ore.backends.address import Host, text_without_key
 from ore.backends.http import TooLarge, in_words, shorten
 from ore.backends.model_names import shown_names
 from ore.backends.proxies import proxy_for
@@ -283,10 +283,16 @@ def ability_error(host: Host, model: str, ability: str) -> CapabilityError:
     return CapabilityError(sentence, host=host.url, setting={"thinking": "think"}.get(ability, ""))
 
 
-def without(key: str | None, error: OreError) -> OreError:
-    """Return an error without the key that its server was sent: some repeat it, in whatever they say."""
-    said = without_key(str(error).encode("utf-8", "replace"), key).decode()
-    error.args = (said, *error.args[1:])
+def without(key: str | None, error: OreError, behind: BaseException) -> OreError:
+    """Return an error without the key that its server was sent: some repeat it, in whatever they say.
+
+    What is ``behind`` it is its cause where that is without the key as well: a traceback shows it.
+    """
+    error.args = (text_without_key(str(error), key), *error.args[1:])
+    each: BaseException | None = behind
+    while each is not None and text_without_key(said := str(each), key) == said:
+        each = each.__cause__ or each.__context__
+    error.__cause__ = behind if each is None else None
     return error
 
 

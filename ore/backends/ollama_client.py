@@ -265,7 +265,7 @@ class OllamaClient:
                     part = next(parts, None)
             except self._kinds as exc:
                 if not request.is_done:
-                    raise failures.without(request.key, error_of(exc, request, self.host)) from exc
+                    raise failures.without(request.key, error_of(exc, request, self.host), exc)
 
     @contextmanager
     def _asking(self, request: Request) -> Iterator[Client]:
@@ -275,7 +275,7 @@ class OllamaClient:
         try:
             yield client
         except self._kinds as exc:
-            raise failures.without(request.key, error_of(exc, request, self.host)) from exc
+            raise failures.without(request.key, error_of(exc, request, self.host), exc)
         finally:
             self._hooks.request = before
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ore.backends import Model, choose_default
-from ore.backends.address import ollama_authorization, without_key
+from ore.backends.address import ollama_authorization, text_without_key
 from ore.backends.answer import COUNTS, count, known_count
 from ore.backends.effective import parameters_of, template_digest
 from ore.backends.go_template import arriving, without_place
@@ -188,8 +188,7 @@ def told_at_the_end(last: Any, asked: str, url: str) -> dict[str, Any]:
     counts = {name: count(getattr(last, name)) for name in COUNTS}
     for name in ("done_reason", "response_model"):
         if also[name]:
-            said = also[name].encode("utf-8", "replace")  # it may hold half a character
-            also[name] = without_key(said, key).decode()
+            also[name] = text_without_key(also[name], key)
     return counts | {name: value for name, value in also.items() if value is not None}
 
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, refusals, server_words
-from ore.backends.address import Host, ollama_authorization, without_key
+from ore.backends.address import Host, ollama_authorization, text_without_key, without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -303,7 +303,7 @@ def error_of(error: BaseException, request: Request, host: Host) -> OreError:
     if lines is not None and not lines.whole and lines.last.lstrip().startswith(b"{"):
         return failures.broken_off_error(host, "in the middle of a line")
     text = server_words.error_words(lines.last if lines is not None else request.body)
-    if text := without_key(text.encode("utf-8", "replace"), request.key).decode():
+    if text := text_without_key(text, request.key):
         return refusals.reported_error(host, request.model, text, OLLAMA, strict=request.strict)
     return failures.protocol_error(host, why, OLLAMA)
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ore.backends import failures, model_names, refusals, server_words
-from ore.backends.address import Host, without_key
+from ore.backends.address import Host, text_without_key, without_key
 from ore.backends.failures import BEGUN, OPENAI
 from ore.backends.http import (
     CONNECT_SECONDS,
@@ -184,7 +184,7 @@ class Call:
         try:
             yield
         except _raised(self._openai, self._httpx) as exc:
-            raise failures.without(self._key, self._error(exc)) from exc
+            raise failures.without(self._key, self._error(exc), exc)
 
     def _before(self, request: httpx2.Request) -> None:
         """Runs right before the request is sent."""
@@ -271,7 +271,7 @@ class Call:
 
     def _reported(self, words: str) -> OreError:
         """Return what the server says in a status of 200, before an answer or within it."""
-        text = without_key(words.encode("utf-8", "replace"), self._key).decode()
+        text = text_without_key(words, self._key)
         return refusals.reported_error(self._host, self._model, text, OPENAI, strict=self._strict)
 
 

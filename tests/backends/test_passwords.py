@@ -289,6 +289,29 @@ def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        f"HTTP/1.1 {ECHO}\r\n\r\n".encode(),
+        http(b"", "302 Found", f"Location: https://ada:s3cret@[::1/{ECHO}"),
+        http(json.dumps({"error": f"no {ECHO}"}).encode() + b"\n", "200 OK"),
+        http(
+            f'data: {{"error": {{"message": "no {ECHO}"}}}}\n\n'.encode(),
+            "200 OK",
+            "Content-Type: text/event-stream",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [AyaReasoner, OpenAIReasoner])
+def test_a_traceback_shows_no_key_that_a_server_repeats_to_the_package(kind, answer, monkeypatch):
+    for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, ECHO)
+    with one_answer(answer) as (host, _), pytest.raises(BackendError) as caught:
+        kind("m", host.url).reason([Message("user", "Hi")])
+    shown = "".join(traceback.format_exception(caught.value))
+    assert ECHO not in shown and "s3cret" not in shown
+
+
+@pytest.mark.parametrize(
     "written",
     [
         r"ab\/c+d/ef==",
