@@ -7,6 +7,7 @@ import io
 import os
 import select
 from contextlib import suppress
+from time import monotonic
 
 from ore.files.signals import is_ready
 
@@ -43,12 +44,20 @@ def is_stalled(stream: io.TextIOBase | None, seconds: float = GRACE) -> bool:
     return False
 
 
-def write_while_read(stream: io.TextIOBase, text: str, _: bool = True) -> None:
-    """Write and flush a text piece by piece; raise ``OSError`` where nobody takes more of it."""
-    for at in range(0, len(text), _PIECE):
-        if is_stalled(stream):
-            raise OSError(errno.EAGAIN, "nobody reads it")
-        write_text(stream, text[at : at + _PIECE])
+class WhileRead:
+    """Writes and flushes texts piece by piece, and waits ``2 * GRACE`` for their reader in all."""
+
+    def __init__(self) -> None:
+        self._left = 2 * GRACE
+
+    def __call__(self, stream: io.TextIOBase, text: str, _: bool = True) -> None:
+        """Write a text; raise ``OSError`` where nobody takes more of it in time."""
+        for at in range(0, len(text), _PIECE):
+            began = monotonic()
+            if is_stalled(stream, min(GRACE, self._left)):
+                raise OSError(errno.EAGAIN, "nobody reads it")
+            self._left -= monotonic() - began
+            write_text(stream, text[at : at + _PIECE])
 
 
 def write_whole(file: io.RawIOBase | io.BufferedIOBase, data: bytes) -> None:

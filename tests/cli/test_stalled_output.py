@@ -11,7 +11,9 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+from select import PIPE_BUF
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.support.process import MAIN, end, environment, running, start, until
 from tests.support.runs import record
 from tests.support.terminal import OnTerminal
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets the size of a pipe")
 LONG = "word " * 60_000
 """More than a pipe holds."""
 
@@ -168,7 +171,8 @@ def test_a_signal_ends_a_pull_whose_steps_nobody_reads(
 
 @pytest.mark.slow
 @STOPS
-def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder, writing):
+@pytest.mark.parametrize("is_read", [False, pytest.param(True, marks=LINUX)])
+def test_a_signal_ends_a_replay_whose_lines_are_not_read_in_time(number, code, is_read, folder):
     record(folder / "a.json", "Hi", replies=["A."])
     paths, asked = ["./" * 2040 + "a.json"] * 20, []  # their lines are more than a pipe holds
 
@@ -179,14 +183,26 @@ def test_a_signal_ends_a_replay_whose_lines_nobody_reads(number, code, folder, w
             time.sleep(5)
         return "A."
 
+    def read() -> None:  # as a script does that takes a while for each line
+        while os.read(reading, PIPE_BUF):
+            time.sleep(0.4)
+        os.close(reading)
+
+    reading, writing = os.pipe()
+    if is_read:
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BUF)
+        threading.Thread(target=read, daemon=True).start()
     streams = {"stdin": subprocess.DEVNULL, "stdout": writing}
     with FakeOllama(reply=reply) as server, open(folder / "told", "w+") as told:
         flags = ["--host", server.url, "--model", "llama3.2", "--backend", "ollama"]
         with running("--replay", *paths, *flags, **streams, stderr=told, cwd=folder) as process:
             until(lambda: len(asked) == len(paths), 60)
-            assert process.wait(20) == code
+            assert process.wait(5 if is_read else 20) == code
         told.seek(0)
         assert told.read().endswith("ore: The answer can't be written: nobody reads it.\n")
+    os.close(writing)
+    if not is_read:  # else the other thread reads on
+        os.close(reading)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from ore.cli.terminal.waiting import Waiting
 from ore.errors import OutputError, ReaderGoneError
 from ore.files.neutral import one_line
 from ore.files.signals import is_ready
-from ore.files.whole import is_stalled, write_text, write_while_read
+from ore.files.whole import WhileRead, is_stalled, write_text
 
 THINKING_LABEL = "[THINKING]: "
 DIM = "2"
@@ -64,6 +64,7 @@ class Streams:
         self.stdin: io.BufferedIOBase | None = stdin
         self.stdout: io.TextIOBase | None = stdout
         self.stderr: io.TextIOBase | None = stderr
+        self._while_read = WhileRead()
         self.stdin_is_terminal: bool = _is_terminal(stdin)
         self.stdout_is_terminal: bool = _is_terminal(stdout)
         self.stderr_is_terminal: bool = _is_terminal(stderr)
@@ -152,7 +153,7 @@ class Streams:
         stdout = self.stdout
         if stdout is None:
             raise OutputError("The answer can't be written: stdout is closed.")
-        write = write_while_read if self.is_stopped() else write_text
+        write = self._while_read if self.is_stopped() else write_text
         self._apart(lambda: _write_now(write, stdout, text, flush))
 
     @contextmanager
