@@ -167,7 +167,7 @@ def new_client(
             event_hooks={"request": before, "response": [hooks.after]},
         )
     except (ImportError, *kinds) as exc:
-        raise failures.client_error(host, exc) from exc
+        raise failures.client_error(host, exc) from None  # it may quote the password of a proxy
     no_cookies = type("NoCookies", (httpx.Cookies,), {"extract_cookies": lambda *_: None})
     client._client._cookies = no_cookies()  # none is kept, or looked for in each answer
     return client, kinds

@@ -174,7 +174,7 @@ class Call:
                 ),
             )
         except _raised(self._openai, httpx) as exc:
-            raise failures.client_error(self._host, exc) from exc
+            raise failures.client_error(self._host, exc) from None  # it may quote a password
         client.organization = client.project = client.admin_api_key = None
         client._custom_headers = {}  # what it read of the environment by itself goes to no server
         return client

@@ -84,7 +84,7 @@ class Registry:
                 trust_env=False,
             )
         except (ImportError, httpx.InvalidURL, *HOSTILE) as exc:
-            raise client_error(Host(self._origin), exc) from exc
+            raise client_error(Host(self._origin), exc) from None
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def close(self) -> None:

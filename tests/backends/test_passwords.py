@@ -196,7 +196,7 @@ def test_no_proxy_s_password_is_shown(text, scheme, monkeypatch):
     ):
         with pytest.raises(OreError) as caught:
             ask()
-        assert SECRET not in str(caught.value)
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
