@@ -26,6 +26,7 @@ _SMALL = 1 << 12
 """Up to here, in characters, that takes no child."""
 _MOST_STEPS = 10**7
 """Up to here, characters of the value times those of the schema, judging takes no child (2.5 seconds)."""
+_TYPES = {*"string str integer int number float boolean bool array object".split()}
 _SLOW = (
     *("pattern", "propertyNames", "uniqueItems", "unevaluated"),
     *("$ref", "$dynamicRef", "$recursiveRef"),
@@ -58,10 +59,14 @@ def problem(schema: Mapping[str, Any]) -> str:
     Raises:
         ValueError: It refers to what is not in it; a few words that say so.
     """
+    validator = _validator_class(schema)
     try:
-        _validator_class(schema).check_schema(schema)
+        validator.check_schema(schema)
     except jsonschema.exceptions.SchemaError as exc:
         return f"at {exc.json_path}, {shorten(exc.message)}"
+    names_types = any(isinstance(each, str) and each in _TYPES for each in schema.values())
+    if names_types and not schema.keys() & validator.VALIDATORS.keys():
+        return "none of its keys is a rule, so anything fits it; write fields as in 'name, age int'"
     _check_references(schema)
     return ""
 

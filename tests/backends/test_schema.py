@@ -131,6 +131,7 @@ def test_exactly_one_call_is_made(ore):
         ('{"type": ', "it is not JSON"),
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
         ('{"properties": []}', "is not a JSON Schema"),
+        ('{"name": "string", "age": "int"}', "none of its keys is a rule, so anything fits it"),
     ],
 )
 def test_a_bad_schema_is_refused_before_anything_is_sent(ore, schema, words):
