@@ -87,7 +87,7 @@ class Tally:
         """Return how far the run is, in a line."""
         seconds = max(time.monotonic() - self._began, 1e-9)
         parts = [f"{self.done:,} of {self.rows:,} rows"]
-        parts += [f"{self.there:,} were there"] if self.there else []
+        parts += [f"{self.there:,} already there"] if self.there else []
         parts += [f"{self.failed:,} failed"] if self.failed else []
         parts += [f"{self.unexpected:,} not as expected"] if self.unexpected else []
         parts += [f"{self.tokens / seconds:.1f} tokens/s"] if self.tokens else []

@@ -106,7 +106,7 @@ def test_what_is_there_and_holds_is_not_asked_again_and_has_its_line(rows, serve
     first = rows("--artifact-out", "out")
     second = rows("--artifact-out", "out")
     assert second.out == first.out and second.code == 0
-    assert len(server.chats) == 3 and "3 were there" in second.err
+    assert len(server.chats) == 3 and "3 already there" in second.err
 
 
 def test_a_row_whose_artifact_is_gone_or_does_not_hold_is_asked_again(rows, server):
@@ -406,7 +406,7 @@ def test_a_server_that_is_slow_to_name_its_model_is_asked_no_row_twice(rows, ser
     healed.start()
     again = rows("--artifact-out", "out", "-m", "llama3.2")
     healed.join()
-    assert len(server.chats) == 3 and "3 were there" in again.err
+    assert len(server.chats) == 3 and "3 already there" in again.err
 
 
 def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
@@ -418,7 +418,7 @@ def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
     assert "or no whole one; move it away" in rows("--artifact-out", "out").err
     one.rename(folder / "cut.json")
     again = rows("--artifact-out", "out")
-    assert again.code == 0 and one.exists() and "2 were there" in again.err
+    assert again.code == 0 and one.exists() and "2 already there" in again.err
 
 
 def test_a_folder_is_for_one_run_at_a_time(rows, server, folder):
@@ -476,7 +476,7 @@ def test_the_embedded_engine_is_loaded_once_and_words_are_chosen(folder, model_d
     assert json.loads(artifacts()[0].read_text())["provenance"]["row"]["number"] == 1
     args = (*args, "--choose", "yes,no", "--artifact-out", "out", "--junit", "rows.xml")
     result = run_ore(*args, "--min-confidence", "1", open_backend=open_backend)
-    assert result.code == 3 and "3 were there" in result.err
+    assert result.code == 3 and "3 already there" in result.err
     assert 'tests="3" failures="3" errors="0"' in (folder / "rows.xml").read_text()
 
 
