@@ -64,8 +64,9 @@ def problem(schema: Mapping[str, Any]) -> str:
         validator.check_schema(schema)
     except jsonschema.exceptions.SchemaError as exc:
         return f"at {exc.json_path}, {shorten(exc.message)}"
-    names_types = any(isinstance(each, str) and each in _TYPES for each in schema.values())
-    if names_types and not schema.keys() & validator.VALIDATORS.keys():
+    types = (each.get("type") if isinstance(each, dict) else each for each in schema.values())
+    has_rule = bool(schema.keys() & validator.VALIDATORS.keys())
+    if not has_rule and any(isinstance(each, str) and each in _TYPES for each in types):
         return "none of its keys is a rule, so anything fits it; write fields as in 'name, age int'"
     _check_references(schema)
     return ""

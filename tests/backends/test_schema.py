@@ -132,6 +132,7 @@ def test_exactly_one_call_is_made(ore):
         ('{"a": 1, "a": 2}', "the key 'a' twice"),
         ('{"properties": []}', "is not a JSON Schema"),
         ('{"name": "string", "age": "int"}', "none of its keys is a rule, so anything fits it"),
+        ('{"name": {"type": "string"}}', "write fields as in 'name, age int'"),
     ],
 )
 def test_a_bad_schema_is_refused_before_anything_is_sent(ore, schema, words):
