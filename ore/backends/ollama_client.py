@@ -7,10 +7,11 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ore.backends import Model, Progress, failures, ollama_models
+from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
 from ore.backends.address import Host
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
+from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
 from ore.backends.pools import steady
@@ -122,8 +123,10 @@ class OllamaClient:
 
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
-        show = self._shows(seconds)
-        return ollama_models.default_of(self._named(seconds), show)
+        known = self._named(seconds)
+        if is_preferred(choose_default(known) or ""):  # which hardly ever does not
+            seconds = min(seconds, KNOWN_SECONDS)
+        return ollama_models.default_of(known, self._shows(seconds))
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""
