@@ -64,3 +64,16 @@ def test_threads_that_wait_for_an_earlier_piece_end_with_the_work():
     while any(each.name.startswith("row-") for each in threading.enumerate()):
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_what_was_taken_leaves_room_for_several_at_once():
+    together = threading.Barrier(2, timeout=5)
+
+    def do(number):
+        if number >= 20:
+            together.wait()
+        return number
+
+    found = in_order(iter(range(30)), do, 2, tick=int, every=0.05, size=lambda number: LARGE)
+    assert [*found] == [*range(30)]
