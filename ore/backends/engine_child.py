@@ -39,7 +39,7 @@ def run() -> None:
         cards = _cards(xllamacpp)
         if (asked["layers"] or 0) > 0 and not cards:
             raise LookupError("no graphics card")
-        server = xllamacpp.Server(_parameters(xllamacpp, asked, cards))
+        server = xllamacpp.Server(_parameters(xllamacpp, asked))
         _bound_connections(CONNECTIONS)
         became = {"ready": server.listening_address, "cards": cards}
     except Exception as exc:
@@ -117,7 +117,7 @@ def _cards(xllamacpp: Any) -> list[str]:
     return [str(each["name"]) for each in found if "GPU" in getattr(each["type"], "name", "")]
 
 
-def _parameters(xllamacpp: Any, asked: dict[str, Any], cards: list[str]) -> Any:
+def _parameters(xllamacpp: Any, asked: dict[str, Any]) -> Any:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = asked["path"]
     parameters.verbosity = 1  # errors only
@@ -134,10 +134,6 @@ def _parameters(xllamacpp: Any, asked: dict[str, Any], cards: list[str]) -> Any:
     parameters.chat_template = asked["template"]  # empty: the model's own
     if asked["layers"] is not None:  # else as many as the build can
         parameters.n_gpu_layers = asked["layers"]
-    if not cards or asked["layers"] == 0:
-        # Computed in one go, attention has other last digits with another number of threads.
-        kinds = xllamacpp.llama_flash_attn_type
-        parameters.flash_attn_type = kinds.LLAMA_FLASH_ATTN_TYPE_DISABLED
     parameters.n_parallel = asked["slots"]
     parameters.cache_ram_mib = 0
     parameters.n_batch = parameters.n_ubatch = asked["batch"]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 
 import pytest
 
@@ -28,9 +27,6 @@ from ore.backends.hardware import (
 from ore.backends.http import Deadline
 from ore.backends.settings import Settings
 from ore.core import ORE
-from ore.types import Message
-from tests.support.engine import needs_engine
-from tests.support.gguf import write_model
 
 QUESTIONS = ("What is the capital of France?", "Write a short story.", "Count to twenty.")
 
@@ -144,21 +140,6 @@ def test_a_process_that_computes_is_seen():
                 assert time.monotonic() < deadline
         finally:
             busy.kill()
-
-
-@needs_engine
-@pytest.mark.slow
-def test_the_number_of_threads_changes_no_probability_of_a_long_prompt(tmp_path, monkeypatch):
-    """How many there are depends on what else runs, so an answer must not depend on them."""
-    path, found = str(write_model(tmp_path / "m.gguf")), list[object]()
-    for threads in (1, 2):
-        monkeypatch.setattr("ore.backends.hardware.generating_threads", lambda *_: threads)
-        settings = Settings(options={"num_predict": 8}, logprobs=True)
-        with closing(EmbeddedReasoner(path, settings)) as reasoner:
-            response = reasoner.reason([Message("user", "The sea is large. " * 30)])
-        assert response.metadata["prompt_eval_count"] > 512
-        found.append(response.metadata["logprobs"])
-    assert found[0] == found[1]
 
 
 @pytest.mark.embedded

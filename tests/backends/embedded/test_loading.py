@@ -101,7 +101,7 @@ def test_the_server_is_closed_to_others_and_silent():
     asked |= {"socket": "engine.sock", "key": "secret", "window": 512, "slots": 1, "template": ""}
     parts = {name: SimpleNamespace() for name in ("model", "cpuparams", "cpuparams_batch")}
     package = SimpleNamespace(CommonParams=lambda: SimpleNamespace(**parts))
-    set_to = vars(engine_child._parameters(package, asked, ["a card"]))
+    set_to = vars(engine_child._parameters(package, asked))
     expected = {
         "hostnames": ["engine.sock"],
         "api_keys": ["secret"],
