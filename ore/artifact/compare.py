@@ -44,7 +44,7 @@ _PROVENANCE = ("backend", "server_version", "model_digest", "options", "persona"
 _NAMED = ("skills", "tools")
 IN_FORCE = "effective"
 _NOT_SHAPING = ("parameters", "threads")
-"""What changes no answer by itself: how many threads write it follows how busy a machine is."""
+"""What is left out: parameters are compared one by one, and how many threads write is the machine's."""
 NAMES = (*_INPUT, *_PROVENANCE, IN_FORCE, *_NAMED, "routing", "images", "messages", ANSWER)
 """What is compared, in the order in which it is told; all but the last went in."""
 

@@ -98,7 +98,7 @@ class EngineProcess:
         self.socket: str = os.path.join(self._folder, SOCKET)
         threads = hardware.thread_count()
         self.computes_with: dict[str, int] = {
-            "threads": hardware.generating_threads(threads, size, hardware.computing_others()),
+            "threads": hardware.generating_threads(threads, size),
             "batch_threads": threads,
             "batch": _BATCH_TOKENS,
         }

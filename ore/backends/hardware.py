@@ -18,7 +18,6 @@ _MUCH_BYTES = 128 << 20
 _RESIDENT, _SHARED, _TIMES = 1, 2, slice(11, 13)  # of /proc/PID/statm, and of stat behind the name
 _STOPPED, _STOP_SECONDS = (["T"], ["t"]), 1.0
 _MEMORY, _MEMORY_QUOTA = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
-_LOAD, _LOOKS, _LOOK_SECONDS = Path("/proc/loadavg"), 5, 0.001
 _CPU_INFO, _CPU_QUOTA = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -91,43 +90,14 @@ def thread_count() -> int:
     return min(usable, physical, quota_cores(_text_of(_CPU_QUOTA)) or usable)
 
 
-def generating_threads(threads: int, model_bytes: int, others: int | None) -> int:
-    """Return how many of ``threads`` generate best with a model of a size; all read a prompt.
+def generating_threads(threads: int, model_bytes: int) -> int:
+    """Return how many of ``threads`` generate with a model of a size; all read a prompt.
 
-    Threads wait for each other some hundred times a token. Of a small model a second one pays where it
-    has a processor for itself, and costs much where another program computes there
-    (``docs/tried.md``). More than two were not measured.
-
-    Args:
-        others: What ``computing_others`` returns.
+    Threads wait for each other some hundred times a token. Of a small model a second one costs much
+    where another program computes (``docs/tried.md``). How many there are must not depend on that:
+    behind a prompt of some hundred tokens, another number gives other last digits, and so other answers.
     """
-    if model_bytes >= SMALL_MODEL_BYTES:
-        return threads
-    return 2 if others == 0 and threads > 1 else 1
-
-
-def computing_others() -> int | None:
-    """Return how many other threads of this machine compute; None where the system does not say it.
-
-    It is looked at for some milliseconds; what computes now and then is not counted.
-    """
-    found = []
-    for _ in range(_LOOKS):
-        if (others := waiting_others(_text_of(_LOAD))) is None:
-            return None
-        found.append(others)
-        time.sleep(_LOOK_SECONDS)
-    return min(found)
-
-
-def waiting_others(load_average: str) -> int | None:
-    """Return how many threads besides the one that asks have, or wait for, a processor.
-
-    Args:
-        load_average: The text of ``/proc/loadavg``; its fourth word is ``RUNNING/ALL``.
-    """
-    found = re.fullmatch(r"(?:\S+ ){3}(\d+)/\d+ \d+\s*", load_average)
-    return max(int(found[1]) - 1, 0) if found else None
+    return threads if model_bytes >= SMALL_MODEL_BYTES else 1
 
 
 def physical_cores(cpu_info: str) -> int:

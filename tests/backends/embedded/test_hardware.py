@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -16,19 +17,17 @@ from ore.backends.hardware import (
     SMALL_MODEL_BYTES,
     Circles,
     Stops,
-    computing_others,
     generating_threads,
     missing_features,
     physical_cores,
     quota_cores,
     thread_count,
-    waiting_others,
 )
 from ore.backends.http import Deadline
 from ore.backends.settings import Settings
-from ore.core import ORE
-
-QUESTIONS = ("What is the capital of France?", "Write a short story.", "Count to twenty.")
+from ore.types import Message
+from tests.support.engine import needs_engine
+from tests.support.gguf import write_model
 
 MODERN = "processor : 0\nflags\t\t: fpu sse2 avx avx2 bmi1 bmi2 f16c fma aes\n"
 TWO_CORES_FOUR_THREADS = "".join(
@@ -97,73 +96,40 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
 
 
 @pytest.mark.parametrize(
-    "threads, size, others, generating",
+    "threads, size, generating",
     [
-        (2, 98_362_432, 0, 2),
-        (2, 98_362_432, 1, 1),
-        (2, 98_362_432, None, 1),
-        (8, SMALL_MODEL_BYTES - 1, 0, 2),
-        (8, SMALL_MODEL_BYTES - 1, 1, 1),
-        (1, 98_362_432, 0, 1),
-        (2, SMALL_MODEL_BYTES, 5, 2),
-        (8, 40 << 30, None, 8),
-        (1, 40 << 30, 0, 1),
+        (2, 98_362_432, 1),
+        (8, SMALL_MODEL_BYTES - 1, 1),
+        (2, SMALL_MODEL_BYTES, 2),
+        (8, 40 << 30, 8),
     ],
 )
-def test_a_small_model_generates_with_a_second_thread_where_it_has_a_processor_for_itself(
-    threads, size, others, generating
-):
-    assert generating_threads(threads, size, others) == generating
-
-
-@pytest.mark.parametrize(
-    "load_average, others",
-    [
-        ("0.52 0.58 0.59 1/467 29181\n", 0),
-        ("3.00 2.10 1.01 4/1200 29181\n", 3),
-        ("0.00 0.00 0.00 0/3 7\n", 0),
-        ("0.52 0.58 0.59\n", None),
-        ("0.52 0.58 0.59 many/467 29181\n", None),
-        ("", None),
-    ],
-)
-def test_what_else_computes_is_read_from_the_load_average(load_average, others):
-    assert waiting_others(load_average) == others
-
-
-@pytest.mark.skipif(computing_others() is None, reason="the system does not say what computes")
-def test_a_process_that_computes_is_seen():
-    with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"]) as busy:
-        try:
-            deadline = time.monotonic() + 30
-            while not computing_others():
-                assert time.monotonic() < deadline
-        finally:
-            busy.kill()
+def test_a_small_model_generates_with_one_thread_whatever_else_computes(threads, size, generating):
+    assert generating_threads(threads, size) == generating
 
 
 @pytest.mark.embedded
-@pytest.mark.parametrize("others, generating", [(0, 2), (1, 1)])
-def test_the_small_model_reads_with_all_threads(model_dir, monkeypatch, others, generating):
+def test_the_small_model_reads_with_all_threads(model_dir, monkeypatch):
     monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
-    monkeypatch.setattr("ore.backends.hardware.computing_others", lambda: others)
     sent = []
     monkeypatch.setattr(EngineProcess, "_start", lambda self, asked: sent.append(asked))
     monkeypatch.setattr(EngineProcess, "_wait", lambda *_: None)
     EngineProcess(next(model_dir.glob("*.gguf")), 512, 1, "key", Deadline(None)).end()
-    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (generating, 2)
+    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (1, 2)
 
 
-@pytest.mark.embedded
-def test_a_second_thread_changes_no_answer(model_dir, monkeypatch):
-    answers = []
-    for others in (0, 1):
-        monkeypatch.setattr("ore.backends.hardware.computing_others", lambda: others)
-        settings = Settings(options={"num_predict": 48, "temperature": 0})
-        with EmbeddedReasoner("smollm2:135m", settings) as reasoner:
-            engine = ORE(reasoner, "")
-            answers.append([engine.execute(each).content for each in QUESTIONS])
-    assert answers[0] == answers[1]
+@needs_engine
+@pytest.mark.slow
+def test_how_many_threads_read_a_long_prompt_changes_no_probability(tmp_path, monkeypatch):
+    path, found = str(write_model(tmp_path / "m.gguf")), list[object]()
+    for threads in (1, 2):
+        monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: threads)
+        settings = Settings(options={"num_predict": 8}, logprobs=True)
+        with closing(EmbeddedReasoner(path, settings)) as reasoner:
+            response = reasoner.reason([Message("user", "The sea is large. " * 30)])
+        assert response.metadata["prompt_eval_count"] > 512
+        found.append(response.metadata["logprobs"])
+    assert found[0] == found[1]
 
 
 @pytest.mark.slow

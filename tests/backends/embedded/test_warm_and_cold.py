@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 
 import pytest
@@ -87,21 +86,8 @@ def test_a_closed_reasoner_holds_no_text_of_any_turn(model):
     assert model in held  # it was looked for in the right place
 
 
-@pytest.fixture
-def one_processor():
-    """Have the engine compute with one thread: with how many depends on what else runs, and so do numbers."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield  # not Linux: nothing else may compute there meanwhile
-        return
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    yield
-    os.sched_setaffinity(0, allowed)
-
-
 @pytest.mark.embedded
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_processor")
 def test_a_turn_of_a_repl_without_the_cache_is_that_of_a_process_of_its_own(model_dir, monkeypatch):
     monkeypatch.setenv("ORE_BACKEND", "embedded")
     flags = ("-o", "num_predict=24", "-o", "cache_prompt=false")
