@@ -93,11 +93,12 @@ def thread_count() -> int:
 def generating_threads(threads: int, model_bytes: int) -> int:
     """Return how many of ``threads`` generate with a model of a size; all read a prompt.
 
-    Threads wait for each other some hundred times a token. Of a small model a second one costs much
-    where another program computes (``docs/tried.md``). How many there are must not depend on that:
-    behind a prompt of some hundred tokens, another number gives other last digits, and so other answers.
+    Threads wait for each other some hundred times a token: of a small model, more than two were not
+    measured (``docs/tried.md``). What else the machine computes must not count, though a second thread
+    is slow beside it: behind a prompt of some hundred tokens, another number of threads gives other last
+    digits, and so another answer.
     """
-    return threads if model_bytes >= SMALL_MODEL_BYTES else 1
+    return threads if model_bytes >= SMALL_MODEL_BYTES else min(threads, 2)
 
 
 def physical_cores(cpu_info: str) -> int:

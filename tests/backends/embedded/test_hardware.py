@@ -98,30 +98,34 @@ def test_a_process_that_is_bound_to_one_core_computes_with_one_thread():
 @pytest.mark.parametrize(
     "threads, size, generating",
     [
-        (2, 98_362_432, 1),
-        (8, SMALL_MODEL_BYTES - 1, 1),
-        (2, SMALL_MODEL_BYTES, 2),
-        (8, 40 << 30, 8),
+        (1, 98_362_432, 1),
+        (2, 98_362_432, 2),
+        (8, SMALL_MODEL_BYTES - 1, 2),
+        (8, SMALL_MODEL_BYTES, 8),
+        (1, 40 << 30, 1),
     ],
 )
-def test_a_small_model_generates_with_one_thread_whatever_else_computes(threads, size, generating):
+def test_a_small_model_generates_with_two_threads_at_most_whatever_else_computes(
+    threads, size, generating
+):
     assert generating_threads(threads, size) == generating
 
 
 @pytest.mark.embedded
 def test_the_small_model_reads_with_all_threads(model_dir, monkeypatch):
-    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
+    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 4)
     sent = []
     monkeypatch.setattr(EngineProcess, "_start", lambda self, asked: sent.append(asked))
     monkeypatch.setattr(EngineProcess, "_wait", lambda *_: None)
     EngineProcess(next(model_dir.glob("*.gguf")), 512, 1, "key", Deadline(None)).end()
-    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (1, 2)
+    assert (sent[0]["threads"], sent[0]["batch_threads"]) == (2, 4)
 
 
 @needs_engine
 @pytest.mark.slow
 def test_how_many_threads_read_a_long_prompt_changes_no_probability(tmp_path, monkeypatch):
     path, found = str(write_model(tmp_path / "m.gguf")), list[object]()
+    monkeypatch.setattr("ore.backends.hardware.generating_threads", lambda *_: 1)
     for threads in (1, 2):
         monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: threads)
         settings = Settings(options={"num_predict": 8}, logprobs=True)
