@@ -10,7 +10,7 @@ import time
 import pytest
 
 from ore.cli.terminal.streams import redirect_to_null
-from ore.files.whole import is_stalled, write_text, write_while_read, write_whole
+from ore.files.whole import WhileRead, is_stalled, write_text, write_whole
 
 DATA = b"0123456789" * 20_000  # more than a pipe takes at once
 
@@ -68,6 +68,6 @@ def test_what_only_takes_text_is_never_stalled():
             pass
 
     kept = Kept()
-    write_while_read(kept, "x" * 2000)
+    WhileRead()(kept, "x" * 2000)
     redirect_to_null(kept)
     assert not is_stalled(kept) and "".join(kept) == "x" * 2000
