@@ -124,7 +124,7 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return a value of a flag; one that is no ``KEY=VALUE`` is told before what comes of it."""
-        if action.metavar == "KEY=VALUE" and arg_string.find("=") < 1:
+        if action.metavar == "KEY=VALUE" and arg_string.strip() and arg_string.find("=") < 1:
             flag, value = action.option_strings[-1], brief(arg_string)
             raise UsageError(f"{flag} takes KEY=VALUE, with = between them, not '{value}'.")
         return super()._get_value(action, arg_string)
