@@ -245,11 +245,19 @@ def _plain(found: object) -> dict[str, str]:
     return args
 
 
-def parse_arguments(pairs: tuple[str, ...], flag: str) -> dict[str, str]:
-    """Return the ``KEY=VALUE`` texts of a flag as a mapping, each split at its first ``=``."""
+def parse_arguments(
+    pairs: tuple[str, ...], flag: str, names: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Return the ``KEY=VALUE`` texts of a flag as a mapping, each split at its first ``=``.
+
+    Of ``names``, which may be meant, one that has a ``=`` itself is taken whole.
+    """
     arguments: dict[str, str] = {}
+    odd = [name for name in names if "=" in name]
     for pair in pairs:
-        key, _, value = pair.partition("=")
+        meant = [name for name in odd if pair.startswith(f"{name}=")]
+        key = max(meant, key=len, default=pair.partition("=")[0])
+        value = pair[len(key) + 1 :]
         if key in arguments:
             raise UsageError(f"{flag} gives '{one_line(key[:60])}' twice: leave one of them out.")
         arguments[key] = value

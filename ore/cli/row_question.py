@@ -49,7 +49,7 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
             f"{one_line(path)} is a plan of one turn: --rows takes a prompt or a run file."
         )
     file = parse_run_file(data, path)
-    values = parse_arguments(options.values, "--set")
+    values = parse_arguments(options.values, "--set", file.template.names)
     if unused := file.template.unused(values):
         raise UsageError(f"{file.shown} has no place for {quoted(unused)}: leave it out.")
     merged = with_file(options, file)

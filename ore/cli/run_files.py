@@ -95,7 +95,7 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
     Raises:
         UsageError: A place has no value, or a value no place.
     """
-    values = parse_arguments(options.values, "--set")
+    values = parse_arguments(options.values, "--set", file.template.names)
     if STDIN in values:
         raise UsageError(f"--set {STDIN}=… can't be: {{{{{STDIN}}}}} is what is piped in.")
     file.check_values(values, stdin=True)

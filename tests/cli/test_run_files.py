@@ -73,6 +73,14 @@ def test_a_value_is_text_and_is_never_looked_into(city):
     assert texts(result)[1] == "What is the capital of {{stdin}} {{country}} =x?\n\npiped"
 
 
+def test_a_place_whose_name_has_an_equals_sign_gets_its_value(tmp_path):
+    (tmp_path / "f.ore").write_text("{{P(x=1)}}, {{P(x}}, {{c}}")
+    at, given = str(tmp_path / "f.ore"), ("--set", "P(x=1)=a=b", "--set", "c=", "--set")
+    assert run_ore("--run", at, *given, "P(x=2)=3").prompts == ["a=b, 2)=3, "]
+    result = run_ore("--run", at, *given, "P(x=1)=2")
+    assert (result.code, result.calls) == (2, []) and "gives 'P(x=1)' twice" in result.err
+
+
 def test_stdin_goes_where_the_file_says_else_below_the_prompt(tmp_path):
     (tmp_path / "a.ore").write_text("Sum up: {{stdin}}!")
     (tmp_path / "b.ore").write_text("Sum up.")
