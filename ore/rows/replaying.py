@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ore.artifact.canonical import text_digest
 from ore.artifact.compare import ANSWER, Difference, differences, known_to_one
 from ore.backends import Backend
 from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
+from ore.files.strictjson import is_object
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
@@ -157,6 +159,12 @@ def answered(
     return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
 
 
+def template_of(artifact: ExecutionArtifact) -> object:
+    """Return the hash of the chat template that a run was given, or None."""
+    recorded = (artifact.provenance or {}).get("chat_template")
+    return recorded.get("sha256") if is_object(recorded) else None
+
+
 def warnings_beside(
     old: ExecutionArtifact, new: ExecutionArtifact, settings: Settings
 ) -> list[str]:
@@ -176,7 +184,8 @@ def warnings_beside(
     then, now = ([*warnings_of(each, settings)] for each in responses)
     apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}
     texts = [each.output.metadata.get("rendered_sha256") for each in (old, new)]
-    if apart & {*COMPARED} == {ANSWER} and None not in texts and texts[0] != texts[1]:
+    is_alike = template_of(old) == (settings.chat_template and text_digest(settings.chat_template))
+    if is_alike and apart & {*COMPARED} == {ANSWER} and None not in texts and texts[0] != texts[1]:
         now.append(_OTHER_TEXT)
     return [text for text in now if text not in then]
 

@@ -25,7 +25,6 @@ from ore.errors import (
     UsageError,
 )
 from ore.files.neutral import one_line
-from ore.files.strictjson import is_object
 from ore.glass.reopening import MOST_UNLOADS, Recalled, Reopening
 from ore.glass.rerun import not_there
 from ore.rows.expectations import Expectation, recorded_expectation
@@ -38,6 +37,7 @@ from ore.rows.replaying import (
     answered,
     as_sent,
     compared,
+    template_of,
     warnings_beside,
 )
 from ore.types import ExecutionArtifact
@@ -205,15 +205,9 @@ def _changes(opening: Reopening, old: ExecutionArtifact, new: ExecutionArtifact)
     if opening.options:
         changed["options"] = "options " + " ".join(opening.option_texts)
     template = opening.chat_template
-    if template is not None and text_digest(template) != _template_of(old):
+    if template is not None and text_digest(template) != template_of(old):
         changed["chat_template"] = "chat template"
     return changed
-
-
-def _template_of(artifact: ExecutionArtifact) -> object:
-    """Return the hash of the chat template that a run was given, or None."""
-    recorded = (artifact.provenance or {}).get("chat_template")
-    return recorded.get("sha256") if is_object(recorded) else None
 
 
 def case_of(outcome: Replayed, seconds: float) -> Case:

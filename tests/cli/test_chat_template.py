@@ -110,10 +110,9 @@ def test_a_run_is_repeated_with_its_template_or_with_the_one_that_is_named(ask, 
     assert done.code == 3 and "not run" in done.out and "name the file with --chat-t" in done.out
     done = ask("--replay", "run.json", "--chat-template", "angles.jinja")
     assert done.code == 0 and "same" in done.out and "on purpose" not in done.out
-    assert (
-        "on purpose: chat template"
-        in ask(*("--replay", "run.json", "--chat-template", "squares.jinja")).out
-    )
+    done = ask("--replay", "run.json", "--chat-template", "squares.jinja")
+    assert "different\tanswer" in done.out and "on purpose: chat template" in done.out
+    assert "writes the date" not in done.err
     recorded("--artifact-full")
     assert ask("--replay", "run.json").code == 0
 
