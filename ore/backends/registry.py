@@ -18,7 +18,7 @@ import httpx
 import ore
 from ore.backends import registry_failures as failures
 from ore.backends.address import Host, is_loopback, leads_here, normalised, without_key
-from ore.backends.failures import client_error, proxy_error
+from ore.backends.failures import client_error, proxy_error, without
 from ore.backends.http import (
     CONNECT_SECONDS,
     HOSTILE,
@@ -43,7 +43,6 @@ HEAD_SECONDS, WHOLE_SECONDS = 60.0, 120.0  # the longest head of a blob, and ans
 _ACCEPTED = "application/vnd.docker.distribution.manifest.v2+json"
 _REDIRECTS, _LATER = (301, 302, 303, 307, 308), {408, 425, 429, *range(500, 600)} - {501, 505}
 _TOKEN_BYTES, _MOST_REDIRECTS, _LONGEST_WAIT = 1 << 16, 10, 120  # seconds that one may ask for
-_LEADS_NOWHERE = "Invalid URL in location header"  # as the HTTP library says it
 _PARAMETER = re.compile(r'\b([A-Za-z]{1,64})="([^"\\]*)"')
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
 _ODD, _TOKEN = (TooLarge, UnicodeError), re.compile(r"[!-~]{1,16384}")
@@ -160,13 +159,13 @@ class Registry:
             raise Trouble(failures.silence_error(host, SILENCE_SECONDS, proxy)) from exc
         except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError) as exc:
             (host, proxy), why = failures.way(exc, self._origin), in_words(exc)
-            if isinstance(exc, (httpx.ConnectError, httpx.ProxyError)):
-                raise Trouble(failures.unreachable_error(host, why, proxy)) from exc
-            if _LEADS_NOWHERE in str(exc):
-                raise failures.redirect_error(host, failures.NO_ADDRESS) from exc
-            raise Trouble(failures.broken_off_error(host, why, proxy)) from exc
+            is_there = not isinstance(exc, (httpx.ConnectError, httpx.ProxyError))
+            of = failures.broken_off_error if is_there else failures.unreachable_error
+            without(self._token, error := of(host, why, proxy), exc)
+            raise Trouble(error) from error.__cause__
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, *_ODD) as exc:
-            raise failures.protocol_error(self.name.host, in_words(exc)) from exc
+            odd = failures.protocol_error(self.name.host, in_words(exc))
+            raise without(self._token, odd, exc)
         finally:
             if response is not None:
                 response.close()
@@ -196,8 +195,8 @@ class Registry:
     def _next(self, response: httpx.Response) -> httpx.URL:
         """Return where a redirect leads, if it may be followed."""
         at, to, why = response.url, httpx.URL(), ""
-        with suppress(ValueError):  # it can't be read
-            to = at.join(response.headers.get("location", ""))
+        with suppress(ValueError, httpx.InvalidURL):  # it can't be read
+            to = at.join(response.extensions["location"])
         if to.scheme not in ("http", "https") or not to.host:
             why = failures.NO_ADDRESS
         elif to.userinfo:
@@ -212,11 +211,12 @@ class Registry:
 
     def _new_token(self, challenge: str) -> str:
         """Return a token for somebody without a name, where the registry itself gives one."""
-        kind, _, rest = challenge.partition(" ")
+        (kind, _, rest), realm = challenge.partition(" "), httpx.URL()
         found = {name.lower(): value for name, value in _PARAMETER.findall(rest)}
         if kind.lower() != "bearer" or not found.get("realm"):
             raise failures.login_error(self.name, "it wants a name and a password")
-        realm = httpx.URL(found["realm"])
+        with suppress(httpx.InvalidURL):
+            realm = httpx.URL(found["realm"])
         if realm.host != httpx.URL(self._origin).host or realm.userinfo:
             raise failures.login_error(self.name, "another host is to give the token")
         if realm.scheme != "https" and not self._origin.startswith("http:"):

@@ -27,9 +27,14 @@ class Ways(httpx.BaseTransport):
         steady(self)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
+        """Send a request; where a redirect leads is put into the answer's ``extensions``.
+
+        The HTTP library would quote what it can't read of it, which may be a password.
+        """
         direct, proxy = self._mounts[None], proxy_address(str(request.url))
-        return self._mounts.get(proxy, direct).handle_request(request)
+        response = self._mounts.get(proxy, direct).handle_request(request)
+        response.extensions["location"] = response.headers.pop("location", "")
+        return response
 
     def close(self) -> None:
         """Close the connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from socketserver import StreamRequestHandler
@@ -13,6 +14,7 @@ import pytest
 from ore.backends.model_names import ModelName
 from ore.backends.pulling import pull
 from ore.backends.registry import Registry
+from ore.backends.registry_failures import Trouble
 from ore.errors import BackendError, BackendTimeoutError, CapabilityError, OreError
 from tests.support.fake_registry import (
     MANIFEST,
@@ -28,6 +30,10 @@ from tests.support.listening import Listening
 pytestmark = pytest.mark.usefixtures("no_authorities")
 
 WEIGHTS = b"GGUF" + random.Random(2).randbytes(1 << 16)
+
+
+def traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +98,26 @@ def test_a_token_that_the_registry_repeats_is_not_shown(status):
         with pytest.raises(OreError, match=r"not with Bearer \[the key\]") as caught:
             pull(name, nothing)
     assert "t0ken" not in str(caught.value)
+
+
+def test_a_token_is_not_shown_either_where_the_http_library_quotes_what_repeats_it():
+    with FakeRegistry(token="t0ken-of-nobody") as registry:
+        registry.always["manifests"] = lambda answer: (
+            answer
+            if answer.status == 401
+            else Answer(200, b"", {"a bad header t0ken-of-nobody": ""})
+        )
+        with pytest.raises(Trouble, match=r"a bad header \[the key\]") as caught:
+            Registry(ModelName(registry.host, "team", "tiny", "q4")).manifest()
+    assert "t0ken" not in traceback_of(caught.value)
+
+
+def test_why_a_registry_is_not_understood_is_behind_the_error():
+    with FakeRegistry(token="t0ken-of-nobody") as registry:
+        registry.always["manifests"] = lambda _: Answer(200, b"", {"a bad header": ""})
+        with pytest.raises(Trouble) as caught:
+            Registry(ModelName(registry.host, "team", "tiny", "q4")).manifest()
+    assert "illegal header line" in traceback_of(caught.value.__cause__)
 
 
 @pytest.mark.parametrize(
@@ -258,14 +284,24 @@ def test_an_address_that_was_good_for_a_while_is_asked_for_again(root, monkeypat
         ("http://user:word@127.0.0.1/x", "holds a password"),
         ("http://[", "over http"),
         ("http://[::1", "no address of the web"),
+        ("http://user:word/@models.example", "no address of the web"),
         (f"http://{'a' * 70_000}", "no address of the web"),
     ],
 )
 def test_a_redirect_that_leads_astray_is_not_followed(registry, to, said):
     name = registry.add("team/tiny:q4", WEIGHTS)
     registry.always["manifests"] = lambda _: Answer(302, b"", {"Location": to})
-    with pytest.raises(BackendError, match=said):
+    with pytest.raises(BackendError, match=said) as caught:
         pull(name, nothing)
+    assert "'word'" not in traceback_of(caught.value)
+
+
+def test_where_a_token_is_given_is_not_shown_where_it_is_no_address():
+    with FakeRegistry(token="t", realm="http://user:word/@models.example") as registry:
+        name = registry.add("team/tiny:q4", WEIGHTS)
+        with pytest.raises(CapabilityError, match="another host is to give") as caught:
+            pull(name, nothing)
+    assert "word" not in traceback_of(caught.value)
 
 
 def test_redirects_in_a_circle_end(registry):
@@ -291,11 +327,11 @@ def test_another_machine_does_not_send_on_to_this_one(host):
     import httpx
 
     for to in (f"http://{host}:11434/api/delete", f"https://{host}/x"):
-        headers = {"location": to.encode()}
-        response = httpx.Response(307, headers=headers, request=answer)
+        response = httpx.Response(307, request=answer, extensions={"location": to})
         with pytest.raises(BackendError, match="from another machine to this one"):
             asked._next(response)
-    elsewhere = httpx.Response(307, headers={"location": "http://128.0.0.1/x"}, request=answer)
+    to = "http://128.0.0.1/x"
+    elsewhere = httpx.Response(307, request=answer, extensions={"location": to})
     assert asked._next(elsewhere).host == "128.0.0.1"
     asked.close()
 
