@@ -39,13 +39,19 @@ TURNS = (
     "What language do they speak?",
     "Say goodbye.",
 )
+WAITS = {
+    "passive": {"OMP_WAIT_POLICY": "passive"},
+    "brief": {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"},
+    "active": {"OMP_WAIT_POLICY": "active"},
+}
+"""How threads wait for each other: they sleep, spin for microseconds and then sleep, or spin."""
 TEXT = f"""\
 Fresh processes with the model of `--pull {MODEL}`, {TOKENS} tokens each. The engine's package is called
 directly, in the process that measures, with the fastest of its settings (threads that generate, threads
-that read, threads that sleep or spin while they wait), which is found first. ORE starts a process for
-it. A blob of a shelf in Ollama's layout is a copy of the same file, asked for by its name, its hash
-remembered as the file's is. In a conversation ORE computes only what is new of a prompt: the last row is
-its tenth turn, beside one that computes everything afresh."""
+that read, and whether threads sleep, spin for microseconds, or spin while they wait), which is found
+first. ORE starts a process for it. A blob of a shelf in Ollama's layout is a copy of the same file, asked
+for by its name, its hash remembered as the file's is. In a conversation ORE computes only what is new
+of a prompt: the last row is its tenth turn, beside one that computes everything afresh."""
 FIGURES = (
     ("load", "load the model", "s", 1.05, None),
     ("first", "first token", "s", 1.05, None),
@@ -95,7 +101,7 @@ def fastest(environ: dict[str, str]) -> tuple[str, str]:
     from ore.backends.hardware import thread_count
 
     reading = thread_count()
-    settings = [f"{n} {reading} {wait}" for n in {1, reading} for wait in ("passive", "active")]
+    settings = [f"{n} {reading} {wait}" for n in {1, min(2, reading), reading} for wait in WAITS]
     cases = {setting: partial(run, f"engine {setting}", environ) for setting in settings}
     found = interleaved(cases, 3)
     setting = max(settings, key=lambda name: median(one["rate"] for one in found[name]))
@@ -168,7 +174,7 @@ def loaded_engine(threads: int, reading: int) -> Any:
 
 
 def ask_engine(threads: str, reading: str, wait: str) -> dict[str, float]:
-    os.environ["OMP_WAIT_POLICY"] = wait
+    os.environ.update(WAITS[wait])
     started = time.perf_counter()
     server = loaded_engine(int(threads), int(reading))
     loaded = time.perf_counter()

@@ -17,6 +17,7 @@ from benchmarks.measure import HEAD, Comparison, interleaved, markdown, shown, t
 from benchmarks.page import write_page
 from benchmarks.place import ROOT, Topic, install, place
 from benchmarks.processes import finish, peak, turns
+from ore.backends.engine_load import child_environment
 
 MIB = 1 << 20
 
@@ -80,21 +81,29 @@ def test_a_figure_has_its_median_its_unit_and_its_spread(values, unit, text):
     assert shown(values, unit) == text
 
 
-@pytest.mark.parametrize("fastest", ["1 2 passive", "1 2 active", "2 2 passive", "2 2 active"])
-def test_the_bare_engine_has_the_setting_that_is_fastest_for_it(fastest, monkeypatch):
+@pytest.mark.parametrize("wait", embedded.WAITS)
+@pytest.mark.parametrize("fastest", ["1 2", "2 2", "1 6", "2 6", "6 6"])
+def test_the_bare_engine_has_the_setting_that_is_fastest_for_it(fastest, wait, monkeypatch):
+    threads, reading = fastest.split()
+
     def run(program, environ):
-        rate = {"ore": 50.0, f"engine {fastest}": 90.0}.get(program, 40.0)
+        rate = {"ore": 50.0, f"engine {fastest} {wait}": 90.0}.get(program, 40.0)
         return {"load": 1.0, "first": 1.0, "process": 1.0, "rate": rate}
 
     for name in ("with_model", "of_a_blob"):
         monkeypatch.setattr(embedded, name, lambda *_: Comparison(name, "s", [1.0], "it", [1.0]))
     monkeypatch.setattr(embedded, "run", run)
-    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: 2)
+    monkeypatch.setattr("ore.backends.hardware.thread_count", lambda: int(reading))
     rows = embedded.measure(SimpleNamespace(runs=5))
     rates = next(row for row in rows if row.what == "tokens")
     assert (set(rates.ours), set(rates.theirs), set(rates.again)) == ({50.0}, {90.0}, {90.0})
-    threads, reading, wait = fastest.split()
     assert rates.beside == f"the engine ({threads} and {reading} threads, {wait})"
+
+
+def test_the_bare_engine_may_wait_as_ore_lets_it_wait():
+    ours = child_environment({})
+    del ours["GGML_NO_BACKTRACE"]
+    assert ours in embedded.WAITS.values()
 
 
 def test_tables_have_a_head_a_rule_and_a_line_for_each_row():
