@@ -242,8 +242,8 @@ class EngineProcess:
             return BackendError(
                 f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
             )
-        how = "out of memory" if kind == "MemoryError" else ""
-        return self._load_error(self._whole_log() or said, how)
+        short = "\nout of memory" if kind == "MemoryError" else ""
+        return self._load_error((self._whole_log() or said) + short, "")
 
     def _load_error(self, log: str, ended: str) -> BackendError:
         given = self._has_given_template
