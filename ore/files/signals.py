@@ -118,7 +118,8 @@ def hear_no_more() -> None:
     """
     with suppress(ValueError):  # not in the main thread, which alone is interrupted
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    exec("")  # Python remembers it until the next text is run
+    with suppress(MemoryError):
+        exec("")  # Python remembers it until the next text is run
 
 
 @contextmanager

@@ -77,6 +77,34 @@ def test_a_process_without_memory_to_begin_with_is_one_sentence(error):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"ore: {NO_MEMORY}\n")
 
 
+FULL = """
+import resource
+from ore.files.signals import hear_no_more
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size, size))
+held = None
+for power in range(20, 12, -1):
+    try:
+        while True:
+            held = (bytearray(1 << power), held)
+    except MemoryError:
+        pass
+hear_no_more()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_process_that_ends_without_memory_ends_without_a_traceback():
+    done = subprocess.run(
+        [sys.executable, "-c", FULL],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 def test_a_process_that_may_open_no_more_files_says_so(tmp_path):
     few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5)); "
