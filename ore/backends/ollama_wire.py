@@ -34,7 +34,7 @@ from ore.backends.http import (
 from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
 from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
-from ore.files.extras import install_command
+from ore.files.extras import import_error, install_command
 from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
@@ -203,10 +203,7 @@ def import_ollama() -> ModuleType:
                 None,
             ) from exc
         except (ImportError, OSError, ValueError) as exc:
-            raise BackendError(
-                f"The package 'ollama' can't be used ({' '.join(str(exc).split())}): "
-                f"run {install_command(again=True)}"
-            ) from exc
+            raise import_error("ollama", exc) from exc
     return ollama
 
 

@@ -13,6 +13,8 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from ore.errors import NO_MEMORY, BackendError, is_shortage
+
 if TYPE_CHECKING:  # loaded only where something is missing
     from importlib.metadata import Distribution
 
@@ -54,6 +56,14 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
     first = "" if find_spec("pip") else f"{python} -m ensurepip && "
     flags = "--force-reinstall " * again + "--break-system-packages " * _is_managed()
     return f"{first}{python} -m pip install {flags}{wanted}"
+
+
+def import_error(package: str, exc: Exception, extra: str | None = None) -> BackendError:
+    """Return the error for a package that is there and can't be imported."""
+    if is_shortage(exc):
+        return BackendError(NO_MEMORY)
+    said, again = " ".join(str(exc).split()), install_command(extra, again=True)
+    return BackendError(f"The package '{package}' can't be used ({said}): run {again}")
 
 
 def _named(extra: str | None) -> str:

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.support.process import ROOT, environment
+from ore.errors import NO_MEMORY
+from tests.support.process import MAIN, ROOT, environment
 
 SAY = """
 import os, sys
@@ -131,3 +132,32 @@ def test_the_commands_in_the_messages_can_be_run():
     assert used == names
     assert all((ROOT / f"requirements-{name}.txt").is_file() for name in names)
     assert 'name = "ore-reasoning"' in project
+
+
+NO_ROOM = "x.so: failed to map segment from shared object"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["ollama", "openai"])
+@pytest.mark.parametrize(
+    "raised, said",
+    [
+        ("ImportError('undefined symbol')", "can't be used (undefined symbol): run "),
+        ("ImportError('no x', name='pydantic')", "can't be used (no x): run "),
+        (f"ImportError({NO_ROOM!r}, name='_pydantic_core')", NO_MEMORY),
+    ],
+    ids=["broken", "another's", "no memory"],
+)
+def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, package, raised, said):
+    (tmp_path / f"{package}.py").write_text(f"raise {raised}")
+    done = subprocess.run(
+        [sys.executable, MAIN, "--host", "127.0.0.1:1", "--backend", package, "-m", "x", "Hi"],
+        env=environment(PYTHONPATH=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    is_broken = said != NO_MEMORY
+    begins = f"ore: The package '{package}' {said}" if is_broken else f"ore: {said}\n"
+    assert done.returncode == 1 and done.stderr.startswith(begins)
+    assert ("--force-reinstall" in done.stderr) is is_broken
