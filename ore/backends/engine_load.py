@@ -30,8 +30,9 @@ from ore.files.signals import deferred_signals, is_ready
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
-_INHERITED = ("OMP_", "GOMP_", "KMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_")
-_ALSO_INHERITED = {"LANG", "PATH", "TMPDIR"}
+_INHERITED = ("GOMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_")
+_ALSO_INHERITED = {*"LANG PATH TMPDIR OMP_WAIT_POLICY OMP_PROC_BIND OMP_PLACES KMP_BLOCKTIME".split()}
+"""Of OpenMP's, how threads wait and where: how many there are is as the artifact says."""
 
 _BATCH_TOKENS = 64
 """How many are computed in one go. Nothing stops a batch, not even the end of the process, and half
@@ -194,9 +195,8 @@ class EngineProcess:
             pass  # it has ended already: how is found out next
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
-                raise NothingAnswersError(
-                    f"The embedded engine can't be started: {NO_THREADS}."
-                ) from exc
+                text = f"The embedded engine can't be started: {NO_THREADS}."
+                raise NothingAnswersError(text) from exc
             if exc.errno in (errno.EMFILE, errno.ENFILE):
                 raise NothingAnswersError(
                     "The embedded engine can't be started: this process may open no more files; raise "

@@ -156,6 +156,8 @@ def test_the_engine_can_be_asked_whatever_the_umask(path):
 def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    for taking_threads in ("OMP_THREAD_LIMIT", "OMP_MAX_ACTIVE_LEVELS", "OMP_DYNAMIC"):
+        monkeypatch.setenv(taking_threads, "1")
     core = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (core[1], core[1]))
     try:
@@ -170,6 +172,7 @@ def test_the_engine_s_process_gets_only_what_is_its_business(path, monkeypatch):
             line.split("=", 1) for line in (process / "environ").read_text().split("\0") if line
         )
         assert environ["OMP_WAIT_POLICY"] == "active" and "OPENAI_API_KEY" not in environ
+        assert [name for name in environ if name.startswith("OMP_")] == ["OMP_WAIT_POLICY"]
         assert engine._headers["Authorization"][7:] not in (process / "cmdline").read_text()
         assert not {"(deleted)"} & {os.readlink(fd)[-9:] for fd in (process / "fd").iterdir()}
         limits = (process / "limits").read_text().splitlines()
