@@ -184,8 +184,9 @@ def warnings_beside(
     then, now = ([*warnings_of(each, settings)] for each in responses)
     apart = {each.name for each in differences(old, new)} | {*known_to_one(old, new)}
     texts = [each.output.metadata.get("rendered_sha256") for each in (old, new)]
-    is_alike = template_of(old) == (settings.chat_template and text_digest(settings.chat_template))
-    if is_alike and apart & {*COMPARED} == {ANSWER} and None not in texts and texts[0] != texts[1]:
+    is_other = None not in texts and texts[0] != texts[1]
+    given = None if settings.chat_template is None else text_digest(settings.chat_template)
+    if is_other and apart & {*COMPARED} == {ANSWER} and given == template_of(old):
         now.append(_OTHER_TEXT)
     return [text for text in now if text not in then]
 
