@@ -213,6 +213,8 @@ def _scored(
 
 def checked_logprob(found: Any) -> float:
     """Return a log-probability that a server tells; ``ValueError`` or ``TypeError`` if it is none."""
+    if not isinstance(found, (int, float)):  # a text may be a key, which Python would quote
+        raise TypeError("a log-probability is no number")
     logprob = float(found)
     if not logprob <= _ROUNDED:
         raise ValueError(f"a log-probability is {logprob}")

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ore.backends import Model, Progress, choose_default, failures, is_preferred, ollama_models
-from ore.backends.address import Host
+from ore.backends.address import Host, text_without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
 from ore.backends.look_ups import KNOWN_SECONDS
@@ -210,13 +210,13 @@ class OllamaClient:
         )
         with closing(steps):
             for step in steps:
-                status = step.get("status")
+                status = str(step.get("status") or "")
                 if status == "success":
                     return
                 done, total = (
                     strictjson.above_zero(step.get(key)) or 0 for key in ("completed", "total")
                 )
-                progress(shorten(str(status or "")), done, total)
+                progress(shorten(text_without_key(status, question.key)), done, total)
         raise failures.broken_off_error(self.host, "before the model was there")
 
     def _ask(

@@ -21,7 +21,7 @@ from ore.backends.choice import check_name, open_backend
 from ore.backends.failures import OLLAMA
 from ore.backends.http import Deadline
 from ore.backends.model_names import shown_name
-from ore.backends.ollama import AyaReasoner
+from ore.backends.ollama import AyaReasoner, OllamaBackend
 from ore.backends.ollama_client import OllamaClient
 from ore.backends.openai import OpenAIBackend, OpenAIReasoner
 from ore.backends.openai_score import Server
@@ -286,6 +286,16 @@ def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
         kept = made.reason([Message("user", "Hello")]).metadata
     for name in ("response_model", "system_fingerprint", "done_reason"):
         assert kept[name] == "[the key]"
+
+
+def test_a_key_that_a_server_repeats_is_not_shown_as_how_far_a_fetch_is(monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
+    lines = [{"status": f"pulling for {ECHO}"}, {"status": "success"}]
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    told: list[str] = []
+    with one_answer(http(body, "200 OK")) as (host, _):
+        OllamaBackend(host).pull("m", lambda step, done, total: told.append(step))
+    assert told == ["pulling for [the key]"]
 
 
 @pytest.mark.parametrize(
