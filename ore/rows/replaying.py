@@ -13,6 +13,7 @@ from ore.backends.joining import JoiningReasoner
 from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
+from ore.files.neutral import brief
 from ore.files.strictjson import is_object
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
@@ -170,7 +171,8 @@ def warnings_beside(
 ) -> list[str]:
     """Return what of a new answer is not what was asked for, and was of the old one, a sentence each.
 
-    Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one.
+    Another model gave it, it was cut off, the model has not seen all of the prompt, or read another one;
+    or the answer is another one, and so is what computed it.
 
     Args:
         old: The run that was asked again.
@@ -188,7 +190,23 @@ def warnings_beside(
     given = None if settings.chat_template is None else text_digest(settings.chat_template)
     if is_other and apart & {*COMPARED} == {ANSWER} and given == template_of(old):
         now.append(_OTHER_TEXT)
+    if apart & {*COMPARED} == {ANSWER}:
+        now += _computed_otherwise(old, new)
     return [text for text in now if text not in then]
+
+
+def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
+    """Return a sentence where of two runs a backend, a release or a device is known and not the same."""
+    ways = [
+        ((each.provenance or {}) | {"device": each.output.metadata.get("device")})
+        for each in (old, new)
+    ]
+    pairs = [[way.get(name) for way in ways] for name in ("backend", "server_version", "device")]
+    known = [pair for pair in pairs if None not in pair]
+    if all(first == second for first, second in known):
+        return []
+    then, now = (", ".join(brief(str(each)) for each in way) for way in zip(*known))
+    return [f"Then it was computed by {then}, and now by {now}: that may be why it differs."]
 
 
 def compared(

@@ -88,6 +88,16 @@ def test_a_server_whose_cache_makes_another_answer_is_not_repeatable(cold, verdi
         assert asked == [(True, None)] * 3 + [(False, 0), (True, None)]
 
 
+@pytest.mark.slow
+def test_another_answer_of_a_newer_server_names_both_releases(ore, folder):
+    with FakeOllama(reply="One.", version="0.13.5") as server:
+        record(folder / "a.json", "hi", "--host", server.url, open_backend=open_backend)
+    with FakeOllama(reply="Two.", version="0.33.0") as server:
+        result = ore("--replay", "a.json", "--host", server.url, open_backend=open_backend)
+    assert rows(result.out)["a.json"][0] == "different"
+    assert "a.json: Then it was computed by ollama, 0.13.5, and now by ollama, 0.33.0" in result.err
+
+
 def test_a_model_is_not_unloaded_for_each_run_of_many_that_are_different(ore, folder):
     said = iter(["One."] * 5)
     with FakeOllama(reply=lambda _: next(said, "Two.")) as server:

@@ -140,6 +140,19 @@ def test_another_model_is_a_difference():
     assert [each.name for each in found.differences] == ["model_id"]
 
 
+def test_another_answer_of_another_release_or_device_says_so():
+    run = recorded()
+    about = run.provenance | {"server_version": "1.0", "backend": "old\n"}
+    old = dataclasses.replace(run, provenance=about)
+    found = ore.replay(old, Scripted("Rome."))
+    said = "Then it was computed by old^J, and now by python: that may be why it differs."
+    assert found.state == "different" and found.notes == (said,)
+    assert ore.replay(old, Scripted("Paris.")).notes == ()
+    for name in ("Rome.", "Paris."):
+        nowhere = dataclasses.replace(run, provenance={"messages": about["messages"]})
+        assert ore.replay(nowhere, Scripted(name)).notes == ()
+
+
 def test_messages_that_were_joined_are_joined_again():
     engine = ORE(JoiningReasoner(Scripted("Paris.")), "Be kind.")
     old = engine.record(engine.execute("Why?", skill_context=["Be brief."]), full=True)
