@@ -122,7 +122,8 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
             raise self._explained(exc, answer) from exc.__cause__
         finally:
             self._doing = "waiting"
-        metadata["load_duration"], metadata["device"] = load_duration, engine.device
+        slots = settings.at_once or 1
+        metadata |= {"load_duration": load_duration, "device": engine.device, "at_once": slots}
         if "first" in last:  # a model may answer with nothing
             metadata["first_token_duration"] = int(last["first"] * 1e9)
         metadata["total_duration"] = int((time.monotonic() - started) * 1e9)
@@ -260,8 +261,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                     raise timeout_error(None, deadline) from exc
             settings, own = self.settings, self._modelfile.parameters
             window = settings.options.get(LOADED_WITH, own.get(LOADED_WITH))
-            slots = settings.at_once or 1
-            check_fits(model, window or WINDOW, slots)
+            check_fits(model, window or WINDOW, slots := settings.at_once or 1)
             self._doing = f"loading {model.name}"
             with suppress(OSError):  # loading it says why
                 self._marks = weights.marks_of(model.path)

@@ -196,17 +196,21 @@ def warnings_beside(
 
 
 def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
-    """Return a sentence where of two runs a backend, a release or a device is known and not the same."""
-    ways = [
-        ((each.provenance or {}) | {"device": each.output.metadata.get("device")})
-        for each in (old, new)
-    ]
-    pairs = [[way.get(name) for way in ways] for name in ("backend", "server_version", "device")]
+    """Return a sentence where of two runs is known what computed them, or how many at once, and differs."""
+    pairs = list(zip(_computed_by(old), _computed_by(new)))
     known = [pair for pair in pairs if None not in pair]
     if all(first == second for first, second in known):
         return []
     then, now = (", ".join(brief(str(each)) for each in way) for way in zip(*known))
     return [f"Then it was computed by {then}, and now by {now}: that may be why it differs."]
+
+
+def _computed_by(run: ExecutionArtifact) -> list[object]:
+    """Return the backend, its release, the device, and how many turns it computes at once, if known."""
+    about, of_turn = run.provenance or {}, run.output.metadata
+    slots = of_turn.get("at_once")
+    at_once = None if slots is None else f"{slots} at once"
+    return [about.get("backend"), about.get("server_version"), of_turn.get("device"), at_once]
 
 
 def compared(

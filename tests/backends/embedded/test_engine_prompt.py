@@ -380,3 +380,16 @@ def test_a_replay_says_that_the_template_made_another_text_than_then(tmp_path):
         alike = warnings_beside(replace(run, output=other), apart.artifact, reasoner.settings)
     assert apart.state == "different" and not alike
     assert [note for note in apart.notes if note.startswith("The chat template made another text")]
+
+
+@pytest.mark.slow
+def test_a_replay_says_that_several_turns_were_computed_at_once(tmp_path):
+    path, few = str(write_model(tmp_path / "m.gguf")), {"num_predict": 4}
+    with closing(EmbeddedReasoner(path, Settings(options=few, at_once=2))) as reasoner:
+        engine = ORE(reasoner, "Be kind.")
+        run = engine.record(engine.execute("Why?"), full=True)
+        other = replace(run, output=replace(run.output, content="Paris."))
+        assert replay(other, reasoner).notes == ()
+    with closing(EmbeddedReasoner(path, Settings(options=few))) as reasoner:
+        (note,) = replay(other, reasoner).notes
+    assert ", 2 at once, and now by " in note and ", 1 at once: that may be why" in note
