@@ -227,7 +227,8 @@ class EngineProcess:
 
     def _failure(self, kind: str, said: str) -> BackendError | ExtraNotInstalledError:
         """Return the error for an exception that the engine's package raised."""
-        if kind in ("ImportError", "ModuleNotFoundError"):
+        short = "\nout of memory" * (kind == "MemoryError" or "failed to map segment" in said)
+        if kind in ("ImportError", "ModuleNotFoundError") and not short:
             step = install_command("embedded", again=True)
             if "libgomp" in said:
                 step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
@@ -242,7 +243,6 @@ class EngineProcess:
             return BackendError(
                 f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
             )
-        short = "\nout of memory" if kind == "MemoryError" else ""
         return self._load_error((self._whole_log() or said) + short, "")
 
     def _load_error(self, log: str, ended: str) -> BackendError:

@@ -89,14 +89,20 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
             "BackendError: ORE does not know this release of xllamacpp: "
             f"{PIP} install -r {ROOT}/requirements-embedded.txt",
         ),
-        (
-            "raise MemoryError",
-            "NothingAnswersError: FOLDER/m.gguf can't be loaded: it needs more than the SOME MB that ORE "
-            "lets it have, or than the system does (ulimit -v): use a smaller window "
-            "(`options['num_ctx']`), or another model.",
+        *(
+            (
+                f"raise {raised}",
+                "NothingAnswersError: FOLDER/m.gguf can't be loaded: it needs more than the SOME MB that "
+                "ORE lets it have, or than the system does (ulimit -v): use a smaller window "
+                "(`options['num_ctx']`), or another model.",
+            )
+            for raised in (
+                "MemoryError",
+                "ImportError('x.so: failed to map segment from shared object')",
+            )
         ),
     ],
-    ids=["libgomp", "broken", "another release", "no memory"],
+    ids=["libgomp", "broken", "another release", "no memory", "no room"],
 )
 def test_an_engine_that_can_t_start_says_why(tmp_path, package, said):
     came = started(tmp_path, package).replace(str(tmp_path), "FOLDER")
