@@ -30,8 +30,8 @@ from ore.files.signals import deferred_signals, is_ready
 from ore.reasoner.stop import woken_by
 
 _CHILD = Path(__file__).with_name("engine_child.py")
-_INHERITED = ("GOMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_")
-_ALSO_INHERITED = {*"LANG PATH TMPDIR OMP_WAIT_POLICY OMP_PROC_BIND OMP_PLACES KMP_BLOCKTIME".split()}
+_INHERITED = ("GOMP_", "GGML_", "LD_", "DYLD_", "CUDA_", "LC_", "KMP_BLOCKTIME")
+_ALSO_INHERITED = {*"LANG PATH TMPDIR OMP_WAIT_POLICY OMP_PROC_BIND OMP_PLACES".split()}
 """Of OpenMP's, how threads wait and where: how many there are is as the artifact says."""
 
 _BATCH_TOKENS = 64

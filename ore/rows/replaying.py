@@ -160,9 +160,9 @@ def answered(
     return replace(new, provenance=about | {"messages": [asdict(each) for each in known]})
 
 
-def template_of(artifact: ExecutionArtifact) -> object:
-    """Return the hash of the chat template that a run was given, or None."""
-    recorded = (artifact.provenance or {}).get("chat_template")
+def template_of(run: ExecutionArtifact) -> object:
+    """Return the hash of the chat template that a ``run`` was given, or None."""
+    recorded = (run.provenance or {}).get("chat_template")
     return recorded.get("sha256") if is_object(recorded) else None
 
 
