@@ -124,7 +124,7 @@ class OllamaClient:
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
         known = self._named(seconds)
-        if is_preferred(choose_default(known) or ""):  # which hardly ever does not
+        if is_preferred(choose_default(known) or ""):  # it nearly always answers prompts
             seconds = min(seconds, KNOWN_SECONDS)
         return ollama_models.default_of(known, self._shows(seconds))
 

@@ -25,9 +25,9 @@ MOST_FILES, MOST_CHARACTERS = 1000, 16_000_000
 MOST_TOGETHER = 1 << 26
 """Characters of all that is named: as many as a prompt may have. One file may be named often."""
 
-_MOST_LOOKED_AT = (
-    20_000  # files and folders of a folder, of whatever kind; texts of all that is named
-)
+_MOST_LOOKED_AT = 20_000
+"""Files and folders of a folder, of whatever kind; and the texts of all that is named."""
+
 _MOST_NAMED = 3
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
