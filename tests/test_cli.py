@@ -210,6 +210,17 @@ def test_every_public_name_is_there(name):
     assert getattr(package, name) is not None
 
 
+def listing_tools(home, modules):
+    """Run ``python -m ore --list-tools`` with the modules of a folder before others."""
+    return subprocess.run(
+        [sys.executable, "-m", "ore", "--list-tools"],
+        cwd=ROOT,
+        env=environment(HOME=str(home), PYTHONPATH=str(modules)),
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "error, code, said",
@@ -224,13 +235,7 @@ def test_a_failure_before_the_command_line_starts_is_not_a_traceback(
     (tmp_path / "dotenv.py").write_text(f"raise {error}")
     (home / ".ore").mkdir(mode=0o700)
     (home / ".ore/.env").write_text("ORE_MODEL=m")
-    done = subprocess.run(
-        [sys.executable, "-m", "ore", "--list-tools"],
-        cwd=ROOT,
-        env=environment(HOME=str(home), PYTHONPATH=str(tmp_path)),
-        capture_output=True,
-        text=True,
-    )
+    done = listing_tools(home, tmp_path)
     assert (done.returncode, done.stderr) == (code, said.format(home / ".ore/.env"))
 
 
@@ -246,13 +251,7 @@ def test_ctrl_c_in_a_text_that_python_runs_is_the_exit_code_of_a_module_too(tmp_
         "            exec('import os; os.kill(os.getpid(), 2)')\n"
         "sys.meta_path.insert(0, Finder)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "ore", "--list-tools"],
-        cwd=ROOT,
-        env=environment(HOME=str(home), PYTHONPATH=str(tmp_path)),
-        capture_output=True,
-        text=True,
-    )
+    done = listing_tools(home, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
