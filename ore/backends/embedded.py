@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ore.backends import Backend, Model, Progress, local_models, weights
 from ore.backends.engine_package import check_installed, engine_version
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError, OreError
+from ore.files.extras import NOT_INSTALLED, importing
 
 if TYPE_CHECKING:  # a list of models takes no turn
     from ore.backends.engine_turn import EmbeddedReasoner
@@ -94,7 +95,9 @@ class EmbeddedBackend(Backend):
                 file,
             )
         else:
-            import_module("ore.backends.pulling").pull(name, progress, insecure=insecure)
+            with importing("httpx", NOT_INSTALLED):
+                pulling = import_module("ore.backends.pulling")
+            pulling.pull(name, progress, insecure=insecure)
 
     def licenses(self, model_id: str) -> list[str]:
         """Return the licences that stand beside ``model_id`` on a shelf."""

@@ -25,7 +25,7 @@ from ore.backends.load_failures import NO_THREADS, endless_load_error, load_erro
 from ore.backends.turn_errors import NothingAnswersError
 from ore.errors import BackendError, CapabilityError, ExtraNotInstalledError
 from ore.files.environment import environment
-from ore.files.extras import install_command
+from ore.files.extras import install_command, runs_nowhere
 from ore.files.signals import deferred_signals, is_ready
 from ore.reasoner.stop import woken_by
 
@@ -234,15 +234,16 @@ class EngineProcess:
                 step = "install OpenMP (Debian and Ubuntu: apt-get install libgomp1)."
             text = f"The embedded engine can't be loaded ({shorten(said)}): {step}"
             return ExtraNotInstalledError(text, "embedded")
+        if text := runs_nowhere(said):
+            return BackendError(text)
         if kind == "LookupError":
             return CapabilityError(
                 "The installed engine computes with no graphics card: leave "
                 "`options['num_gpu']` out, or use Ollama."
             )
         if kind in ("AttributeError", "TypeError"):
-            return BackendError(
-                f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
-            )
+            text = f"ORE does not know this release of {PACKAGE}: {install_command('embedded')}"
+            return BackendError(text)
         return self._load_error((self._whole_log() or said) + short, "")
 
     def _load_error(self, log: str, ended: str) -> BackendError:
@@ -315,6 +316,5 @@ def _check_engine() -> str:
 def _check_answers(path: Path, head: dict[str, Any]) -> None:
     """Refuse a model that turns text into numbers and writes none."""
     if not gguf.writes_text(head):
-        raise CapabilityError(
-            f"{path} is a model for embeddings and writes no text: use another model."
-        )
+        text = f"{path} is a model for embeddings and writes no text: use another model."
+        raise CapabilityError(text)

@@ -33,8 +33,8 @@ from ore.backends.http import (
 )
 from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
-from ore.errors import BackendError, ExtraNotInstalledError, OreError, UsageError
-from ore.files.extras import import_error, install_command
+from ore.errors import BackendError, OreError, UsageError
+from ore.files.extras import NOT_INSTALLED, importing
 from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
@@ -194,16 +194,8 @@ def import_ollama() -> ModuleType:
     if "ollama" in sys.modules:
         return import_module("ollama")  # waits where another thread is in the middle of it
     # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
-    with deferred_signals(), _import_hook():
-        try:
-            import ollama
-        except ModuleNotFoundError as exc:
-            raise ExtraNotInstalledError(
-                f"The package '{exc.name}' is not installed: run {install_command()}",
-                None,
-            ) from exc
-        except (ImportError, OSError, ValueError) as exc:
-            raise import_error("ollama", exc) from exc
+    with deferred_signals(), _import_hook(), importing("ollama", NOT_INSTALLED):
+        import ollama
     return ollama
 
 

@@ -33,7 +33,7 @@ from ore.backends.pools import steady
 from ore.backends.proxies import proxy_address
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
-from ore.files.extras import import_error, install_command
+from ore.files.extras import importing, install_command
 from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
@@ -278,16 +278,11 @@ class Call:
 def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     level = logging.getLogger("openai").level
-    try:
-        # A signal waits: what a handler raises in the middle of this import can be lost.
-        with deferred_signals():
-            import httpx2
-            import openai
-    except ModuleNotFoundError as exc:
-        needs = f"The openai backend needs the package '{exc.name}': {install_command('openai')}"
-        raise ExtraNotInstalledError(needs, "openai") from exc
-    except (ImportError, OSError, ValueError) as exc:
-        raise import_error("openai", exc, "openai") from exc
+    needs = "The openai backend needs the package '{}': "
+    # A signal waits: what a handler raises in the middle of this import can be lost.
+    with importing("openai", needs, "openai"), deferred_signals():
+        import httpx2
+        import openai
     logging.getLogger("openai").setLevel(level)  # whatever OPENAI_LOG has made of it
     return openai, httpx2
 

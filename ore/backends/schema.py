@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ore.backends.http import MOST_VALUES, REPLY_LIMIT, shorten
 from ore.backends.schema_fields import parse_fields
-from ore.errors import ExtraNotInstalledError, SchemaMismatchError, UsageError
+from ore.errors import SchemaMismatchError, UsageError
 from ore.files import read_regular, strictjson
-from ore.files.extras import install_command
+from ore.files.extras import importing
 from ore.files.strictjson import above_zero
 from ore.reasoner import Reasoner
 from ore.types import Message, Response
@@ -165,11 +165,6 @@ def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:
 
 def _validation() -> ModuleType:
     """Return the module that knows ``jsonschema``."""
-    try:
+    with importing("jsonschema", "`schema=` needs the package '{}': ", "schema"):
         from ore.backends import validation
-    except ModuleNotFoundError as exc:
-        raise ExtraNotInstalledError(
-            f"`schema=` needs the package 'jsonschema': {install_command('schema')}",
-            "schema",
-        ) from exc
     return validation

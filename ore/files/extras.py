@@ -10,16 +10,20 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ore.errors import NO_MEMORY, BackendError, is_shortage
+from ore.errors import NO_MEMORY, BackendError, ExtraNotInstalledError, is_shortage
 
 if TYPE_CHECKING:  # loaded only where something is missing
     from importlib.metadata import Distribution
 
 _DISTRIBUTION = "ore-reasoning"
 _PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NOT_INSTALLED = "The package '{}' is not installed: run "
+"""What ``importing`` is to say of a package that ORE always needs."""
 _EXTRA = r"extra *== *['\"]([\w-]+)['\"]"
 
 
@@ -58,12 +62,46 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
     return f"{first}{python} -m pip install {flags}{wanted}"
 
 
-def import_error(package: str, exc: Exception, extra: str | None = None) -> BackendError:
-    """Return the error for a package that is there and can't be imported."""
-    if is_shortage(exc):
-        return BackendError(NO_MEMORY)
-    said, again = " ".join(str(exc).split()), install_command(extra, again=True)
-    return BackendError(f"The package '{package}' can't be used ({said}): run {again}")
+@contextmanager
+def importing(package: str, missing: str, extra: str | None = None) -> Iterator[None]:
+    """Make one of our errors of what goes wrong with an import.
+
+    Args:
+        package: What is imported, with all that it imports.
+        missing: What is said where a package is not there, with ``{}`` for its name; the command that
+            installs it follows.
+        extra: The extra that brings it; None is what ORE always needs.
+
+    Raises:
+        ExtraNotInstalledError: A package is not there.
+        BackendError: It is there and can't be imported, as where a part of it is of another Python.
+    """
+    try:
+        yield
+    except (ImportError, OSError, ValueError) as exc:
+        name = exc.name if isinstance(exc, ModuleNotFoundError) else None
+        if name and "." not in name:
+            text = f"{missing.format(name)}{install_command(extra)}"
+            raise ExtraNotInstalledError(text, extra) from exc
+        said, again = " ".join(str(exc).split()), install_command(extra, again=True)
+        broken = f"The package '{package}' can't be used ({said}): run {again}"
+        why = runs_nowhere(said) or (NO_MEMORY if is_shortage(exc) else broken)
+        raise BackendError(why) from exc
+
+
+def runs_nowhere(said: str) -> str:
+    """Return what to say of a library that can't be mapped, as ``said``, for its disk lets nothing run.
+
+    The system says the same where it has no memory; it is empty then.
+    """
+    path, found, _ = said.partition(": failed to map segment")
+    with suppress(OSError, ValueError):
+        if found and os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0):
+            return (
+                f"{path} can't be loaded, for its disk is mounted as one from which nothing may run "
+                f"(noexec): install ORE's packages on another."
+            )
+    return ""
 
 
 def _named(extra: str | None) -> str:

@@ -20,8 +20,7 @@ from typing import Any
 
 from ore import __version__
 from ore.artifact.signers import Signers
-from ore.errors import ExtraNotInstalledError
-from ore.files.extras import install_command
+from ore.files.extras import importing
 from ore.report.collecting import Collected, collect
 from ore.report.overview import Overview, overview_of
 from ore.report.page_data import document
@@ -69,12 +68,8 @@ def require_jinja() -> Any:
     Raises:
         ExtraNotInstalledError: It is missing.
     """
-    try:
+    with importing("jinja2", "A report needs the package {}: ", "report"):
         return import_module("jinja2")
-    except ImportError as exc:
-        raise ExtraNotInstalledError(
-            f"A report needs the package jinja2: {install_command('report')}", "report"
-        ) from exc
 
 
 def page_of(collected: Collected) -> str:

@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from ore.errors import NO_MEMORY
+from ore.files.extras import runs_nowhere
+from tests.support.gguf import write_model
 from tests.support.process import MAIN, ROOT, environment
 
 SAY = """
@@ -129,6 +131,7 @@ def test_the_commands_in_the_messages_can_be_run():
     names = {line.split(" = ")[0] for line in extras.splitlines()}
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "ore").rglob("*.py"))
     used = set(re.findall(r"install_command\(['\"]([a-z]+)", sources))
+    used |= set(re.findall(r"importing\(.+, \"([a-z]+)\"\)", sources))
     assert used == names
     assert all((ROOT / f"requirements-{name}.txt").is_file() for name in names)
     assert 'name = "ore-reasoning"' in project
@@ -144,9 +147,10 @@ NO_ROOM = "x.so: failed to map segment from shared object"
     [
         ("ImportError('undefined symbol')", "can't be used (undefined symbol): run "),
         ("ImportError('no x', name='pydantic')", "can't be used (no x): run "),
+        ("ModuleNotFoundError('no x', name='y._x')", "can't be used (no x): run "),
         (f"ImportError({NO_ROOM!r}, name='_pydantic_core')", NO_MEMORY),
     ],
-    ids=["broken", "another's", "no memory"],
+    ids=["broken", "another's", "a part", "no memory"],
 )
 def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, package, raised, said):
     (tmp_path / f"{package}.py").write_text(f"raise {raised}")
@@ -161,3 +165,89 @@ def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, pack
     begins = f"ore: The package '{package}' {said}" if is_broken else f"ore: {said}\n"
     assert done.returncode == 1 and done.stderr.startswith(begins)
     assert ("--force-reinstall" in done.stderr) is is_broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "package, raised, flags, said",
+    [
+        ("jsonschema", "ImportError('no y')", ("--schema", "a"), "can't be used (no y): run "),
+        (
+            "httpx",
+            "ImportError('no y')",
+            ("--pull", "127.0.0.1:1/a/b"),
+            "can't be used (no y): run ",
+        ),
+        (
+            "httpx",
+            "ModuleNotFoundError('no y', name='httpx')",
+            ("--pull", "127.0.0.1:1/a/b"),
+            "is not installed: run ",
+        ),
+    ],
+    ids=["schema", "pull", "pull without"],
+)
+def test_a_package_that_fails_is_no_fault_of_ore(tmp_path, package, raised, flags, said):
+    (tmp_path / f"{package}.py").write_text(f"raise {raised}")
+    done = subprocess.run(
+        [sys.executable, MAIN, "--backend", "embedded", *flags],
+        env=environment(PYTHONPATH=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"ore: The package '{package}' {said}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "package, backend, flags",
+    [
+        ("ollama", "ollama", ()),
+        ("openai", "openai", ()),
+        ("jsonschema", "ollama", ("--schema", "a")),
+        ("xllamacpp", "embedded", ()),
+    ],
+)
+def test_a_library_on_a_disk_that_lets_nothing_run_is_no_want_of_memory(
+    tmp_path_factory, package, backend, flags
+):
+    folder, model = (tmp_path_factory.mktemp(name) for name in ("packages", "models"))
+    made, model = folder / f"{package}.py", write_model(model / "m.gguf")
+    mount = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o noexec none "$0" && exec "$@"',
+        folder,
+    ]
+    if shutil.which("unshare") is None or subprocess.run([*mount, "true"]).returncode:
+        pytest.skip("nothing can be mounted here")
+    raised = f"raise ImportError(__file__ + {NO_ROOM[4:]!r})"
+    flags = ("--backend", backend, "-m", "x", "--host", "127.0.0.1:1", "Hi", *flags)
+    if backend == "embedded":
+        flags = ("-m", str(model), "Hi")
+    ask = f"""
+import runpy, sys
+open({str(made)!r}, "w").write({raised!r})
+sys.argv[1:] = {list(flags)!r}
+runpy.run_path({str(MAIN)!r}, run_name="__main__")
+"""
+    done = subprocess.run(
+        [*mount, sys.executable, "-c", ask],
+        env=environment(PYTHONPATH=str(folder)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    said = f"{made} can't be loaded, for its disk is mounted as one from which nothing may run (noexec)"
+    expected = f"ore: {said}: install ORE's packages on another.\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_what_is_on_another_disk_is_said_as_before():
+    assert not any(
+        map(runs_nowhere, ["undefined symbol", NO_ROOM, f"{sys.executable}{NO_ROOM[4:]}"])
+    )
