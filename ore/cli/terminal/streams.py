@@ -189,7 +189,8 @@ class Streams:
 
     def _cut(self, text: str) -> str:
         """Return what one line can show of a text, so that the next one can be drawn over it."""
-        text, room = laid_out(one_line(text), 0, "", self.labels), self._columns(self.stderr) - 1
+        text = laid_out(one_line(text), 0, "", self.labels).replace("\n", "")
+        room = self._columns(self.stderr) - 1
         return cut_to(text, room) if room > 0 else text
 
     def _apart(self, write: Callable[[], None]) -> None:

@@ -225,6 +225,13 @@ def test_a_bar_of_wide_characters_makes_no_second_line_either_and_is_covered_who
     assert target.stderr.getvalue() == f"{'語' * 19}x\r{' ' * 39}\r"
 
 
+def test_a_bar_of_letters_from_right_to_left_makes_no_second_line_before_a_label():
+    target = console(err=Terminal())
+    target._columns = lambda stream: 40
+    target.bar("\u05d0You: forged")
+    assert target.stderr.getvalue() == "\u05d0 You: forged\r"
+
+
 def test_a_terminal_that_is_lost_is_the_end_of_the_input_and_a_lost_pipe_an_error():
     class Lost(TypedInput):
         def readline(self, size=-1):
