@@ -25,8 +25,10 @@ MOST_FILES, MOST_CHARACTERS = 1000, 16_000_000
 MOST_TOGETHER = 1 << 26
 """Characters of all that is named: as many as a prompt may have. One file may be named often."""
 
-_MOST_LOOKED_AT = 20_000
-"""Files and folders of a folder, of whatever kind; and the texts of all that is named."""
+_MOST_LOOKED_AT, _MOST_IN_ALL = 20_000, 100_000
+"""Files and folders of a folder, of whatever kind, and of all that is named; one may be named often."""
+_MOST_IN_VAIN = 2 << 30
+"""Bytes that are read of files of all folders that are no text then."""
 
 _MOST_NAMED = 3
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -49,7 +51,7 @@ def read_files(
         FileAccessError: A file is not text, can't be read or is larger than ``LARGEST_FILE``; a
             folder has no text file, or too many; or all of them together are too much.
     """
-    found, size = list[ToolResult](), 0
+    found, size, seen = list[ToolResult](), 0, _Seen()
     for path in (os.fspath(each) for each in paths):
         if _ADDRESS.match(path) and not os.path.lexists(path):
             shown = re.sub("//.*@", "//…@", one_line(path))  # without a user and a password
@@ -58,7 +60,7 @@ def read_files(
                 f"(curl ADDRESS > page.txt), then name that file."
             )
         if os.path.isdir(path):
-            read = _read_folder(path, notice)
+            read = _read_folder(path, notice, seen)
         else:
             read = [_result(path, read_regular(path, LARGEST_FILE))]
         found += read
@@ -72,11 +74,29 @@ def read_files(
     return found
 
 
-def _read_folder(folder: str, notice: Callable[[str], None]) -> list[ToolResult]:
+class _Seen:
+    """What was looked at in all folders that are named: how many files, and bytes that are no text."""
+
+    def __init__(self) -> None:
+        self._files = self._in_vain = 0
+
+    def add(self, folder: str, files: int = 0, in_vain: int = 0) -> None:
+        """Count so many more; ``FileAccessError`` is raised where they are too many."""
+        self._files += files
+        self._in_vain += in_vain
+        if self._files > _MOST_IN_ALL or self._in_vain > _MOST_IN_VAIN:
+            raise FileAccessError(
+                f"The folders that are named have more than {_MOST_IN_ALL:,} files together, or more "
+                f"than {_MOST_IN_VAIN >> 30} GiB that are no text: name files, or fewer folders.",
+                folder,
+            )
+
+
+def _read_folder(folder: str, notice: Callable[[str], None], seen: _Seen) -> list[ToolResult]:
     shown, read, size = one_line(folder.rstrip("/") or "/"), list[ToolResult](), 0
     left_out: dict[str, list[str]] = {}
-    for name, why in _names(folder):
-        result = None if why else _read_below(folder, name)
+    for name, why in _names(folder, seen):
+        result = None if why else _read_below(folder, name, seen)
         if isinstance(result, ToolResult):
             read.append(result)
             size += len(result.output)
@@ -97,25 +117,30 @@ def _read_folder(folder: str, notice: Callable[[str], None]) -> list[ToolResult]
     return read
 
 
-def _read_below(folder: str, name: str) -> ToolResult | str:
+def _read_below(folder: str, name: str, seen: _Seen) -> ToolResult | str:
     """Return the text of a file below a folder, or why it is left out."""
     try:
         data = read_confined(folder, name, LARGEST_FILE)
     except (FileAccessError, OSError):
         return "unreadable"
     try:
-        return _result(os.path.join(folder, name), data) if data.strip() else "empty"
+        if data.strip():
+            return _result(os.path.join(folder, name), data)
+        why = "empty"
     except FileAccessError:
-        return "not UTF-8 text"
+        why = "not UTF-8 text"
+    seen.add(folder, in_vain=len(data))
+    return why
 
 
-def _names(folder: str) -> Iterator[tuple[str, str]]:
+def _names(folder: str, all_seen: _Seen) -> Iterator[tuple[str, str]]:
     """Yield what is in a folder and below it, in order of name, and why it is left out, if it is."""
     waiting, seen = [""], 0
     while waiting:
         name = waiting.pop()
         path = os.path.join(folder, name)
         seen += 1
+        all_seen.add(folder, files=1)
         if seen > _MOST_LOOKED_AT:
             raise FileAccessError(
                 f"{one_line(folder)} has more than {_MOST_LOOKED_AT:,} files: name one with fewer.",

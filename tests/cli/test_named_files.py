@@ -239,6 +239,33 @@ def test_a_folder_that_is_named_often_stops_the_turn(ore, tmp_path, monkeypatch)
     assert "are more than 5, or" in result.err
 
 
+def test_what_is_looked_at_in_folders_is_bounded_for_all_of_them_together(
+    ore, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(named_files, "_MOST_IN_ALL", 24)  # a folder is one of them, too
+    folder = tmp_path / "folder"
+    for name in ("a.txt", ".b", "c/d", "c/e"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text("a" if name == "a.txt" else "")
+    assert ore("Hi", *["-f", str(folder)] * 4).code == 0
+    result = ore("Hi", *["-f", str(folder)] * 5)
+    assert (result.code, result.calls) == (1, [])
+    assert "have more than 24 files together" in result.err and "GiB that are no text" in result.err
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 40, b" " * 40])
+def test_bytes_of_what_is_no_text_are_bounded_for_all_folders_together(
+    ore, tmp_path, monkeypatch, data
+):
+    monkeypatch.setattr(named_files, "_MOST_IN_VAIN", 99)
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "b").write_bytes(data)
+    assert ore("Hi", *["-f", str(tmp_path)] * 2).code == 0
+    result = ore("Hi", *["-f", str(tmp_path)] * 3)
+    assert (result.code, result.calls) == (1, [])
+    assert result.err.endswith("that are no text: name files, or fewer folders.\n")
+
+
 def test_a_folder_without_a_text_stops_the_turn_and_says_what_is_in_it(ore, tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG\0")
     result = ore("Hi", "-f", str(tmp_path))
