@@ -206,11 +206,17 @@ def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[
 
 
 def _computed_by(run: ExecutionArtifact) -> list[object]:
-    """Return the backend, its release, the device, and how many turns it computes at once, if known."""
+    """Return what computed a run, None where it is not known.
+
+    That is the backend, its release, the device, whether it began with what it had computed of the
+    conversation, and how many turns it computes at once.
+    """
     about, of_turn = run.provenance or {}, run.output.metadata
-    slots = of_turn.get("at_once")
+    slots, cached = of_turn.get("at_once"), of_turn.get("cached_tokens")
     at_once = None if slots is None else f"{slots} at once"
-    return [about.get("backend"), about.get("server_version"), of_turn.get("device"), at_once]
+    cache = None if cached is None else f"{'with' if cached else 'without'} its prompt cache"
+    release = about.get("backend"), about.get("server_version")
+    return [*release, of_turn.get("device"), cache, at_once]
 
 
 def compared(

@@ -393,3 +393,17 @@ def test_a_replay_says_that_several_turns_were_computed_at_once(tmp_path):
     with closing(EmbeddedReasoner(path, Settings(options=few))) as reasoner:
         (note,) = replay(other, reasoner).notes
     assert ", 2 at once, and now by " in note and ", 1 at once: that may be why" in note
+
+
+@pytest.mark.slow
+def test_a_replay_says_that_a_turn_of_a_conversation_was_computed_with_its_prompt_cache(tmp_path):
+    path, few = str(write_model(tmp_path / "m.gguf")), {"num_predict": 4}
+    with closing(EmbeddedReasoner(path, Settings(options=few, conversation=True))) as reasoner:
+        engine = ORE(reasoner, "Be kind.")
+        first, run = (engine.record(engine.execute("Why?"), full=True) for _ in range(2))
+    others = [replace(each, output=replace(each.output, content="Paris.")) for each in (first, run)]
+    with closing(EmbeddedReasoner(path, Settings(options=few))) as reasoner:
+        before, now = (replay(other, reasoner).notes for other in others)
+    assert before == () and run.output.metadata["cached_tokens"]
+    assert ", with its prompt cache, 1 at once, and now by " in now[0]
+    assert ", without its prompt cache, 1 at once: that may be why" in now[0]
