@@ -178,5 +178,8 @@ class Asking(Streams):
             self.end_line()
 
     def end_line(self) -> None:
-        """Leave the line that the terminal's cursor stands in."""
-        self._tell("")
+        """Leave the line that the terminal's cursor stands in, where the prompt was written."""
+        if self.stdin_is_terminal and self.stdout_is_terminal and not self.stderr_is_terminal:
+            self._write("\n", flush=True)
+        else:
+            self._tell("")

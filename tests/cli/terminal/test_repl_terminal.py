@@ -52,6 +52,19 @@ def test_a_conversation_goes_on_where_stderr_is_closed():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("to", ["/dev/null", "&-"])
+def test_the_line_that_ctrl_c_clears_is_left_where_stderr_is_no_terminal(to):
+    with FakeOllama(reply="Paris.") as server:
+        command = ["sh", "-c", f'exec "$@" 2>{to}', "sh", sys.executable, MAIN, "-c"]
+        with OnTerminal(command=command, env={"OLLAMA_HOST": server.url}) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("a long line")
+            terminal.wait_for("a long line")
+            terminal.interrupt("\x03")
+            assert b"\n" in terminal.wait_for(ASK)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "xx_YY.UTF-8"])
 def test_letters_are_typed_in_utf8_whatever_the_locale(locale):
     with FakeOllama(reply="Paris.") as server:
