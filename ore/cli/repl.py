@@ -17,7 +17,7 @@ from ore.cli.stopping import outcome_of_stop
 from ore.cli.terminal.asking import LONGEST_LINE, MORE_LABEL, PROMPT_LABEL, LineTooLong
 from ore.cli.terminal.console import Console
 from ore.cli.turn import take_turn
-from ore.errors import OreError, OutputError, ReaderGoneError
+from ore.errors import OreError, OutputError, ReaderGoneError, UsageError
 from ore.files.home import ore_home
 
 LEAVE = ("quit", "exit")
@@ -127,9 +127,9 @@ def _next_prompt(talk: Talk) -> str | None:
         line = console.ask()
         if line is None:
             return None
+        if (quoted := _as_it_is(line).lstrip()).startswith(QUOTES):
+            return _quoted(console, quoted)
         text = _text(line)
-        if text.lstrip().startswith(QUOTES):
-            return _quoted(console, text)
         if text.strip():
             console.remember(text)
         if _leaves(text):
@@ -152,13 +152,21 @@ def _text(line: bytes) -> str:
     return decode(line, "The line").rstrip("\r\n")
 
 
+def _as_it_is(line: bytes) -> str:
+    """Return a line as a text from which its bytes can be had again, whatever they are."""
+    return line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+
+
 def _leaves(text: str) -> bool:
     return text.strip().lower() in LEAVE
 
 
 def _quoted(console: Console, text: str) -> str | None:
-    """Read on to the closing quotes; return the text between, or None where the input ends."""
-    text, is_too_long = text.lstrip(), False
+    """Read on to the closing quotes; return the text between, or None where the input ends.
+
+    So it does where a line can't be used: what follows in the quotes is no prompt of its own.
+    """
+    problem: UsageError | None = None
     while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:
             line = console.ask(MORE_LABEL)
@@ -166,14 +174,18 @@ def _quoted(console: Console, text: str) -> str | None:
             console.end_line()
             console.notice("The text was dropped.")
             return ""
+        except UsageError as exc:
+            problem = problem or exc
+            continue
         if line is None:  # readline can't go on after the end of the input without a stray line
             console.error(f"The text was dropped: the closing {QUOTES} is missing.")
             return None
-        text += "\n" + _text(line)
+        text += "\n" + _as_it_is(line)
         if len(text) > LONGEST_LINE:
-            text, is_too_long = QUOTES + text[-len(QUOTES) :], True
-    if is_too_long:
-        raise LineTooLong
+            text, problem = QUOTES + text[-len(QUOTES) :], problem or LineTooLong()
+    if problem is not None:
+        raise problem
+    text = decode(text.encode("utf-8", "surrogateescape"), "The text")
     console.remember(text)
     return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")
 

@@ -106,6 +106,19 @@ def test_quotes_hold_a_text_of_several_lines(ore, lines, prompt):
     assert typed(ore, *lines).prompts == [prompt]
 
 
+@pytest.mark.parametrize(
+    "bad, why", [(b"caf\xe9", "not UTF-8 at byte 10"), (b"x" * 5000, "has 4,095 bytes")]
+)
+@pytest.mark.parametrize("first", [b'"""one\n', b'"""one \xe9\n'])
+def test_the_rest_of_a_text_in_quotes_with_a_bad_line_is_no_prompt(ore, first, bad, why):
+    bad = bad[:4095] + b"\n"  # what a terminal passes on
+    typed = first + bad + b'three\n"""\nNext?\n'
+    result = ore("-i", stdin=typed, terminal="in err", replies=["Yes."])
+    assert result.prompts == ["Next?"]
+    assert result.err.count("nothing was sent") == 1
+    assert why in " ".join(result.err.split()) or b"\xe9" in first
+
+
 def test_a_text_without_closing_quotes_is_dropped_and_reported(ore):
     result = typed(ore, '"""', "one")
     assert (result.code, result.prompts) == (0, [])
