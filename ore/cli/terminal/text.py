@@ -80,7 +80,7 @@ class AnswerText:
         self._column = sum(map(width_of, before))
         self._begins_line = not before
         self._least, self._most = _range_of(before)  # columns since the last line end
-        self._is_turned = False  # whether what follows may be shown to the left of the line
+        self._is_turned = turns(before)  # whether what follows may be shown to the left of the line
         self._word: list[str] = []
         self._word_width = 0
         self._is_cut = False

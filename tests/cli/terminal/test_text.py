@@ -125,6 +125,13 @@ def test_the_label_of_a_persona_is_indented_however_it_is_composed(name, form):
     assert laid_out(text, 40, "", (*LABELS, label.rstrip().lower())).lstrip("\n") == " " + text
 
 
+@pytest.mark.parametrize("text", ["You: x", ":You", "x \u05e9:[AYA]"])
+def test_no_label_is_at_the_edge_behind_the_label_of_a_persona_in_hebrew(text):
+    label = "[\u05e9\u05dc\u05d5\u05dd]: "
+    shown = laid_out(text, 40, label, (*LABELS, label.rstrip()))
+    assert "\n " in shown and shown.replace("\n ", "") == text
+
+
 def test_the_label_of_a_persona_is_indented_in_letters_of_other_scripts():
     for name, forged in (
         ("bob", "\u0412\u041e\u0412"),
