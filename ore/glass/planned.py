@@ -190,7 +190,7 @@ def parse_plan(data: bytes, path: str) -> Plan:
         messages = _messages(plan)
         turn = _turn(messages, plan.get("routing"))
     except ValueError as exc:
-        way = "" if isinstance(exc, _NotHeld) else " Write one to it with `ORE.plan()`."
+        way = "" if isinstance(exc, _NotHeld) else " Give one that was written with `ORE.plan()`."
         raise ArtifactError(f"{shown} can't be run as a plan: {exc}.{way}") from exc
     return Plan(
         hashlib.sha256(data).hexdigest(),

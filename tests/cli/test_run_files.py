@@ -334,6 +334,13 @@ def test_a_plan_that_was_changed_or_is_none_is_not_run(city, tmp_path):
         assert "Traceback" not in result.err and result.out == ""
 
 
+def test_nobody_is_told_to_write_a_plan_over_the_file_that_is_none(city, tmp_path):
+    run_ore("hi", "--artifact-out", "run.json")
+    result = run_ore("--run", "run.json")
+    assert (result.code, result.calls) == (1, [])
+    assert result.err.endswith("ore.plan.v1. Give one that was written with --dry-run.\n")
+
+
 def test_a_plan_with_images_or_a_run_gone_on_from_says_why_it_can_not_be_run(city, tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
     planned(tmp_path, "hi", "--image", "a.png")
