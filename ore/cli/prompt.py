@@ -177,7 +177,8 @@ def read_prompt(
     prompt = options.prompt
     read = stdin_of(options, stdin)
     is_own = prompt is None or read is None or _is_own(read)
-    piped = None if read is None else read_all(read, notice)
+    way = "write a prompt and add -n" if prompt is None else "add -n or </dev/null"
+    piped = None if read is None else read_all(read, notice, f"; to ask without it, {way}")
     if piped is not None and piped.strip():
         if not is_own:
             size = len(piped.encode())
@@ -241,10 +242,9 @@ def _is_read_by(process: int, pipe: os.stat_result) -> bool:
     return False
 
 
-def read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None]) -> str:
-    """Return stdin to its end as text; ``notice`` is told as in ``read_prompt``."""
-    text = "ore is reading stdin; to ask without it, add -n or </dev/null."
-    timer = threading.Timer(PATIENCE, notice, (text,))
+def read_all(stdin: io.BufferedIOBase, notice: Callable[[str], None], more: str) -> str:
+    """Return stdin to its end as text; ``notice`` is told as in ``read_prompt``, with ``more``."""
+    timer = threading.Timer(PATIENCE, notice, (f"ore is reading stdin{more}.",))
     timer.daemon = True
     with suppress(RuntimeError):  # the system has no thread left
         timer.start()

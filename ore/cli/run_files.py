@@ -104,7 +104,8 @@ def _values(options: Options, file: RunFile, console: Console) -> dict[str, str]
     if options.no_stdin:
         raise UsageError(f"{file.shown} has a place for {{{{{STDIN}}}}}: leave --no-stdin out.")
     stdin = stdin_of(options, console.stdin)
-    piped = "" if stdin is None else read_all(stdin, console.notice)
+    why = f", for {file.shown} has a place for {{{{{STDIN}}}}}: pipe a text in, or add <FILE"
+    piped = "" if stdin is None else read_all(stdin, console.notice, why)
     if not piped.strip():
         file.check_values(values, stdin=False)
     return values | {STDIN: piped}

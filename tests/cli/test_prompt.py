@@ -75,7 +75,14 @@ def test_only_a_pipe_a_file_and_a_socket_are_read(tmp_path):
         assert not is_readable(terminal)
 
 
-def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
+@pytest.mark.parametrize(
+    "prompt, way",
+    [
+        ("why?", "to ask without it, add -n or </dev/null."),
+        (None, "to ask without it, write a prompt and add -n."),
+    ],
+)
+def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch, prompt, way):
     monkeypatch.setattr(asking, "PATIENCE", 0.05)
     reading, writing = os.pipe()
     told = threading.Event()
@@ -94,9 +101,9 @@ def test_a_silent_pipe_is_named_and_then_read_to_its_end(monkeypatch):
         told.set()
 
     with open(reading, "rb") as pipe:
-        assert read_prompt(Options(), pipe, notice) == "late"
+        assert read_prompt(Options(prompt), pipe, notice).endswith("late")
     writer.join()
-    assert len(notices) == 1 and "</dev/null" in notices[0]
+    assert len(notices) == 1 and notices[0].endswith(way)
 
 
 def test_a_pipe_that_speaks_at_once_is_not_named():

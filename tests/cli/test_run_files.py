@@ -12,6 +12,7 @@ import pytest
 from ore.cli import main
 from ore.cli.terminal.console import Console
 from tests.support.harness import ScriptedBackend, run_ore
+from tests.support.process import PATIENCE, start
 from tests.support.runs import sha256
 
 CITY = """---
@@ -96,6 +97,15 @@ def test_stdin_goes_where_the_file_says_else_below_the_prompt(tmp_path):
         result = run_ore("--run", a, *flags, stdin=stdin)
         assert (result.code, result.calls) == (2, [])
         assert said in result.err
+
+
+@pytest.mark.slow
+def test_who_waits_for_what_goes_into_a_place_is_not_told_to_leave_it_out(tmp_path):
+    (tmp_path / "a.ore").write_text("Sum up: {{stdin}}!")
+    with start("--run", "a.ore", "--host", "127.0.0.1:9", cwd=tmp_path) as waiting:
+        said = waiting.stderr.readline()
+        waiting.communicate(b"One.", timeout=PATIENCE)
+    assert said.startswith(b"ore is reading stdin, for a.ore has a place for {{stdin}}: pipe")
 
 
 WRONG = [
