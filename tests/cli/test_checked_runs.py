@@ -127,6 +127,9 @@ def test_a_choice_that_nothing_is_chosen_for_sends_nothing(run):
     result = run("{choice: 'yes'}")
     assert (result.code, result.calls) == (2, [])
     assert "nothing is to be chosen: add the key choose, or --choose" in result.err
+    result = run("{choice: 'yes'}\nchoose: ['yes', 'no']", "--schema", "a int, b int")
+    assert (result.code, result.calls) == (2, [])
+    assert "nothing is to be chosen: leave --schema out." in result.err
 
 
 def test_a_failed_turn_is_no_verdict(run):
