@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,17 @@ from ore.errors import ServerUnreachableError, UsageError
 from ore.models import PREFERRED_MODELS, choose_default, default_model, fetch_models
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
+from tests.support.process import MAIN, environment
+
+SLOW_TO_IMPORT = f"""
+import runpy, sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "pydantic":
+            time.sleep(0.6)
+sys.meta_path.insert(0, Slow())
+runpy.run_path({str(MAIN)!r}, run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize(
@@ -220,6 +233,21 @@ def test_a_model_for_embeddings_is_not_chosen_whatever_its_name():
         found, default = OllamaBackend(server.url).listed()
         assert OllamaBackend(server.url).default_model() == default == "mistral:7b"
     assert [model.can_answer for model in found] == [False, False, True]
+
+
+@pytest.mark.slow
+def test_a_package_that_takes_long_to_import_takes_no_time_of_the_choice():
+    with FakeOllama(models=("embed:latest", "zeta:latest")) as server:
+        server.ollama.able = {"embed:latest": ["embedding"]}
+        flags = ("--host", server.url, "--timeout", "0.5", "Hi")
+        done = subprocess.run(
+            [sys.executable, "-c", SLOW_TO_IMPORT, *flags],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+    assert "so zeta:latest answers" in done.stderr and done.returncode == 0
 
 
 def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():

@@ -123,10 +123,10 @@ class OllamaClient:
 
     def default_model(self, seconds: float = QUESTION_SECONDS) -> str | None:
         """Return the model to use when none is named: ``choose_default``'s that answers prompts."""
-        ends, known = Deadline(seconds), self._named(seconds)
+        ends, known = self._deadline(seconds), self._named(seconds)
         if is_preferred(choose_default(known) or ""):  # it nearly always answers prompts
             seconds = KNOWN_SECONDS
-        return ollama_models.default_of(known, self._shows(ends.within(seconds).seconds or 0.0))
+        return ollama_models.default_of(known, self._shows(ends.within(seconds).seconds))
 
     def described(self, seconds: float = QUESTION_SECONDS, whole: bool = False) -> list[Model]:
         """Return what is known of each model that is there; ``whole`` is with its template."""
