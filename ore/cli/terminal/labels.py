@@ -50,7 +50,7 @@ _ALIKE = {
     ":": _COLONS,
 }
 """What looks like a letter: of other scripts (Unicode's UTS #39), and small capitals, by what it looks
-like. Marks, and what is too young for some terminals to show, are not among it: they may be nothing.
+like. Marks are not among it: they may be nothing. What is young is, and may be nothing, too.
 """
 _AS_ASCII = {ord(other): letter for letter, others in _ALIKE.items() for other in others}
 
