@@ -280,11 +280,15 @@ def test_completion_leaves_out_names_that_are_not_words():
 
 
 def test_completion_offers_no_name_that_passes_for_a_line_of_ores():
-    models = ("You:", "[AYA]:", "ore:", "x" * 80 + "You:", "y" * 1_000, "yi:6b")
+    models = ("You:", "Yo\U0001e030u:", "[AYA]:", "ore:", "x" * 80 + "You:", "y" * 1_000, "yi:6b")
     assert complete(talk(models=models), "/model ") == ["yi:6b"]
     persona = talk(models=("[CAFÉ]:", "[café]:yes", "yi:6b"))
     persona.run.console.answers_as("Café")
     assert complete(persona, "/model ") == ["yi:6b"]
+
+
+def test_completion_offers_a_name_with_letters_that_a_terminal_may_be_too_old_to_show():
+    assert complete(talk(models=("к\u04cfа:7b",)), "/model ") == ["к\u04cfа:7b"]
 
 
 def test_completion_offers_no_model_while_the_server_is_down():
