@@ -7,8 +7,10 @@ spaces around it do not count. ``\{{`` is two braces, and ``\\{{name}}`` a backs
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ore.errors import UsageError
 from ore.files.neutral import brief, one_line
@@ -52,6 +54,19 @@ class Template:
         used = set(self.names)
         return [name for name in given if name not in used]
 
+    @cached_property
+    def _often(self) -> Counter[str]:
+        return Counter(self.parts[1::2])
+
+    @cached_property
+    def _literal(self) -> int:
+        return sum(map(len, self.parts[::2]))
+
+    def length(self, values: Mapping[str, str]) -> int:
+        """Return how many characters the text has once it is filled; a name without a value has none."""
+        filled = (len(values.get(name, "")) * often for name, often in self._often.items())
+        return self._literal + sum(filled)
+
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the text with a value in each place. A value is text: no ``{{`` in it has a meaning.
 
@@ -64,13 +79,12 @@ class Template:
             raise UsageError(
                 f"`values=` takes texts, and what it gives for {quoted(wrong)} is none."
             )
-        filled = [values[part] if at % 2 else part for at, part in enumerate(self.parts)]
-        if sum(map(len, filled)) > LONGEST_FILLED:
+        if self.length(values) > LONGEST_FILLED:
             raise UsageError(
                 f"The prompt has more than {LONGEST_FILLED >> 20} Mi characters once it is filled: "
                 f"give it shorter values. Nothing was sent."
             )
-        return "".join(filled)
+        return "".join(values[part] if at % 2 else part for at, part in enumerate(self.parts))
 
 
 def parse_template(text: str, source: str = "The prompt", line: int = 1) -> Template:

@@ -97,7 +97,8 @@ class RowRun(Closing):
         self._is_read, tally = True, self.tally  # a row of an earlier call may still be under way
         one = partial(self._one, tally)
         wanted = self._wanted(tally)
-        found = in_order(wanted, one, threads, tick=tick, every=every, size=_size, weight=_weight)
+        weight = self._asking.size_of
+        found = in_order(wanted, one, threads, tick=tick, every=every, size=_size, weight=weight)
         try:
             with closing(found):
                 yield from (outcome for outcome in found if outcome is not None)
@@ -166,11 +167,6 @@ def _size(outcome: Outcome | None) -> int:
     texts = (outcome.content, outcome.metadata.get("thinking"))
     size = _TOKEN_BYTES * len(tokens) if isinstance(tokens, list) else 0
     return size + sum(sys.getsizeof(text) for text in texts if isinstance(text, str))
-
-
-def _weight(row: Row) -> int:
-    """Return how many bytes a row takes, about: the text in each of its columns."""
-    return sum(map(sys.getsizeof, (*row.values.values(), row.expected)))
 
 
 def rows_in_words(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ from ore.types import Response, ToolResult
 
 if TYPE_CHECKING:  # rows that are not signed do not load it
     from ore.artifact.signing import Signer
+
+_CHARACTER_BYTES = 8  # what one of a turn takes while it is asked: its text, and the request
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,14 @@ class Asking:
         self._folder, self._told, self._judge, self._also = folder, told, judge, also
         self._warned, self._signer = warned or Warned(), signer
         self._judging = judging_of(engine.reasoner)
-        self._keeping = _Count()
+        self._keeping, self._before = _Count(), sum(len(each.content) for each in question.before)
+
+    def size_of(self, row: Row) -> int:
+        """Return how many bytes a ``row`` and the turn that asks it take, about."""
+        values = {**self._question.values, **row.values}
+        characters = self._before + self._question.template.length(values)
+        size = sum(map(sys.getsizeof, (*row.values.values(), row.expected)))
+        return size + _CHARACTER_BYTES * characters
 
     def question_of(self, row: Row) -> RowQuestion:
         """Return what is asked of a ``row``.

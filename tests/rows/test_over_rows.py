@@ -30,6 +30,7 @@ from ore.rows.kept import asked_digest
 from ore.rows.row_checks import case_of
 from ore.rows.row_turns import Outcome
 from ore.rows.tally import Tally
+from ore.types import ToolResult
 from tests.conftest import MODEL_DIR
 from tests.support.harness import run_ore
 from tests.support.keys import allow, make_keys, needs_ssh_keygen
@@ -444,6 +445,42 @@ def test_no_value_has_a_place_in_the_system_prompt(table):
 
 
 @pytest.mark.slow
+class Counted(Reasoner):
+    """Counts how many turns it takes at once at the most."""
+
+    model_id = "counted"
+
+    def __init__(self):
+        self.lock, self.at_once, self.most = threading.Lock(), 0, 0
+
+    def reason(self, messages):
+        with self.lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        time.sleep(0.01)
+        with self.lock:
+            self.at_once -= 1
+        return Response("ok", self.model_id)
+
+
+@pytest.mark.parametrize("places, files, most", [(1, 0, 4), (9, 0, 1), (1, 9, 1)])
+def test_prompts_that_are_large_together_are_asked_one_after_another(
+    tmp_path, monkeypatch, places, files, most
+):
+    monkeypatch.setattr("ore.rows.in_order.MOST_AHEAD", 8000)
+    path = tmp_path / "rows.txt"
+    path.write_text("a" * 120 + "\n" + ("b" * 120 + "\n") * 4)
+    reasoner, results = Counted(), [ToolResult("file:x", "c" * 120, "ok")] * files
+    with (
+        ore.open_table(str(path)) as table,
+        ore.over_rows(
+            ORE(reasoner, ""), "{{line}}" * places, table, jobs=4, tool_results=results
+        ) as run,
+    ):
+        assert [each.content for each in run.outcomes()] == ["ok"] * 5
+    assert reasoner.most == most
+
+
 def test_many_columns_are_looked_up_in_a_long_system_prompt_at_once(tmp_path):
     path, names = tmp_path / "wide.csv", [f"c{n}" for n in range(50_000)]
     path.write_text(f"{','.join(names)}\n{',' * (len(names) - 1)}\n")
