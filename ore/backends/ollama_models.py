@@ -31,6 +31,9 @@ _MOST_ASKED = 200
 _LONGEST = 10.0
 """Seconds: when no further model is asked about."""
 
+_MOST_ABLE = 50
+"""How many words are kept of what a model can do: there are less than ten."""
+
 _MOST_LOADED = 4
 """How many loaded models are looked at for the weights of another."""
 
@@ -287,7 +290,9 @@ def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: boo
             shown = show(name)
         able = able if isinstance(able, list) else shown.get("capabilities")
         window = window or trained_window(shown)
-    texts = [each for each in able if isinstance(each, str)] if isinstance(able, list) else None
+    texts = None
+    if isinstance(able, list):
+        texts = [each for each in able[:_MOST_ABLE] if isinstance(each, str) and len(each) < 100]
     return Model(
         name,
         size=above_zero(entry.get("size")),

@@ -42,6 +42,13 @@ def test_a_slow_server_with_many_models_is_not_asked_for_ever(look, seconds, ask
     assert len(names) == asked
 
 
+def test_of_what_each_model_can_do_no_more_is_kept_than_models_can():
+    able = ["completion", "x" * 1_000_000, *map(str, range(100_000)), 3]
+    for known in ({"capabilities": able}, {}):
+        (model,) = described({"m": known}, lambda name: {"capabilities": able})
+        assert model.can_answer and len(str(model.capabilities)) < 1000
+
+
 @pytest.mark.parametrize("name", ["done_reason", "model"])
 def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
     told = {"model": "m", "message": {"role": "assistant", "content": "Yes."}, "done": True}
