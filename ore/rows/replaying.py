@@ -14,7 +14,7 @@ from ore.backends.settings import Settings
 from ore.backends.unloading import unload
 from ore.errors import OreError
 from ore.files.neutral import brief
-from ore.files.strictjson import is_object
+from ore.files.strictjson import above_zero, is_object
 from ore.glass.earlier import Earlier
 from ore.glass.limits import warnings_of
 from ore.glass.origin import around, backend_of, settings_of
@@ -196,27 +196,33 @@ def warnings_beside(
 
 
 def _computed_otherwise(old: ExecutionArtifact, new: ExecutionArtifact) -> list[str]:
-    """Return a sentence where of two runs is known what computed them, or how many at once, and differs."""
-    pairs = list(zip(_computed_by(old), _computed_by(new)))
-    known = [pair for pair in pairs if None not in pair]
-    if all(first == second for first, second in known):
+    """Return a sentence where of two runs is known what computed them, or how, and that is not the same."""
+    known = [pair for pair in zip(_computed_by(old), _computed_by(new)) if None not in pair]
+    hows = [pair for pair in zip(_computed_how(old), _computed_how(new)) if None not in pair]
+    apart = [(then, now) for then, now in hows if then != now]
+    if not apart and all(then == now for then, now in known):
         return []
-    then, now = (", ".join(brief(str(each)) for each in way) for way in zip(*known))
+    ways = zip(*known, *apart)
+    then, now = (", ".join(brief(str(each)) for each in way) for way in ways)
     return [f"Then it was computed by {then}, and now by {now}: that may be why it differs."]
 
 
 def _computed_by(run: ExecutionArtifact) -> list[object]:
-    """Return what computed a run, None where it is not known.
+    """Return the backend, its release and the device, each None where it is not known."""
+    about = run.provenance or {}
+    return [about.get("backend"), about.get("server_version"), run.output.metadata.get("device")]
 
-    That is the backend, its release, the device, whether it began with what it had computed of the
-    conversation, and how many turns it computes at once.
-    """
-    about, of_turn = run.provenance or {}, run.output.metadata
-    slots, cached = of_turn.get("at_once"), of_turn.get("cached_tokens")
-    at_once = None if slots is None else f"{slots} at once"
-    cache = None if cached is None else f"{'with' if cached else 'without'} its prompt cache"
-    release = about.get("backend"), about.get("server_version")
-    return [*release, of_turn.get("device"), cache, at_once]
+
+def _computed_how(run: ExecutionArtifact) -> list[str | None]:
+    """Return whether a run used a prompt cache, how many turns were computed at once, and the window."""
+    of_turn = run.output.metadata
+    slots, cached, context = map(of_turn.get, ("at_once", "cached_tokens", "context"))
+    window = above_zero(context.get("window")) if is_object(context) else None
+    return [
+        None if cached is None else f"{'with' if cached else 'without'} its prompt cache",
+        None if slots is None else f"{slots} at once",
+        None if window is None else f"in a window of {window} tokens",
+    ]
 
 
 def compared(

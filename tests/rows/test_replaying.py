@@ -20,12 +20,13 @@ from tests.support.fake_ollama import FakeOllama
 class Scripted(Reasoner):
     """Gives its replies in turn."""
 
-    def __init__(self, *replies, model_id="scripted"):
+    def __init__(self, *replies, model_id="scripted", metadata=None):
         self.replies, self.asked, self.named = list(replies), [], model_id
+        self.metadata = metadata or {}
 
     def reason(self, messages):
         self.asked.append([(each.role, each.content) for each in messages])
-        return Response(self.replies.pop(0), self.named)
+        return Response(self.replies.pop(0), self.named, metadata=dict(self.metadata))
 
 
 def recorded(reply="Paris.", full=True, **more):
@@ -151,6 +152,21 @@ def test_another_answer_of_another_release_or_device_says_so():
     for name in ("Rome.", "Paris."):
         nowhere = dataclasses.replace(run, provenance={"messages": about["messages"]})
         assert ore.replay(nowhere, Scripted(name)).notes == ()
+
+
+@pytest.mark.parametrize(
+    "window, is_said", [(4096, True), (256, False), (None, False), ("9", False)]
+)
+def test_another_answer_in_another_window_says_so(window, is_said):
+    run = recorded()
+    known = {"context": {"status": "truncated", "window": 256, "prompt_tokens": 9}}
+    old = dataclasses.replace(run, output=dataclasses.replace(run.output, metadata=known))
+    reasoner = Scripted("Rome.", metadata={"context": {"status": "complete", "window": window}})
+    said = (
+        "Then it was computed by python, in a window of 256 tokens, and now by python, in a window of "
+        "4096 tokens: that may be why it differs."
+    )
+    assert ore.replay(old, reasoner).notes == ((said,) if is_said else ())
 
 
 def test_messages_that_were_joined_are_joined_again():
