@@ -14,6 +14,7 @@ from ore.backends.address import Host, Key, openai_key, resolve_openai
 from ore.backends.answer import Answer, encoded, hashes
 from ore.backends.failures import OPENAI
 from ore.backends.http import Deadline, TooLarge
+from ore.backends.images import fewest_tokens
 from ore.backends.llama_score import Asking
 from ore.backends.openai_client import Call, check_installed, load_packages
 from ore.backends.openai_models import LOOK_UP_SECONDS, entry_of, listed, meta_of, window_of
@@ -31,7 +32,7 @@ from ore.reasoner import Scorer, StreamingReasoner
 from ore.types import Message, Response
 from ore.types.score import Score
 
-_WINDOW_SECONDS, _LEAST_IMAGE_TOKENS = 1.0, 64
+_WINDOW_SECONDS = 1.0
 
 Scored = TypeVar("Scored")
 
@@ -152,8 +153,8 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
     The metadata of a response has the keys of ``AyaReasoner``; a count or a duration that the
     server left out is None (only some give ``timings``, as llama.cpp's does). ``response_model`` is
     the model that answered, as the server names it, ``system_fingerprint`` its name for its build
-    and settings, and ``images_read`` is False where so few tokens were counted that no image can
-    be among them.
+    and settings, and ``images_read`` is False where so few tokens were counted that no image of
+    its size can be among them.
 
     Args:
         model_id: The model's name on the server.
@@ -288,7 +289,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         )
         also = {"thinking": answer.thinking, "images": images}
         metadata.update({name: value for name, value in also.items() if value})
-        if images and read and read < expected.least + _LEAST_IMAGE_TOKENS * len(images):
+        if images and read and read < expected.least + fewest_tokens(messages):
             metadata["images_read"] = False
         metadata.update(self.settings.asked())
         if self.settings.strict_context:

@@ -9,8 +9,9 @@ import os
 import pytest
 
 from ore.backends.choice import open_backend
-from ore.backends.images import MOST_IMAGE_BYTES, media_type
+from ore.backends.images import MOST_IMAGE_BYTES, fewest_tokens, media_type
 from ore.errors import UsageError
+from ore.types import Message
 from tests.support.fake_ollama import FakeOllama
 from tests.support.harness import run_ore
 
@@ -39,6 +40,30 @@ def test_the_bytes_tell_the_kind(data, kind):
 def test_what_is_none_of_the_three_kinds_is_refused(data):
     with pytest.raises(UsageError, match="is not an image that models read"):
         media_type(data)
+
+
+HEADS = [
+    "89504e470d0a1a0a0000000d494844520000012c000000c8",
+    "ffd8ffe000104a46494600010100000100010000ffc000110800c8012c0301",
+    "52494646a600000057454250565038209a0000007010009d012a2c01c800",
+    "5249464622000000574542505650384c160000002f2bc131000710",
+    "52494646c400000057454250565038580a000000080000002b0100c70000",
+]
+"""Of images of 300 by 200 pixels: PNG, JPEG, and the three kinds of WebP."""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_how_few_tokens_an_image_has_is_told_by_its_size(head):
+    data = bytes.fromhex(head)
+    cut = tuple(data[:length] for length in range(len(data) - 2))
+    for images, tokens in (((data,), 300 * 200 // 2048), ((data, data), 58), ((JPEG,), 0)):
+        assert fewest_tokens([Message("user", "What?", images=images)]) == tokens
+    assert fewest_tokens([Message("user", "What?", images=cut)]) < 300 * 200 // 2048 * len(cut)
+
+
+def test_the_head_of_a_hostile_image_is_looked_at_for_a_moment():
+    endless = b"\xff\xd8" + b"\xff\xff\0\0" * 5_000_000
+    assert fewest_tokens([Message("user", "What?", images=(endless,))]) == 0
 
 
 def seen(*args: str, capabilities=("completion", "vision")):

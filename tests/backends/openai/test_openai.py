@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import threading
 import time
 from contextlib import closing
@@ -286,9 +287,17 @@ def test_a_model_that_says_that_it_sees_no_images_is_sent_none():
         assert fake.chats == []
 
 
-@pytest.mark.parametrize("count, read", [(21, False), (80, None)])
-def test_an_image_that_was_dropped_is_never_claimed(count, read):
-    image = [Message("user", "What is it?", images=(PNG,))]
+def png(width, height):
+    return b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", width, height)
+
+
+@pytest.mark.parametrize(
+    "side, count, read",
+    [(512, 21, False), (512, 80, None), (300, 21, False), (64, 21, None)],
+)
+def test_an_image_that_was_dropped_is_never_claimed(side, count, read):
+    """Of a small one a model makes a few tokens: four of 56 by 56 pixels, as Qwen's do."""
+    image = [Message("user", "What is it?", images=(png(side, side),))]
     with FakeOpenAI() as fake:
         fake.play = [*fake.events(), event(usage={**USAGE, "prompt_tokens": count}), DONE]
         assert reasoner(fake).reason(image).metadata.get("images_read") is read
