@@ -67,6 +67,7 @@ class _Once(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
+    _has_dashed = False  # what is no flag and begins with a dash comes right after a flag
     color: bool  # Python 3.14 and later may paint the help
     suggest_on_error: bool  # since 3.15 it adds a question to what is wrong with a value
 
@@ -91,6 +92,8 @@ class Parser(argparse.ArgumentParser):
         long = self._option_string_actions
         names = [each.partition("=")[0] for each in given[:end] if each[:1] == "-"]
         short = [each for each in names if f"-{each}" in long]
+        values = [each for flag, each in zip(given, given[1:end]) if flag in long]
+        self._has_dashed = any(each[:1] == "-" and each not in long for each in values)
         try:
             _, rest = self.parse_known_args(given, found)
         except UsageError:
@@ -107,10 +110,12 @@ class Parser(argparse.ArgumentParser):
         if rest and LAST in (found.prompt, *rest):
             raise UsageError(f"--last {MISPLACED}")
         if rest:
-            flag = f", or write --{found.prompt}" if f"--{found.prompt}" in long else ""
+            is_model = found.prompt == "run" and not os.path.exists(rest[0])  # as Ollama's has one
+            flag = "--model" if is_model else f"--{found.prompt}"
+            way = f", or write {flag}" if flag in long else ""
             raise UsageError(
                 f"'{rest[-1]}' is one argument too many: put quotes around a prompt of several "
-                f"words{flag}."
+                f"words{way}."
             )
         return found
 
@@ -153,6 +158,8 @@ class Parser(argparse.ArgumentParser):
             if wanted == "at least one value":
                 wanted += " right after it"
             message = f"{named} needs {wanted}: --help {topic} says what"
+            if self._has_dashed and wanted == "one value":
+                message += f"; what begins with a dash goes after =, as in {name}=-1"
         elif what.startswith("ignored explicit argument "):
             value = what.removeprefix("ignored explicit argument ")
             message = f"{named} takes no value: leave {value} out"

@@ -38,7 +38,13 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--print-completion", "sh"], "--print-completion must be bash, zsh or fish, not 'sh'."),
         (["--model"], "-m/--model needs one value: --help models says what."),
         (["-o", "-v"], "-o/--option needs one value: --help prompt says what."),
+        (
+            ["--choose", "-1,0,1", "hi"],
+            "--choose needs one value: --help prompt says what; what begins with a dash goes after =, "
+            "as in --choose=-1.",
+        ),
         (["--diff", "a"], "--diff needs 2 values: --help runs says what."),
+        (["--diff", "-a", "-b"], "--diff needs 2 values: --help runs says what."),
         (["--verify"], "--verify needs at least one value right after it: --help runs says what."),
         (
             ["--verify", "--json", "a.json"],
@@ -73,6 +79,12 @@ def test_several_words_without_quotes_are_told_about_quotes(argv):
 def test_the_name_of_a_flag_without_its_dashes_is_told_about_the_flag():
     with pytest.raises(UsageError, match="several words, or write --verify"):
         build_parser().parse_args(["verify", "run.json"])
+
+
+@pytest.mark.parametrize("said, flag", [("llama3.2", "model"), (__file__, "run")])
+def test_ollama_s_run_is_told_about_the_flag_for_a_model(said, flag):
+    with pytest.raises(UsageError, match=f"several words, or write --{flag}"):
+        build_parser().parse_args(["run", said])
 
 
 @pytest.mark.parametrize(
