@@ -189,7 +189,10 @@ def _model(environ: Mapping[str, str]) -> str | None:
 
 def _embedded(model: str | None, wanted: Choice) -> EmbeddedBackend:
     if wanted.host is not None:
-        raise UsageError("`host=` can't be used with the embedded backend: it has no server.")
+        raise UsageError(
+            "`host=` can't be used with the embedded backend, which has no server: leave it out, or "
+            "name another with `backend=`."
+        )
     room = import_module("ore.backends.embedded")
     made: EmbeddedBackend = room.EmbeddedBackend(model, wanted.deadline)
     return made

@@ -247,8 +247,10 @@ def test_a_server_says_itself_whether_it_has_a_model_of_a_path_s_name(tmp_path, 
 
 
 def test_the_embedded_backend_has_no_host():
-    with pytest.raises(UsageError, match="`host=`"):
-        opened(Choice(backend="embedded", host="127.0.0.1:9"))
+    way = "`host=` can't be used .* no server: leave it out, or name another with `backend=`"
+    for wanted, environ in (("embedded", {}), (None, {"ORE_BACKEND": "embedded"})):
+        with pytest.raises(UsageError, match=way):
+            opened(Choice(backend=wanted, host="127.0.0.1:9"), environ)
 
 
 def test_a_remote_host_from_a_file_is_named_and_a_loopback_one_is_not():
