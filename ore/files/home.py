@@ -65,8 +65,9 @@ def instead_of(folder: Path) -> str:
 def _absolute(variable: str, value: str) -> Path:
     path = Path(value)
     if not value or not path.is_absolute():
+        which = variable if variable == "ORE_HOME" else "HOME, or ORE_HOME,"  # which goes before it
         raise HomeError(
-            f"{variable} is {value_shown(value)}, which is not an absolute path: set HOME, or ORE_HOME, to the "
+            f"{variable} is {value_shown(value)}, which is not an absolute path: set {which} to the "
             f"full path of a folder."
         )
     return path

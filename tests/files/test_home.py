@@ -32,9 +32,10 @@ def test_ore_home_wins_over_home(environ, home):
 def test_an_empty_or_relative_home_is_refused_and_named(variable, value):
     with pytest.raises(HomeError) as caught:
         ore_home({"HOME": "/home/ada", variable: value})
+    which = "ORE_HOME" if variable == "ORE_HOME" else "HOME, or ORE_HOME,"
     assert str(caught.value) == (
-        f"{variable} is {value!r}, which is not an absolute path: set HOME, or ORE_HOME, to the full "
-        f"path of a folder."
+        f"{variable} is {value!r}, which is not an absolute path: set {which} to the full path of a "
+        f"folder."
     )
 
 
