@@ -17,6 +17,8 @@ from ore.files import OPEN_FLAGS, close_quietly
 from ore.files.folder import Folder
 
 _SIGNATURE_BYTES = 20
+_MOST_TRIES = 100
+"""How often others may remove a lock's file, or give it another name, just before it is locked."""
 
 
 class Lock:
@@ -60,8 +62,11 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
     The file is made when it is missing, and holds the process id of its holder. A file that was
     removed between opening and locking guards nothing, so its lock is not taken. A hard link in its
     place is replaced by a file of its own: nothing is written through it.
+
+    Raises:
+        OSError: It can't be made, or locked; or the disk shows each file as another one, or with more names.
     """
-    while True:
+    for _ in range(_MOST_TRIES):
         lock = None
         file = io.FileIO(folder.open(name, os.O_RDWR | os.O_CREAT), "r+")
         descriptor = file.fileno()
@@ -84,6 +89,7 @@ def try_lock(folder: Folder, name: str) -> Lock | None:
             if lock is None:
                 with suppress(OSError):
                     file.close()
+    raise OSError(errno.ENOLCK, "no file stays what it is there, so none can be locked")
 
 
 def holder(folder: Folder, name: str) -> int | None:

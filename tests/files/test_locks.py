@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import stat
 import time
 
 import pytest
@@ -129,3 +131,25 @@ def test_nothing_is_written_through_a_hard_link_in_the_place_of_a_lock(folder, k
     assert not can_lock(folder)
     lock.release()
     assert can_lock(folder)
+
+
+@pytest.mark.parametrize("odd", ["another file at each look", "more names than one"])
+def test_a_disk_where_no_lock_is_ever_in_force_is_an_error_and_not_waited_for(
+    folder, monkeypatch, odd
+):
+    real, numbers = os.fstat, iter(range(10_000))
+
+    def fstat(descriptor):
+        found = list(real(descriptor))
+        if odd == "more names than one":
+            found[3] = 2
+        elif stat.S_ISREG(found[0]):
+            found[1] = next(numbers)
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    open_before = os.listdir("/dev/fd")
+    with pytest.raises(OSError, match="none can be locked") as caught:
+        try_lock(folder, NAME)
+    assert caught.value.errno == errno.ENOLCK
+    assert len(os.listdir("/dev/fd")) == len(open_before)
