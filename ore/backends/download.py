@@ -54,6 +54,7 @@ class Download:
         self._gives_parts = False  # whether the server is known to
         self._is_in_trouble = False
         self._error: BaseException | None = None
+        self._lost: OSError | None = None  # what a disk says as a file is closed
 
     def run(self, progress: Progress, look: Callable[[], None]) -> str:
         """Fetch what is missing; return the SHA-256 of the whole, which is on disk then.
@@ -70,7 +71,6 @@ class Download:
             digest = self._hashed(source, progress, look)
             progress("writing to disk", self._layer.size, self._layer.size)
             sync(source)
-            return digest
         finally:
             self._stopped.set()
             self._registry.stop()
@@ -78,6 +78,9 @@ class Download:
             for each in self._workers:
                 each.join(max(until - time.monotonic(), 0.0))
             os.close(source)
+        if self._lost is not None:
+            raise self._lost
+        return digest
 
     def _begin(self) -> None:
         """Let one thread more fetch parts; where the system gives none, fetch them in this one."""
@@ -135,8 +138,11 @@ class Download:
         except BaseException as exc:
             self._error = self._error or exc
         finally:
-            if target >= 0:
-                os.close(target)
+            try:
+                if target >= 0:
+                    os.close(target)
+            except OSError as exc:
+                self._lost = exc
             self._tell()
 
     def _fetch(self, target: int, first: int, end: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -483,6 +485,28 @@ def test_a_disk_that_does_not_say_how_large_it_is_has_room(root, registry, monke
     monkeypatch.setattr(shutil, "disk_usage", lambda _: unknown)
     pull(name, nothing)
     check_whole(root, name)
+
+
+@pytest.mark.parametrize("parts", [1, 11])
+def test_what_a_disk_refuses_as_a_file_is_closed_is_an_error(
+    root, registry, monkeypatch, capfd, parts
+):
+    real = os.close
+
+    def close(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        real(descriptor)
+        if path.endswith(".part") and mode == os.O_WRONLY:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    name = registry.add("team/tiny:q4", WEIGHTS[: parts * PART])
+    with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="is full: free"):
+        patched.setattr(os, "close", close)
+        pull(name, nothing)
+    assert listed(root) == [] and capfd.readouterr().err == ""
+    pull(name, nothing)
+    assert listed(root) == [name]
 
 
 def test_where_no_file_may_be_so_large_it_is_not_room_that_lacks(root, registry):
