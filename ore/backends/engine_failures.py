@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from contextlib import suppress
 from pathlib import Path
 
 from ore.backends.http import Deadline, shorten
-from ore.backends.load_failures import shortage
+from ore.backends.load_failures import UNREAD, shortage
 from ore.backends.turn_errors import TurnFailedError, TurnRefusedError
 from ore.errors import (
     BackendError,
@@ -99,6 +100,8 @@ def crash_error(
     """
     suspect = f"{path} or the chat template" if has_given_template else str(path)
     killed = f"its process was killed, or {suspect} is damaged or made to do harm"
+    if ended == signal.SIGBUS.name:
+        killed = f"it could not read all of {path}. {UNREAD}"
     why = shortage(log, memory) or killed
     kind = TurnFailedError if has_given_template else IncompleteAnswerError
     return kind(

@@ -28,6 +28,8 @@ _NO_FILES = (
     "the engine may open no more files: raise the limit (ulimit -n), or end the program that connects "
     "to it over and over"
 )
+UNREAD = "It was changed meanwhile, or its disk fails, or it is damaged"
+"""Why the system may have had no bytes for a part of a file that is mapped into memory."""
 _TEMPLATE = r"chat template parsing error|failed to initialize chat template"
 _MEMORY = (
     r"bad_alloc|failed to allocate|[Cc]annot allocate|out of memory|unable to allocate|"
@@ -48,6 +50,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"couldn't bind HTTP server socket",
         "the engine can make no socket in its temporary folder: free some room there, or name another "
         "folder with TMPDIR",
+    ),
+    (
+        r"mmap failed: (?P<why>[^\n]*)",
+        "its disk lets no program map a file into memory ({why}): copy it to another disk",
     ),
     (
         r"unknown model architecture: '(?P<why>[^\n]+)'",
@@ -107,6 +113,11 @@ def load_error(
             f"{path} can't be loaded: the engine's process was killed ({ended}), as the system does "
             f"where memory is short. Try again with a smaller window (`options['num_ctx']`), or use "
             f"another model."
+        )
+    if ended == signal.SIGBUS.name:
+        return NothingAnswersError(
+            f"{path} can't be loaded: the engine could not read all of it ({ended}). {UNREAD}: try "
+            f"again, or fetch it again."
         )
     if ended.startswith("exit code"):  # native code ends with a signal, and the child says the rest
         return NothingAnswersError(

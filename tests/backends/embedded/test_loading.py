@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from ore.backends import engine, engine_child, engine_load, hardware
+from ore.backends.engine_failures import crash_error
 from ore.backends.engine_package import check_installed, engine_version
 from ore.backends.load_failures import load_error
 from ore.errors import IncompleteAnswerError
@@ -219,6 +220,25 @@ def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
     assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
         "/m.gguf can't be loaded: the engine can make no socket in its temporary folder: free some "
         "room there, or name another folder with TMPDIR."
+    )
+
+
+def test_a_disk_that_lets_no_file_be_mapped_does_not_blame_the_model():
+    log = "0.00.1 E llama_model_load: error loading model: mmap failed: No such device\n"
+    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
+        "/m.gguf can't be loaded: its disk lets no program map a file into memory (No such device): "
+        "copy it to another disk."
+    )
+
+
+def test_a_file_that_can_t_be_read_to_its_end_is_not_called_made_to_do_harm():
+    why = "It was changed meanwhile, or its disk fails, or it is damaged"
+    assert str(load_error(Path("/m.gguf"), "", "SIGBUS", 1 << 30)) == (
+        f"/m.gguf can't be loaded: the engine could not read all of it (SIGBUS). {why}: try again, or "
+        f"fetch it again."
+    )
+    assert str(crash_error(Path("/m.gguf"), "", "SIGBUS", 1 << 30)).endswith(
+        f"nothing was kept of it. It could not read all of /m.gguf. {why}."
     )
 
 
