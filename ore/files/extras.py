@@ -6,6 +6,7 @@ came from (a folder, an address, an index), and nothing that is installed is los
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -83,10 +84,18 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
         if name and "." not in name:
             text = f"{missing.format(name)}{install_command(extra)}"
             raise ExtraNotInstalledError(text, extra) from exc
-        said, again = " ".join(str(exc).split()), install_command(extra, again=True)
-        broken = f"The package '{package}' can't be used ({said}): run {again}"
-        why = runs_nowhere(said) or (NO_MEMORY if is_shortage(exc) else broken)
-        raise BackendError(why) from exc
+        raise BackendError(_why_broken(package, exc, extra)) from exc
+
+
+def _why_broken(package: str, exc: Exception, extra: str | None) -> str:
+    said = " ".join(str(exc).split())
+    if is_shortage(exc):
+        return runs_nowhere(said) or NO_MEMORY
+    if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):
+        limit = "raise the limit (ulimit -n), or close some"
+        return f"The package '{package}' can't be loaded: this process may open no more files; {limit}."
+    again = install_command(extra, again=True)
+    return f"The package '{package}' can't be used ({said}): run {again}"
 
 
 def runs_nowhere(said: str) -> str:

@@ -251,3 +251,30 @@ def test_what_is_on_another_disk_is_said_as_before():
     assert not any(
         map(runs_nowhere, ["undefined symbol", NO_ROOM, f"{sys.executable}{NO_ROOM[4:]}"])
     )
+
+
+NO_FILE_LEFT = """
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from ore.errors import OreError
+from ore.files.extras import importing
+left = []
+while len(left) < 64:
+    try:
+        left.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        break
+try:
+    with importing("wave", "{} is missing: "):
+        import wave
+except OreError as exc:
+    print(exc)
+"""
+
+
+def test_a_process_that_may_open_no_more_files_says_so():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_FILE_LEFT], capture_output=True, text=True, cwd=ROOT
+    )
+    said = "this process may open no more files; raise the limit (ulimit -n), or close some."
+    assert (done.stdout, done.stderr) == (f"The package 'wave' can't be loaded: {said}\n", "")
