@@ -31,8 +31,8 @@ from ore.types.turn_plan import PLAN_VERSION
 MOST_BYTES = 64 << 20
 """The most bytes of a plan, which holds its prompt twice where it is rendered, or of a run file."""
 
-_MOST_VALUES = 5_000_000
-"""Of a plan; they take half a gigabyte. Of a conversation there are some ten for each message."""
+_MOST_VALUES = 1_000_000
+"""Of a plan: a turn of 200,000 empty messages takes seconds. Of most there are some ten for each."""
 
 _PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
 _THINK = ("None", "True", "False", "low", "medium", "high")
