@@ -77,10 +77,14 @@ def described(
 
 
 def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
-    """Return ``choose_default``'s choice among the models that answer prompts, or None."""
+    """Return ``choose_default``'s choice among the models that answer prompts, or None.
+
+    One that runs on another machine, as Ollama's cloud does, is chosen where there is no other only.
+    """
     left, ask = dict(known), _bounded(show)
     for _ in range(_MOST_ASKED):
-        name = choose_default(left)
+        here = [name for name, entry in left.items() if not entry.get("remote_host")]
+        name = choose_default(here or left)
         if name is None or _described(name, left[name], ask).can_answer:
             return name
         del left[name]

@@ -49,6 +49,21 @@ def test_of_what_each_model_can_do_no_more_is_kept_than_models_can():
         assert model.can_answer and len(str(model.capabilities)) < 1000
 
 
+def test_a_model_that_runs_elsewhere_is_the_default_only_where_no_other_answers():
+    away = {"remote_host": "https://ollama.com:443", "capabilities": ["completion"]}
+    here, embeds = {"capabilities": ["completion"]}, {"capabilities": ["embedding"]}
+
+    def show(name):
+        return {}
+
+    for known, chosen in (
+        ({"a:cloud": away, "llama3.2:x-cloud": away, "z:1b": here}, "z:1b"),
+        ({"a:cloud": away, "b:1b": embeds}, "a:cloud"),
+        ({"b:1b": embeds}, None),
+    ):
+        assert default_of(known, show) == chosen
+
+
 @pytest.mark.parametrize("name", ["done_reason", "model"])
 def test_half_a_character_in_a_name_takes_nothing_of_the_answer(name):
     told = {"model": "m", "message": {"role": "assistant", "content": "Yes."}, "done": True}
