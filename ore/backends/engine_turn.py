@@ -34,7 +34,7 @@ from ore.backends.logprobs import Logprobs
 from ore.backends.modelfile import Modelfile, read_modelfile
 from ore.backends.reading import Reading
 from ore.backends.settings import Settings
-from ore.backends.turn_errors import TurnFailedError
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.errors import BackendError, ContextTruncatedError, OreError
 from ore.reasoner import Scorer, StreamingReasoner
 from ore.reasoner.stop import OwnLock
@@ -308,7 +308,7 @@ class EmbeddedReasoner(StreamingReasoner, Scorer):
                 f"kept of this turn; ask for less."
             )
         if isinstance(error, ContextTruncatedError) and not self.settings.strict_context:
-            error = TurnFailedError(str(error))
+            error = TurnTooLargeError(str(error))
         error.partial = answer.text
         return error
 

@@ -36,7 +36,7 @@ from ore.backends.server_words import (
     loads,
     openai_words,
 )
-from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, ModelNotFoundError
 
 _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -95,7 +95,7 @@ def reported_error(
             host=host.url,
         )
     if TOO_LONG.search(message):
-        kind = ContextTruncatedError if strict else TurnFailedError
+        kind = ContextTruncatedError if strict else TurnTooLargeError
         what, way = "The prompt does", "shorten it"
         if OF_BOTH.match(message):
             what, way = "The prompt and its answer do", f"{way}, lower `options['num_predict']`"

@@ -13,6 +13,10 @@ class TurnFailedError(BackendError):
     """What was given for the turn alone made it fail, as a chat template may; other turns may work."""
 
 
+class TurnTooLargeError(TurnFailedError):
+    """The prompt does not fit the context window, and nobody asked for it to be a check."""
+
+
 class TurnTookLongError(TurnFailedError, BackendTimeoutError):
     """The turn took longer than it may, or the model was silent over it for too long."""
 

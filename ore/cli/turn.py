@@ -12,6 +12,7 @@ from ore.backends.effective import in_words
 from ore.backends.http import SPENT, Deadline
 from ore.backends.look_ups import beside_turn
 from ore.backends.schema import as_document
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.cli.context import Context
 from ore.cli.cut_conversations import compare_counts, tell_of_cut
 from ore.cli.keep import Recorded, record, tell_of_prompt, tell_what_stays_here
@@ -102,7 +103,7 @@ def _taken(run: Run, context: Context) -> Turn:
     console.begin_waiting(run.backend.phase)
     try:
         response = _ask(run, context)
-    except ContextTruncatedError:
+    except (ContextTruncatedError, TurnTooLargeError):
         if run.conversation.length:
             console.notice(
                 f"The prompt is the whole conversation, of {run.conversation.length} messages so "

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.cli import main
 from ore.cli.terminal.asking import LONGEST_LINE
 from ore.cli.terminal.console import Console
@@ -270,10 +271,11 @@ def test_a_bound_that_is_not_a_time_is_a_usage_error(ore, flag, value):
     assert (result.code, result.calls) == (2, []) and flag in result.err
 
 
-def test_that_a_conversation_is_sent_whole_is_said_where_it_does_not_fit(ore):
-    too_long = ContextTruncatedError("The prompt does not fit.")
+@pytest.mark.parametrize("kind, code", [(ContextTruncatedError, 3), (TurnTooLargeError, 1)])
+def test_that_a_conversation_is_sent_whole_is_said_where_it_does_not_fit(ore, kind, code):
+    too_long = kind("The prompt does not fit.")
     alone = ore("hi", replies=[too_long])
-    assert (alone.code, alone.err) == (3, "ore: The prompt does not fit.\n")
+    assert (alone.code, alone.err) == (code, "ore: The prompt does not fit.\n")
     result = ore("-c", stdin="one\ntwo\n", replies=["1", too_long])
     assert result.code == 1 and result.err == (
         "The prompt is the whole conversation, of 2 messages so far: another one begins with none.\n"
