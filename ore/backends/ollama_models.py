@@ -25,18 +25,14 @@ from ore.files.strictjson import above_zero
 from ore.types import Message
 
 _KEPT_SECONDS = 0.5
-
 _MOST_ASKED = 200
 """Of how many models a server that lists little is asked for more."""
 _LONGEST = 10.0
 """Seconds: when no further model is asked about."""
-
-_MOST_ABLE = 50
-"""How many words are kept of what a model can do: there are less than ten."""
-
+_MOST_ABLE, _LONGEST_ABLE = 50, 100
+"""How many words are kept of what a model can do, and their letters: there are less than ten words."""
 _MOST_LOADED = 4
 """How many loaded models are looked at for the weights of another."""
-
 _LEAST_TO_SEE = 2048
 """Tokens: what Ollama gives every model that looks at images, whatever is asked for."""
 
@@ -79,12 +75,12 @@ def described(
 def default_of(known: Mapping[str, Entry], show: Callable[[str], Entry]) -> str | None:
     """Return ``choose_default``'s choice among the models that answer prompts, or None.
 
-    One that runs on another machine, as Ollama's cloud does, is chosen where there is no other only.
+    One that runs elsewhere, as in Ollama's cloud, is never chosen: what is asked of it leaves the machine.
     """
-    left, ask = dict(known), _bounded(show)
+    left = {name: entry for name, entry in known.items() if not entry.get("remote_host")}
+    ask = _bounded(show)
     for _ in range(_MOST_ASKED):
-        here = [name for name, entry in left.items() if not entry.get("remote_host")]
-        name = choose_default(here or left)
+        name = choose_default(left)
         if name is None or _described(name, left[name], ask).can_answer:
             return name
         del left[name]
@@ -294,16 +290,15 @@ def _described(name: str, entry: Entry, show: Callable[[str], Entry], whole: boo
             shown = show(name)
         able = able if isinstance(able, list) else shown.get("capabilities")
         window = window or trained_window(shown)
-    texts = None
-    if isinstance(able, list):
-        texts = [each for each in able[:_MOST_ABLE] if isinstance(each, str) and len(each) < 100]
+    words = able[:_MOST_ABLE] if isinstance(able, list) else []
+    texts = tuple(each for each in words if isinstance(each, str) and len(each) < _LONGEST_ABLE)
     return Model(
         name,
         size=above_zero(entry.get("size")),
         parameters=_text(details.get("parameter_size")),
         quantization=_text(details.get("quantization_level")),
         window=window,
-        capabilities=None if texts is None else tuple(texts),
+        capabilities=texts if isinstance(able, list) else None,
         digest=_text(entry.get("digest")),
         template_sha256=template_digest(shown.get("template")),
     )

@@ -49,7 +49,7 @@ def test_of_what_each_model_can_do_no_more_is_kept_than_models_can():
         assert model.can_answer and len(str(model.capabilities)) < 1000
 
 
-def test_a_model_that_runs_elsewhere_is_the_default_only_where_no_other_answers():
+def test_a_model_that_runs_elsewhere_is_never_the_default():
     away = {"remote_host": "https://ollama.com:443", "capabilities": ["completion"]}
     here, embeds = {"capabilities": ["completion"]}, {"capabilities": ["embedding"]}
 
@@ -58,8 +58,8 @@ def test_a_model_that_runs_elsewhere_is_the_default_only_where_no_other_answers(
 
     for known, chosen in (
         ({"a:cloud": away, "llama3.2:x-cloud": away, "z:1b": here}, "z:1b"),
-        ({"a:cloud": away, "b:1b": embeds}, "a:cloud"),
-        ({"b:1b": embeds}, None),
+        ({"a:cloud": away, "b:1b": embeds}, None),
+        ({"a:cloud": away}, None),
     ):
         assert default_of(known, show) == chosen
 
