@@ -9,7 +9,7 @@ import pytest
 
 from ore.backends.address import Host
 from ore.backends.ollama_client import OllamaClient
-from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
+from ore.backends.turn_errors import NothingAnswersError, TurnTooLargeError
 from ore.errors import (
     BackendError,
     BackendTimeoutError,
@@ -117,7 +117,7 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("error-line", BackendError, f"The server at {AT} failed: an error was encountered while"),
         (
             "error-line-nested",
-            TurnFailedError,
+            TurnTooLargeError,
             "The prompt does not fit the model's context window: 1",
         ),
         ("error-line-number", BackendError, f"The server at {AT} failed: 42. Its log may say more"),
@@ -142,7 +142,7 @@ BROKE_OFF = f"The answer from {AT} broke off"
         ("runner-dead", BackendError, f"The server at {AT} failed: model runner has unexpectedly"),
         (
             "context-exceeded",
-            TurnFailedError,
+            TurnTooLargeError,
             "The prompt does not fit the model's context window: 1",
         ),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ore.backends import failures, refusals
 from ore.backends.address import Host
-from ore.backends.turn_errors import NothingAnswersError, TurnFailedError
+from ore.backends.turn_errors import NothingAnswersError, TurnFailedError, TurnTooLargeError
 from ore.errors import (
     BackendError,
     CapabilityError,
@@ -113,12 +113,12 @@ def body(error: object, **more: object) -> bytes:
             TurnFailedError,
             f"The server at {AT} failed: invalid JSON schema in format. Its log may say more.",
         ),
-        (400, body(json.dumps(EXCEEDED)), TurnFailedError, TOO_LONG),
-        (400, body(EXCEEDED["error"]), TurnFailedError, TOO_LONG),
+        (400, body(json.dumps(EXCEEDED)), TurnTooLargeError, TOO_LONG),
+        (400, body(EXCEEDED["error"]), TurnTooLargeError, TOO_LONG),
         (
             400,
             body("the input length exceeds the context length"),
-            TurnFailedError,
+            TurnTooLargeError,
             "The prompt does not fit the model's context window (the input length exceeds the "
             "context length): shorten it, or give the model a larger window.",
         ),

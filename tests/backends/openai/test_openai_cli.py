@@ -286,7 +286,9 @@ def test_a_model_that_was_not_asked_for_is_said(asked_for, answered, is_said, qu
 
 def test_an_image_that_the_server_hardly_counted_is_said(tmp_path):
     picture = tmp_path / "a.png"
-    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
+    picture.write_bytes(
+        bytes.fromhex("89504e470d0a1a0a0000000d494844520000020000000200")
+    )  # 512 × 512
     with FakeOpenAI() as fake:
         flags = ("--no-system", "--image", str(picture), "--host", fake.url)
         result = asked("What is it?", *flags, "--model", "small")
