@@ -44,6 +44,8 @@ def run() -> None:
         became = {"ready": server.listening_address, "cards": cards}
     except Exception as exc:
         became = {"failed": type(exc).__name__, "said": str(exc)}
+        if "xllamacpp" not in sys.modules and not isinstance(exc, (MemoryError, OSError)):
+            became["failed"] = "ImportError"  # whatever a package raises that is cut short
     os.write(1, json.dumps(became).encode() + b"\n")
     _stop_ending()
     while os.getppid() == asked["parent"]:

@@ -34,7 +34,6 @@ from ore.backends.proxies import proxy_address
 from ore.errors import ExtraNotInstalledError, OreError, UsageError
 from ore.files import strictjson
 from ore.files.extras import importing, install_command
-from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is _packages's: where they are missing, it says so
     import httpx2
@@ -279,8 +278,7 @@ def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     level = logging.getLogger("openai").level
     needs = "The openai backend needs the package '{}': "
-    # A signal waits: what a handler raises in the middle of this import can be lost.
-    with importing("openai", needs, "openai"), deferred_signals():
+    with importing("openai", needs, "openai"):
         import httpx2
         import openai
     logging.getLogger("openai").setLevel(level)  # whatever OPENAI_LOG has made of it

@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ore.errors import NO_MEMORY, BackendError, ExtraNotInstalledError, is_shortage
+from ore.errors import NO_MEMORY, BackendError, ExtraNotInstalledError, OreError, is_shortage
+from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # loaded only where something is missing
     from importlib.metadata import Distribution
@@ -65,7 +66,9 @@ def install_command(extra: str | None = None, *, again: bool = False) -> str:
 
 @contextmanager
 def importing(package: str, missing: str, extra: str | None = None) -> Iterator[None]:
-    """Make one of our errors of what goes wrong with an import.
+    """Make one of our errors of what goes wrong with an import, whatever a package raises.
+
+    A signal waits: what a handler raises is no fault of the package, and can be lost in one.
 
     Args:
         package: What is imported, with all that it imports.
@@ -75,20 +78,23 @@ def importing(package: str, missing: str, extra: str | None = None) -> Iterator[
 
     Raises:
         ExtraNotInstalledError: A package is not there.
-        BackendError: It is there and can't be imported, as where a part of it is of another Python.
+        BackendError: It is there and can't be imported: a part of it is of another Python, or cut short.
     """
-    try:
-        yield
-    except (ImportError, OSError, ValueError) as exc:
-        name = exc.name if isinstance(exc, ModuleNotFoundError) else None
-        if name and "." not in name:
-            text = f"{missing.format(name)}{install_command(extra)}"
-            raise ExtraNotInstalledError(text, extra) from exc
-        raise BackendError(_why_broken(package, exc, extra)) from exc
+    with deferred_signals():
+        try:
+            yield
+        except OreError:
+            raise
+        except Exception as exc:
+            name = exc.name if isinstance(exc, ModuleNotFoundError) else None
+            if name and "." not in name:
+                text = f"{missing.format(name)}{install_command(extra)}"
+                raise ExtraNotInstalledError(text, extra) from exc
+            raise BackendError(_why_broken(package, exc, extra)) from exc
 
 
 def _why_broken(package: str, exc: Exception, extra: str | None) -> str:
-    said = " ".join(str(exc).split())
+    said = " ".join(str(exc).split()) or type(exc).__name__
     if is_shortage(exc):
         return runs_nowhere(said) or NO_MEMORY
     if isinstance(exc, OSError) and exc.errno in (errno.EMFILE, errno.ENFILE):

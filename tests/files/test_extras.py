@@ -148,9 +148,12 @@ NO_ROOM = "x.so: failed to map segment from shared object"
         ("ImportError('undefined symbol')", "can't be used (undefined symbol): run "),
         ("ImportError('no x', name='pydantic')", "can't be used (no x): run "),
         ("ModuleNotFoundError('no x', name='y._x')", "can't be used (no x): run "),
+        ("AttributeError('no x')", "can't be used (no x): run "),
+        ("EOFError()", "can't be used (EOFError): run "),
+        ("(", "can't be used ("),
         (f"ImportError({NO_ROOM!r}, name='_pydantic_core')", NO_MEMORY),
     ],
-    ids=["broken", "another's", "a part", "no memory"],
+    ids=["broken", "another's", "a part", "another release", "empty", "cut short", "no memory"],
 )
 def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, package, raised, said):
     (tmp_path / f"{package}.py").write_text(f"raise {raised}")
@@ -245,6 +248,42 @@ runpy.run_path({str(MAIN)!r}, run_name="__main__")
     said = f"{made} can't be loaded, for its disk is mounted as one from which nothing may run (noexec)"
     expected = f"ore: {said}: install ORE's packages on another.\n"
     assert (done.returncode, done.stderr) == (1, expected)
+
+
+@pytest.mark.slow
+def test_an_engine_that_was_cut_short_is_no_damaged_model(tmp_path):
+    (tmp_path / "xllamacpp.py").write_text("(")
+    done = subprocess.run(
+        [sys.executable, MAIN, "-m", str(write_model(tmp_path / "m.gguf")), "Hi"],
+        env=environment(PYTHONPATH=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr.startswith(
+        "ore: The embedded engine can't be loaded ("
+    )
+    assert "--force-reinstall" in done.stderr
+
+
+HANDLED = """
+import os, signal, sys
+from ore.files.extras import importing
+def handle(number, frame):
+    raise TimeoutError("the program's own")
+signal.signal(signal.SIGUSR1, handle)
+try:
+    with importing("wave", "{} is missing: "):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        import wave
+except TimeoutError as exc:
+    print(exc, "wave" in sys.modules)
+"""
+
+
+def test_what_a_handler_raises_is_no_fault_of_a_package():
+    done = subprocess.run([sys.executable, "-c", HANDLED], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("the program's own True\n", "")
 
 
 def test_what_is_on_another_disk_is_said_as_before():
