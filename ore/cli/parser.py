@@ -93,7 +93,9 @@ class Parser(argparse.ArgumentParser):
         names = [each.partition("=")[0] for each in given[:end] if each[:1] == "-"]
         short = [each for each in names if f"-{each}" in long]
         values = [each for flag, each in zip(given, given[1:end]) if flag in long]
-        self._has_dashed = any(each[:1] == "-" and each not in long for each in values)
+        self._has_dashed = any(
+            each[:1] == "-" and each.partition("=")[0] not in long for each in values
+        )
         try:
             _, rest = self.parse_known_args(given, found)
         except UsageError:
