@@ -28,7 +28,8 @@ def fetch_models(host: str | Host | None = None) -> list[str]:
 def default_model(host: str | Host | None = None) -> str | None:
     """Return the model to use when none is named: ``ORE_MODEL``, else ``choose_default``'s choice.
 
-    A model for embeddings alone is never chosen. Where ``ORE_MODEL`` is set, nobody is asked whether that model is there.
+    A model for embeddings alone is never chosen, and neither is one of Ollama's cloud. Where
+    ``ORE_MODEL`` is set, nobody is asked whether that model is there.
 
     Args:
         host: The server's address; None is ``OLLAMA_HOST``, else the default one.

@@ -258,3 +258,4 @@ def test_of_models_for_embeddings_alone_it_is_not_said_that_none_is_installed():
     assert result.err.startswith(
         "ore: No model that can answer is installed on http://"
     ), result.err
+    assert result.err.endswith("or name one with --model, as one of Ollama's cloud has to be.\n")
