@@ -96,6 +96,7 @@ class EmbeddedBackend(Backend):
             )
         else:
             with importing("httpx", NOT_INSTALLED):
+                import_module("httpcore")  # which httpx imports as it is used
                 pulling = import_module("ore.backends.pulling")
             pulling.pull(name, progress, insecure=insecure)
 

@@ -32,7 +32,7 @@ MOST_BYTES = 64 << 20
 """The most bytes of a plan, which holds its prompt twice where it is rendered, or of a run file."""
 
 _MOST_VALUES = 1_000_000
-"""Of a plan: a turn of 200,000 empty messages takes seconds. Of most there are some ten for each."""
+"""Of a plan, which has some ten for each message: a turn of 200,000 empty ones takes seconds."""
 
 _PLAN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"plan_version"\s*:')
 _THINK = ("None", "True", "False", "low", "medium", "high")

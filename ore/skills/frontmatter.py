@@ -6,8 +6,10 @@ import re
 from contextlib import suppress
 from typing import Any
 
-import yaml
+from ore.files.extras import NOT_INSTALLED, importing
 
+with importing("yaml", NOT_INSTALLED):
+    import yaml
 try:
     from yaml import CSafeLoader as SafeLoader
 except ImportError:  # PyYAML was built without its C library

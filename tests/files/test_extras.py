@@ -187,8 +187,11 @@ def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, pack
             ("--pull", "127.0.0.1:1/a/b"),
             "is not installed: run ",
         ),
+        ("httpcore", "(", ("--pull", "127.0.0.1:1/a/b"), "can't be used ("),
+        ("yaml", "(", ("--run", MAIN), "can't be used ("),
+        ("yaml", "ModuleNotFoundError(name='yaml')", ("--run", MAIN), "is not installed: run "),
     ],
-    ids=["schema", "pull", "pull without"],
+    ids=["schema", "pull", "pull without", "pull later", "run file", "run file without"],
 )
 def test_a_package_that_fails_is_no_fault_of_ore(tmp_path, package, raised, flags, said):
     (tmp_path / f"{package}.py").write_text(f"raise {raised}")
@@ -200,7 +203,8 @@ def test_a_package_that_fails_is_no_fault_of_ore(tmp_path, package, raised, flag
         text=True,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"ore: The package '{package}' {said}")
+    shown = package.replace("httpcore", "httpx")
+    assert done.stderr.splitlines()[-1].startswith(f"ore: The package '{shown}' {said}")
 
 
 @pytest.mark.slow
