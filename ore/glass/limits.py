@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ore.backends.settings import Settings
-from ore.files.neutral import one_line
+from ore.files.neutral import brief
 from ore.files.strictjson import above_zero, is_object
 from ore.types import Response
 from ore.types.artifact_fields import cut_off_by, other_model
@@ -51,7 +51,7 @@ def warnings_of(response: Response, settings: Settings) -> Iterator[str]:
         )
     answered = other_model(response.model_id, response.metadata)
     if answered is not None:
-        yield f"The server answered with the model '{one_line(answered)}', not the one asked for."
+        yield f"The server answered with the model '{brief(answered)}', not the one asked for."
     if response.metadata.get("images_read") is False:
         yield (
             f"The server counted {_tokens(tokens)}, too few for an image: the model may not have seen "

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import Any
 
 from ore.errors import ArtifactError, CheckFailedError, OreError
 from ore.reasoner.closing import Closing
-from ore.rows.in_order import in_order
+from ore.rows.in_order import MOST_AHEAD, in_order
 from ore.rows.kept import RowFolder
 from ore.rows.row_plan import RowsPlan, plan_rows
 from ore.rows.row_turns import Asking, Outcome
 from ore.rows.tables import Row, Table
 from ore.rows.tally import Tally
 
-_TOKEN_BYTES = 400
 KEEPERS = 2
 """Threads besides those that ask: artifacts are written while the next rows are asked."""
 PATIENCE = 3.0
@@ -160,13 +160,16 @@ class RowRun(Closing):
 
 
 def _size(outcome: Outcome | None) -> int:
-    """Return how many bytes an answer takes, about: its text, its thinking and its tokens."""
-    if outcome is None:
-        return 0
-    tokens = outcome.metadata.get("logprobs")
-    texts = (outcome.content, outcome.metadata.get("thinking"))
-    size = _TOKEN_BYTES * len(tokens) if isinstance(tokens, list) else 0
-    return size + sum(sys.getsizeof(text) for text in texts if isinstance(text, str))
+    """Return how many bytes an answer takes, about, and all that is said of its turn; of much, a part."""
+    size, left = 0, [] if outcome is None else [outcome.content, outcome.metadata]
+    while left and size <= MOST_AHEAD:
+        value: Any = left.pop()
+        size += sys.getsizeof(value)
+        if isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            left += value
+    return size
 
 
 def rows_in_words(count: int) -> str:

@@ -40,6 +40,7 @@ LIMITED = {"done_reason": "length", "eval_count": 5}
             "did not fit",
         ),
         ({"response_model": "other"}, {}, "the model 'other', not the one asked for."),
+        ({"response_model": "o" * 10_000}, {}, "ooo…', not the one asked for."),
         ({"images_read": False}, {}, "too few for an image"),
         ({"images_read": False, "context": {"prompt_tokens": 1}}, {}, "counted 1 token, too few"),
         ({"done_reason": "content_filter"}, {}, "by the server's filter: ask in other words"),

@@ -481,6 +481,38 @@ def test_prompts_that_are_large_together_are_asked_one_after_another(
     assert reasoner.most == most
 
 
+class Wordy(Reasoner):
+    """Says much of each turn; the first one waits for others, as for a slow model."""
+
+    model_id = "wordy"
+
+    def __init__(self, said):
+        self.said, self.asked, self.ahead, self.are_many = said, 0, 0, threading.Event()
+
+    def reason(self, messages):
+        self.asked += 1
+        if messages[-1].content == "row 1":
+            self.are_many.wait(0.05)
+            self.ahead = self.asked
+        elif self.asked == 20:
+            self.are_many.set()
+        return Response("ok", self.model_id, metadata={"said": self.said})
+
+
+@pytest.mark.parametrize("said", ["a" * 20_000, [{"b": 1.5}] * 1000, {"c" * 20_000: None}])
+def test_what_is_said_of_rows_counts_where_an_earlier_one_is_slow(tmp_path, monkeypatch, said):
+    monkeypatch.setattr("ore.rows.in_order.MOST_AHEAD", 8000)
+    path = tmp_path / "rows.txt"
+    path.write_text("".join(f"row {number}\n" for number in range(1, 31)))
+    reasoner = Wordy(said)
+    with (
+        ore.open_table(str(path)) as table,
+        ore.over_rows(ORE(reasoner, ""), "{{line}}", table, jobs=2) as run,
+    ):
+        assert [each.content for each in run.outcomes()] == ["ok"] * 30
+    assert reasoner.ahead < 10
+
+
 def test_many_columns_are_looked_up_in_a_long_system_prompt_at_once(tmp_path):
     path, names = tmp_path / "wide.csv", [f"c{n}" for n in range(50_000)]
     path.write_text(f"{','.join(names)}\n{',' * (len(names) - 1)}\n")
