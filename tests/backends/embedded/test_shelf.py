@@ -141,6 +141,7 @@ MANY = [layer(mediaType="application/vnd.ollama.image.license")] * 10_000
         (manifest_of(layer(size=-1)), "no size"),
         (manifest_of(layer(size=1.5)), "no size"),
         (manifest_of(layer(size=True)), "no size"),
+        (manifest_of(layer(size=2**50)), "no size"),  # whose parts alone would take gigabytes
         (manifest_of(layer(size=2**63)), "no size"),
         (manifest_of(layer(digest="sha256:../../../etc/passwd")), "no SHA-256"),
         (manifest_of(layer(digest=DIGEST + "\n")), "no SHA-256"),
