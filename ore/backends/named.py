@@ -14,6 +14,7 @@ from ore.backends.schema import SchemaReasoner
 from ore.backends.settings import Settings
 from ore.errors import UsageError
 from ore.reasoner import Reasoner
+from ore.types.sent import listed
 
 KINDS = ("auto", "ollama", "embedded", "openai")
 
@@ -149,7 +150,7 @@ def _words(choices: Sequence[str] | None, format: Mapping[str, Any] | None) -> A
         raise UsageError(
             "A schema and words to choose from don't go together: leave one of them out."
         )
-    return _choosing().checked_choices(choices, "`choices=`")
+    return _choosing().checked_choices(listed("choices", choices), "`choices=`")
 
 
 def _choosing() -> Any:

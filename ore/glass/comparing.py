@@ -25,6 +25,7 @@ from ore.files.neutral import one_line
 from ore.files.reached import why_unknown
 from ore.glass.planned import parse_plan
 from ore.types import ExecutionArtifact, Response
+from ore.types.sent import listed
 from ore.types.turn_plan import Plan
 
 
@@ -74,6 +75,7 @@ def verify(
     Raises:
         ArtifactError: ``allowed_signers`` can't be used, or there is no ssh-keygen; or a folder can't be
             read, or has no artifact.
+        UsageError: ``given`` is one path.
     """
     signers = None if allowed_signers is None else Signers(allowed_signers)
     return Verdict(tuple(check_all(given, signers, told=told)))
@@ -98,7 +100,10 @@ def check_all(
         ArtifactError: A folder can't be read, or has no artifact.
         UsageError: A folder is given together with stdin.
     """
-    runs = [each if isinstance(each, ExecutionArtifact) else os.fspath(each) for each in given]
+    runs = [
+        each if isinstance(each, ExecutionArtifact) else os.fspath(each)
+        for each in listed("given", given)
+    ]
     paths = [each for each in runs if isinstance(each, str)]
     looked: Iterator[Checked]
     if not has_folder(paths):
@@ -136,9 +141,9 @@ def sign(
     Raises:
         ArtifactError: The key does not sign, or there is no ssh-keygen; or a folder can't be read, or
             has no artifact. Nothing was signed.
-        UsageError: What comes on stdin can't be signed.
+        UsageError: What comes on stdin can't be signed; or ``given`` is one path.
     """
-    paths = [os.fspath(each) for each in given]
+    paths = [os.fspath(each) for each in listed("given", given)]
     signer = signer_of(paths, key)
     return Verdict(tuple(sign_held(check_all(paths), signer, told)))
 

@@ -13,6 +13,7 @@ from ore.artifact.canonical import text_digest
 from ore.artifact.sources import ANSWER_OF, hashed_sources
 from ore.errors import ArtifactError
 from ore.types import ExecutionArtifact
+from ore.types.sent import listed
 
 _Other = ExecutionArtifact | Path | str
 
@@ -27,7 +28,7 @@ class Earlier:
     """
 
     def __init__(self, others: Iterable[_Other]) -> None:
-        self._others = list(others)
+        self._others = listed("others", others)
         self._next = 0
         self._known: dict[bytes, _Other] = {}
         self._last: tuple[bytes, ExecutionArtifact] | None = None

@@ -19,7 +19,7 @@ from ore.glass.provenance import MadeWith, artifact_of, kept_prompt
 from ore.glass.turn_facts import PROMPT, facts_of, in_force, parent_of
 from ore.reasoner import Reasoner
 from ore.types import ExecutionArtifact, Response, RoutingDecision
-from ore.types.sent import sent_with
+from ore.types.sent import listed, sent_with
 
 
 def record(
@@ -59,7 +59,7 @@ def record(
         model_id,
         persona=persona,
         system_prompt=None if system_text is False else kept,
-        grants=tuple(grants),
+        grants=tuple(listed("grants", grants)),
         is_full=full,
         continuation=continuation,
     )

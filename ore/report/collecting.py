@@ -15,6 +15,7 @@ from ore.artifact.verify import NOT_READ, Checked, in_chain, let_go, look_at
 from ore.errors import ArtifactError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.report.run_facts import RunFacts, facts_of, shown, why_of
+from ore.types.sent import listed
 
 Kept = TypeVar("Kept")
 
@@ -65,28 +66,28 @@ def collect(
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
         UsageError: There are more than ``MOST_RUNS`` files.
     """
-    named = [os.fspath(path) for path in paths]
-    listed = [(at, file) for at, path in enumerate(named) for file in files_of([path])]
-    if len(listed) > MOST_RUNS:
+    named = [os.fspath(path) for path in listed("paths", paths)]
+    asked = [(at, file) for at, path in enumerate(named) for file in files_of([path])]
+    if len(asked) > MOST_RUNS:
         raise UsageError(
-            f"There are {len(listed):,} files, and a page holds at most {MOST_RUNS:,}: name fewer."
+            f"There are {len(asked):,} files, and a page holds at most {MOST_RUNS:,}: name fewer."
         )
     is_two = len(named) == 2 and all(map(os.path.isdir, named))
     collected = Collected([shown(one_line(path), 1000) for path in named], is_two=is_two)
-    files = [file for _, file in listed]
+    files = [file for _, file in asked]
     looks = looked_at(files, partial(_look, signers=signers))
     if "-" in files:
         looks = (_look(path, stdin, signers) for path in files)
     checks, room = [], _Room(collected)
-    for (at, _), (checked, facts) in zip(listed, looks, strict=True):
+    for (at, _), (checked, facts) in zip(asked, looks, strict=True):
         facts.folder = at
         facts.path = _below(facts.path, named[at])
         checks.append(checked)
         room.add(facts)
-        told(len(checks), len(listed))
+        told(len(checks), len(asked))
     for checked, facts in zip(in_chain(checks), collected.runs, strict=True):
         facts.state, facts.why = checked.state, why_of(checked)
-    if not listed:
+    if not asked:
         raise UsageError("There is nothing to report on: name artifacts, or folders of them.")
     if not any(run.is_read for run in collected.runs):
         first = collected.runs[0]

@@ -38,6 +38,7 @@ from ore.report.form_values import (
 )
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import cut_off_by, other_model
+from ore.types.sent import listed
 
 _ACCESS = {
     "embedded": "on the machine itself, without a server (llama.cpp)",
@@ -113,7 +114,7 @@ def gather(
         ArtifactError: There is none, or a folder or the allowed signers can't be read.
         UsageError: One of the paths is stdin.
     """
-    files = list(files_of(os.fspath(path) for path in paths))
+    files = list(files_of(os.fspath(path) for path in listed("paths", paths)))
     if "-" in files:
         raise UsageError("A form is not filled from stdin: name the file of the artifact.")
     signers = None if allowed_signers is None else Signers(allowed_signers)

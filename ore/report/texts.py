@@ -22,7 +22,7 @@ def report_table(paths: Iterable[os.PathLike[str] | str]) -> str:
 
     Raises:
         ArtifactError: A folder can't be read or has no artifact; or there is none in all of them.
-        UsageError: There are too many files, or one is stdin.
+        UsageError: There are too many files, or one is stdin; or ``paths`` is one path.
     """
     return "\n".join(csv_lines(collect(paths))) + "\n"
 
@@ -36,7 +36,7 @@ def report_form(name: str, paths: Iterable[os.PathLike[str] | str]) -> str:
 
     Raises:
         ArtifactError: There is none, or a folder can't be read.
-        UsageError: There is no such form, or one of the paths is stdin.
+        UsageError: There is no such form, or one of the paths is stdin; or ``paths`` is one path.
     """
     if name not in NAMES:
         raise UsageError(f"{name!r} is no form: it is one of {', '.join(NAMES)}.")

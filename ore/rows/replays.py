@@ -41,6 +41,7 @@ from ore.rows.replaying import (
     warnings_beside,
 )
 from ore.types import ExecutionArtifact
+from ore.types.sent import listed
 
 NOT_RUN = "not run"
 """The state of what could not be asked again."""
@@ -108,7 +109,7 @@ def replay_files(given: Iterable[Path | str], opening: Reopening) -> Iterator[Re
         ArtifactError: A folder can't be read, or has no artifact.
         OreError: A backend can't be used; what is one run's own fault is a part of what is yielded.
     """
-    for path in files_of([os.fspath(each) for each in given]):
+    for path in files_of([os.fspath(each) for each in listed("given", given)]):
         yield replay_file(path, opening)
 
 

@@ -15,6 +15,7 @@ from ore.errors import FileAccessError, UsageError
 from ore.files import decode_text, read_confined, read_regular, reason
 from ore.files.neutral import as_utf8, one_line
 from ore.types import ToolResult
+from ore.types.sent import listed
 
 LARGEST_FILE = 1 << 20
 """The most bytes of a file."""
@@ -47,12 +48,12 @@ def read_files(
         notice: Told of each folder what was read of it, and what was left out.
 
     Raises:
-        UsageError: An address: the network is no part of a turn.
+        UsageError: An address: the network is no part of a turn; or ``paths`` is one path.
         FileAccessError: A file is not text, can't be read or is larger than ``LARGEST_FILE``; a
             folder has no text file, or too many; or all of them together are too much.
     """
     found, size, seen = list[ToolResult](), 0, _Seen()
-    for path in (os.fspath(each) for each in paths):
+    for path in (os.fspath(each) for each in listed("paths", paths)):
         if _ADDRESS.match(path) and not os.path.lexists(path):
             shown = re.sub("//.*@", "//…@", one_line(path))  # without a user and a password
             raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from copy import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,11 +40,11 @@ def listed(name: str, given: Iterable[Given] | None) -> list[Given]:
     """Return what the argument ``name`` gives, which may be read once only.
 
     Raises:
-        UsageError: It is one text, or one image, where a list of them is taken: each of its letters
-            would be sent for one.
+        UsageError: It is one text, path or image, where a list of them is taken: each of its letters
+            would be taken for one, and the slash of a path for the folder of all others.
     """
-    if isinstance(given, (str, bytes, bytearray, memoryview)):
-        raise UsageError(f"{name} is a list: put what it is given into one. Nothing was sent.")
+    if isinstance(given, (str, bytes, bytearray, memoryview, os.PathLike)):
+        raise UsageError(f"{name} is a list: put what it is given into one. Nothing was done.")
     return list(given or ())
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import ore
-from ore.errors import ArtifactError
+from ore.errors import ArtifactError, UsageError
 from tests.support.harness import run_ore
 from tests.support.runs import record, rewrite
 
@@ -68,3 +69,41 @@ def test_a_folder_and_a_file_are_not_compared(runs, pair):
 @pytest.fixture
 def ore_json():
     return lambda *argv: run_ore(*argv).json
+
+
+def _wrongs(artifact):
+    """Each function that takes a list, with one text or path in the place of it."""
+    paths = [ore.report_page, ore.report_table, lambda path: ore.report_form("trailer", path)]
+    reading = [
+        ore.verify,
+        lambda path: ore.sign(path, "key"),
+        lambda path: list(ore.replay_files(path, ore.Reopening())),
+        lambda path: ore.Reopening(others=path),
+        lambda path: ore.replay(artifact, None, others=path),
+    ]
+    yield from (("given", take) for take in reading[:3])
+    yield from (("others", take) for take in reading[3:])
+    yield from (("paths", take) for take in [*paths, ore.read_files])
+    yield "choices", lambda words: ore.reasoner("embedded:none", choices=words)
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_one_text_is_no_list_of_its_letters(runs, number):
+    """The first letter of a full path is the folder of all folders."""
+    artifact = ore.read_artifact("old/a.json")
+    name, take = [*_wrongs(artifact)][number]
+    for wrong in ["old", b"old", Path("old")]:
+        with pytest.raises(UsageError, match=f"^{name} is a list: put what it is given into one"):
+            take(wrong)
+
+
+def test_one_grant_is_no_list_of_its_letters(home):
+    class Silent(ore.Reasoner):
+        def reason(self, messages):
+            return ore.Response("Yes.", "silent")
+
+    engine = ore.ORE(Silent(), "")
+    response = engine.execute("Hi")
+    with pytest.raises(UsageError, match="grants is a list"):
+        engine.record(response, grants="network")
+    assert engine.record(response, grants=["network"]).provenance["grants"] == ["network"]
