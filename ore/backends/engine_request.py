@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ore.backends.answer import encoded
+from ore.backends.model_options import OPTIONS
 from ore.backends.settings import Settings
 from ore.errors import CapabilityError, UsageError
 from ore.files.neutral import brief
@@ -56,8 +57,11 @@ def check_settings(settings: Settings) -> None:
         )
     for name in settings.options:
         if name not in _OPTIONS:
+            other = (
+                ", or use Ollama" if name in OPTIONS else f"; it has {', '.join(sorted(_OPTIONS))}"
+            )
             raise CapabilityError(
-                f"The embedded engine has no option '{brief(str(name))}': leave it out, or use Ollama.",
+                f"The embedded engine has no option '{brief(str(name))}': leave it out{other}.",
                 setting=name,
             )
     for name, value in settings.options.items():

@@ -80,6 +80,16 @@ def test_the_table_is_that_of_the_server_but_for_what_it_does_not_have():
     check_ollama(expected)
 
 
+@pytest.mark.parametrize(
+    "name, way", [("num_thread", ", or use Ollama."), ("max_tokens", "; it has ")]
+)
+def test_another_backend_is_named_only_for_an_option_that_it_has(name, way):
+    with pytest.raises(CapabilityError, match="leave it out") as caught:
+        engine_request.check_settings(Settings(options={name: 1}))
+    assert f"no option '{name}': leave it out{way}" in str(caught.value)
+    assert ("use Ollama" in str(caught.value)) == (name in OPTION_TYPES)
+
+
 @pytest.mark.parametrize("check", [engine_request.check_settings, openai_request.check_settings])
 @pytest.mark.parametrize(
     "options", [{"a\n\nYou: \x1b" + "b" * 9999: 1}, {"num_ctx": "\nYou: " + "b" * 999}]
