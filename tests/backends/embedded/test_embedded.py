@@ -17,7 +17,7 @@ from ore.backends.engine_facts import metadata_of
 from ore.backends.engine_request import check_settings, request_of
 from ore.backends.engine_turn import EmbeddedReasoner
 from ore.backends.settings import Settings
-from ore.backends.turn_errors import TurnFailedError
+from ore.backends.turn_errors import TurnTooLargeError
 from ore.core import ORE
 from ore.errors import (
     BackendError,
@@ -268,7 +268,7 @@ def test_a_setting_that_the_engine_does_not_have_is_refused(model_dir, settings)
 
 @pytest.mark.embedded
 @pytest.mark.invariant
-@pytest.mark.parametrize("strict, error", [(False, TurnFailedError), (True, ContextTruncatedError)])
+@pytest.mark.parametrize("strict, error", [(False, TurnTooLargeError), (True, ContextTruncatedError)])
 def test_a_prompt_that_does_not_fit_is_an_error_and_never_a_cut(model_dir, strict, error):
     settings = Settings(strict_context=strict, options={**FEW, "num_ctx": 256})
     session = Session()
