@@ -54,8 +54,10 @@ def _from_run_file(options: Options, table: Table) -> tuple[Options, Question, G
         raise UsageError(f"{file.shown} has no place for {quoted(unused)}: leave it out.")
     merged = with_file(options, file)
     if not set(file.template.names) - set(values):
+        names = quoted(file.template.names)
+        filled = f" left: --set fills {names}, so leave out what is a column, or" if values else ":"
         raise UsageError(
-            f"{file.shown} has no place for a row: write {{{{column}}}} into its prompt."
+            f"{file.shown} has no place for a row{filled} write {{{{column}}}} into its prompt."
         )
     given = Given(
         file.path,

@@ -456,7 +456,7 @@ def test_a_run_file_is_asked_of_every_row(rows, server, folder):
     kept = json.loads(artifacts()[0].read_text())["provenance"]
     assert kept["run_file"]["name"] == "in.md" and kept["options"] == {"temperature": 0}
     twice = rows(*flags, "--set", "city=b", prompt=None)
-    assert "has no place for a row" in twice.err
+    assert "no place for a row left: --set fills 'kind', 'city', so leave out" in twice.err
     assert "has no column 'kind'" in rows("--run", "in.md", prompt=None).err
 
 

@@ -247,6 +247,14 @@ def test_what_cannot_be_asked_is_found_before_the_first_row(table, prompt, syste
         ore.over_rows(ORE(Capitals(), system), prompt, table)
 
 
+def test_a_prompt_whose_places_are_all_filled_is_not_told_to_have_one(table):
+    """The place that it is told to write is there, and the values have filled it."""
+    with pytest.raises(
+        UsageError, match="left: `values=` fills 'country', so leave out what is a col"
+    ):
+        ore.over_rows(ORE(Capitals()), PROMPT, table, values={"country": "France"})
+
+
 def test_every_row_is_given_the_same_skills_and_results_of_tools(table, tmp_path, home):
     reasoner, note = Capitals(), tmp_path / "note.txt"
     note.write_text("a note")
