@@ -42,9 +42,9 @@ def read_schema(text: str) -> dict[str, Any]:
     """
     validation = _validation()
     if text.lstrip().startswith("{"):
-        source, data = "`schema=`", text.encode("utf-8")
+        where, data = "", text.encode("utf-8")
     elif os.path.exists(text) or is_path(text):
-        source, data = text, read_regular(text, MOST_SCHEMA_BYTES)
+        where, data = f" in {text}", read_regular(text, MOST_SCHEMA_BYTES)
     else:
         return _parse_fields(text)
     try:
@@ -57,9 +57,9 @@ def read_schema(text: str) -> dict[str, Any]:
             raise ValueError("it has half a character (a lone surrogate), which can't be sent")
         validation.check_schema(schema)
     except validation.NotASchemaError as exc:
-        raise UsageError(f"The schema in {source} is not a JSON Schema: {exc}.") from exc
+        raise UsageError(f"The schema{where} is not a JSON Schema: {exc}.") from exc
     except ValueError as exc:
-        raise UsageError(f"The schema in {source} can't be used: {exc}.") from exc
+        raise UsageError(f"The schema{where} can't be used: {exc}.") from exc
     return schema
 
 
@@ -139,7 +139,7 @@ def _parse_fields(text: str) -> dict[str, Any]:
         return parse_fields(text)
     except ValueError as exc:
         raise UsageError(
-            f"`schema=` takes a JSON object, a file that holds one, or fields as in 'name, age int', "
+            f"A schema is a JSON object, a file that holds one, or fields as in 'name, age int', "
             f"and '{shorten(text) or text}' is none of them: {shorten(str(exc))}."
         ) from exc
 
@@ -165,6 +165,6 @@ def _mismatch(reason: str, text: str, also: str = "") -> SchemaMismatchError:
 
 def _validation() -> ModuleType:
     """Return the module that knows ``jsonschema``."""
-    with importing("jsonschema", "`schema=` needs the package '{}': ", "schema"):
+    with importing("jsonschema", "A schema needs the package '{}': ", "schema"):
         from ore.backends import validation
     return validation

@@ -87,7 +87,7 @@ def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
         UsageError: It can't be judged by, or is a choice where nothing is to be chosen.
     """
     if "choice" in file.expect and not chooses:
-        way = "add the key choose, or `choices=`" if file.choose is None else "leave `schema=` out"
+        way = "add the key choose" if file.choose is None else "leave `schema=` out"
         raise UsageError(
             f"The expectation in {file.shown} is a choice, and nothing is to be chosen: {way}."
         )
