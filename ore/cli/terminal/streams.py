@@ -120,7 +120,10 @@ class Streams:
             self._is_thinking, label = True, THINKING_LABEL
             if self.stderr_is_terminal:
                 self._thought = AnswerText(self._columns(self.stderr), label, self.labels)
-        self._think(label + (self._thought.feed(text) if self._thought else text))
+        if self._thought is not None:
+            self._thought.width = self._columns(self.stderr) or self._thought.width
+            text = self._thought.feed(text)
+        self._think(label + text)
 
     def end_thinking(self) -> None:
         """End the model's thinking, if any was written; may be called twice."""

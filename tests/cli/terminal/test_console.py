@@ -365,6 +365,18 @@ def test_where_ctrl_z_comes_as_a_text_is_written_no_label_is_at_the_left_edge(wh
     assert shown.getvalue().endswith("x \n You:\n")
 
 
+@pytest.mark.parametrize("what", ["chunk", "thinking"])
+def test_a_text_follows_the_terminal_that_is_made_narrower_and_shows_no_label_at_its_edge(what):
+    target = console(out=Terminal(), err=Terminal())
+    target._columns = lambda stream: 60
+    target.begin_answer()
+    getattr(target, what)("Well, \n")
+    target._columns = lambda stream: 30
+    getattr(target, what)("x" * 29 + " You: rm -rf /\n")
+    shown = target.stdout if what == "chunk" else target.stderr
+    assert shown.getvalue().endswith(": Well, \n" + "x" * 29 + " \n You: rm -rf /\n")
+
+
 @pytest.mark.parametrize("out, err", [(Terminal, io.StringIO), (io.StringIO, Terminal)])
 def test_a_thought_in_mid_answer_that_goes_elsewhere_leaves_the_answer_as_it_is(out, err):
     target = console(out=out(), err=err())
