@@ -198,7 +198,7 @@ class Call:
     def _after(self, response: httpx2.Response) -> None:
         """Runs when the status and the headers are there, before the body is read."""
         self._status = response.status_code
-        kind = response.headers.get("content-type", "").lower()
+        kind = text_without_key(response.headers.get("content-type", ""), self._key).lower()
         if response.headers.get("content-encoding", "").lower() not in ("", "identity"):
             self._problem = "its answer is compressed, though that was not asked for"
         elif self._status < 300 and self._model and "event-stream" not in kind:
