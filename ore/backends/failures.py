@@ -110,8 +110,7 @@ def answered_by_proxy(host: Host) -> str:
 
 
 def _through_proxy(host: Host) -> str:
-    proxy = proxy_for(host.url)
-    return f" {_THROUGH.format(proxy=proxy).rstrip()}" if proxy else ""
+    return f" {_THROUGH.format(proxy=proxy).rstrip()}" if (proxy := proxy_for(host.url)) else ""
 
 
 def untrusted_words(host: str, why: str) -> str:
@@ -193,8 +192,7 @@ def unfinished_error(host: Host, *, is_begun: bool = True) -> IncompleteAnswerEr
         what = "before it had begun: check the address, or look at the server's log"
     through = "" if is_begun else answered_by_proxy(host)
     return IncompleteAnswerError(
-        f"The server at {host} ended the answer {what}.{through}",
-        host=host.url,
+        f"The server at {host} ended the answer {what}.{through}", host=host.url
     )
 
 
@@ -290,7 +288,10 @@ def without(key: str | None, error: OreError, behind: BaseException) -> OreError
     """
     error.args = (text_without_key(str(error), key), *error.args[1:])
     each: BaseException | None = behind
-    while each is not None and text_without_key(said := str(each), key) == said:
+    while each is not None:
+        said = f"{each}{each.errors() if hasattr(each, 'errors') else ''}"  # pydantic's is cut
+        if text_without_key(said, key) != said:
+            break
         each = each.__cause__ or each.__context__
     error.__cause__ = behind if each is None else None
     return error

@@ -257,8 +257,8 @@ OK = b"HTTP/1.1 200 OK\r\n"
         OK + f"Content-Encoding: {ECHO}\r\n\r\n".encode(),
         OK + f"Content-Type: {ECHO}\r\n\r\n".encode(),
         f"HTTP/1.1 302 Found\r\nLocation: http://other/{ECHO}\r\n\r\n".encode(),
-        http(b'{"error": "no sk\\u002dhunter2-hunter2"}', "401 No"),
-        http(b'{"error": "no sk\\u002dhunter2-hunter2"}', "500 No"),
+        http(b'{"error": "no sk\\u002dHunter2-hunter2"}', "401 No"),
+        http(b'{"error": "no sk\\u002dHunter2-hunter2"}', "500 No"),
     ],
 )
 def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch):
@@ -266,7 +266,7 @@ def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch
     for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, ECHO)):
         with one_answer(reply) as (host, _), pytest.raises(BackendError) as caught:
             make("m", host).reason([Message("user", "Hello")])
-        assert ECHO not in str(caught.value)
+        assert ECHO.lower() not in str(caught.value).lower()
 
 
 def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
@@ -304,6 +304,7 @@ def test_a_key_that_a_server_repeats_is_not_shown_as_how_far_a_fetch_is(monkeypa
         f"HTTP/1.1 {ECHO}\r\n\r\n".encode(),
         http(b"", "302 Found", f"Location: https://ada:s3cret@[::1/{ECHO}"),
         http(json.dumps({"error": f"no {ECHO}"}).encode() + b"\n", "200 OK"),
+        http(json.dumps({"x": "y" * 50, "authorization": f"Bearer {ECHO * 2}"}).encode() + b"\n"),
         http(
             f'data: {{"error": {{"message": "no {ECHO}"}}}}\n\n'.encode(),
             "200 OK",
@@ -314,7 +315,7 @@ def test_a_key_that_a_server_repeats_is_not_shown_as_how_far_a_fetch_is(monkeypa
 @pytest.mark.parametrize("kind", [AyaReasoner, OpenAIReasoner])
 def test_a_traceback_shows_no_key_that_a_server_repeats_to_the_package(kind, answer, monkeypatch):
     for name in ("OLLAMA_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, ECHO)
+        monkeypatch.setenv(name, ECHO if ECHO * 2 not in str(answer) else ECHO * 2)
     with one_answer(answer) as (host, _), pytest.raises(BackendError) as caught:
         kind("m", host.url).reason([Message("user", "Hi")])
     shown = "".join(traceback.format_exception(caught.value))
