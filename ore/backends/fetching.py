@@ -56,13 +56,9 @@ _NO_PIP = (
 def pull(name: str, progress: Progress) -> None:
     """Fetch a pinned model, unless it is there already; where it can't be, leave nothing behind."""
     pinned, path = PINNED[name], weights.pinned_path(name)
-    if weights.is_trusted(path, pinned):
+    if os.path.lexists(path):
+        weights.check_pinned(name)
         progress("already there", pinned.file_bytes, pinned.file_bytes)
-    elif os.path.lexists(path):
-        raise FileAccessError(
-            f"{path} is there and is not the model that ORE trusts: move it away, then try again.",
-            path,
-        )
     else:
         fetch(pinned, path, progress)
         weights.file_digest(path)  # remembered, so that the first turn need not read the file

@@ -44,17 +44,9 @@ def check_models(told: Told) -> Iterator[Checked]:
     ``told`` is given the step, the bytes that were read and how many there are.
     """
     for name, pinned in weights.PINNED.items():
-        path = weights.pinned_path(name)
-        if os.path.lexists(path):
+        if os.path.lexists(weights.pinned_path(name)):
             told(f"checking {name}", 0, pinned.file_bytes)
-            is_right = weights.is_trusted(path, pinned, anew=True)
-            said = (
-                f"{path} does not have the bytes that ORE trusts: move it away, then "
-                f"`Backend.pull('{name}')`."
-            )
-            yield Checked(
-                name, pinned.file_sha256 if is_right else None, None if is_right else said, True
-            )
+            yield _checked(name, partial(weights.check_pinned, name, anew=True), True)
     for name, path in weights.installed().items():
         if name not in weights.PINNED:
             step = partial(told, f"checking {one_line(name)}")

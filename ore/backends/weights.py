@@ -153,9 +153,12 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
 def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundError:
     """Return the error that there is no such model: how to get it, or which others are there."""
     if model_id in PINNED:
-        step, path = f"fetch it with `Backend.pull('{model_id}')`", pinned_path(model_id)
-        if os.path.lexists(path):
-            step = f"{path} does not have the bytes that ORE trusts; move it away, then {step}"
+        step = f"fetch it with `Backend.pull('{model_id}')`"
+        if os.path.lexists(pinned_path(model_id)):
+            try:
+                check_pinned(model_id)
+            except FileAccessError as exc:
+                step = str(exc).rstrip(".")
     else:
         steps = [f"fetch it with `Backend.pull('{model_id}')`"] if is_name(model_id) else []
         if available:
@@ -174,13 +177,35 @@ def pinned_path(name: str) -> Path:
     return models_folder() / PINNED[name].member.rpartition("/")[2]
 
 
-def is_trusted(path: Path, pinned: PinnedFile, *, anew: bool = False) -> bool:
-    """Return whether a file has exactly the pinned bytes."""
+def is_trusted(path: Path, pinned: PinnedFile) -> bool:
+    """Return whether a file can be read and has exactly the pinned bytes."""
     try:
-        has_size = path.is_file() and path.stat().st_size == pinned.file_bytes
-        return has_size and file_digest(path, anew=anew) == pinned.file_sha256
+        return _has_bytes(path, pinned)
     except (OSError, FileAccessError):
         return False
+
+
+def check_pinned(name: str, *, anew: bool = False) -> str:
+    """Return the SHA-256 of a pinned model's file; ``anew`` reads it whatever is remembered.
+
+    Raises:
+        FileAccessError: It can't be read, or does not have exactly the pinned bytes.
+    """
+    path = pinned_path(name)
+    try:
+        if _has_bytes(path, PINNED[name], anew):
+            return PINNED[name].file_sha256
+    except OSError as exc:
+        raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
+    raise FileAccessError(
+        f"{path} does not have the bytes that ORE trusts: move it away, then `Backend.pull('{name}')`.",
+        path,
+    )
+
+
+def _has_bytes(path: Path, pinned: PinnedFile, anew: bool = False) -> bool:
+    has_size = path.is_file() and path.stat().st_size == pinned.file_bytes
+    return has_size and file_digest(path, anew=anew) == pinned.file_sha256
 
 
 def marks_of(path: Path) -> list[tuple[int, ...]]:

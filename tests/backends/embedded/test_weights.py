@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import fetching, gguf, weights
+from ore.backends import fetching, gguf, shelf_care, weights
 from ore.backends.chat_template import read_chat_template
 from ore.backends.embedded import EmbeddedBackend
 from ore.backends.http import Deadline
@@ -138,6 +139,22 @@ def test_a_pinned_name_is_never_given_to_other_bytes(folder):
     with pytest.raises(FileAccessError, match="move it away"):
         fetching.pull(PINNED, lambda *_: None)
     assert own.exists()
+
+
+def test_of_a_pinned_model_that_can_t_be_read_nothing_is_said_of_its_bytes(folder, monkeypatch):
+    def failing(*_: object, **__: object) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    os.truncate(put(folder, PINNED_FILE), 98_362_432)
+    monkeypatch.setattr(weights, "sha256_of", failing)
+    words = "can't be read: input/output error"
+    with pytest.raises(ModelNotFoundError, match=words) as caught:
+        weights.find(PINNED)
+    assert "trusts" not in str(caught.value)
+    with pytest.raises(FileAccessError, match=words):
+        fetching.pull(PINNED, lambda *_: None)
+    found = {each.name: each.problem for each in shelf_care.check_models(lambda *_: None)}
+    assert words in str(found[PINNED])
 
 
 def test_a_folder_that_can_t_be_listed_is_an_error(home):
