@@ -268,7 +268,9 @@ def test_a_setting_that_the_engine_does_not_have_is_refused(model_dir, settings)
 
 @pytest.mark.embedded
 @pytest.mark.invariant
-@pytest.mark.parametrize("strict, error", [(False, TurnTooLargeError), (True, ContextTruncatedError)])
+@pytest.mark.parametrize(
+    "strict, error", [(False, TurnTooLargeError), (True, ContextTruncatedError)]
+)
 def test_a_prompt_that_does_not_fit_is_an_error_and_never_a_cut(model_dir, strict, error):
     settings = Settings(strict_context=strict, options={**FEW, "num_ctx": 256})
     session = Session()
