@@ -96,8 +96,9 @@ class EmbeddedBackend(Backend):
             )
         else:
             with importing("httpx", NOT_INSTALLED):
-                import_module("httpcore")  # which httpx imports as it is used
                 pulling = import_module("ore.backends.pulling")
+                transport = import_module("httpx").HTTPTransport  # which imports the rest
+                transport(verify=False, trust_env=False).close()
             pulling.pull(name, progress, insecure=insecure)
 
     def licenses(self, model_id: str) -> list[str]:

@@ -281,6 +281,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
     with importing("openai", needs, "openai"):
         import httpx2
         import openai
+
+        httpx2.HTTPTransport(verify=False, trust_env=False).close()  # it imports the rest
     logging.getLogger("openai").setLevel(level)  # whatever OPENAI_LOG has made of it
     return openai, httpx2
 

@@ -188,22 +188,28 @@ def test_a_package_that_is_there_and_fails_is_not_to_be_installed(tmp_path, pack
             "is not installed: run ",
         ),
         ("httpcore", "(", ("--pull", "127.0.0.1:1/a/b"), "can't be used ("),
+        (
+            "httpcore2",
+            "(",
+            ("--backend=openai", "--host", "127.0.0.1:1", "-m", "x", "a"),
+            "can't be used (",
+        ),
         ("yaml", "(", ("--run", MAIN), "can't be used ("),
         ("yaml", "ModuleNotFoundError(name='yaml')", ("--run", MAIN), "is not installed: run "),
     ],
-    ids=["schema", "pull", "pull without", "pull later", "run file", "run file without"],
+    ids=["schema", "pull", "pull without", "pull later", "openai", "run file", "run file without"],
 )
 def test_a_package_that_fails_is_no_fault_of_ore(tmp_path, package, raised, flags, said):
     (tmp_path / f"{package}.py").write_text(f"raise {raised}")
     done = subprocess.run(
-        [sys.executable, MAIN, "--backend", "embedded", *flags],
-        env=environment(PYTHONPATH=str(tmp_path)),
+        [sys.executable, MAIN, *flags],
+        env=environment(PYTHONPATH=str(tmp_path), ORE_BACKEND="embedded"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 1
-    shown = package.replace("httpcore", "httpx")
+    shown = {"httpcore": "httpx", "httpcore2": "openai"}.get(package, package)
     assert done.stderr.splitlines()[-1].startswith(f"ore: The package '{shown}' {said}")
 
 
