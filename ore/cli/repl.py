@@ -164,9 +164,10 @@ def _leaves(text: str) -> bool:
 def _quoted(console: Console, text: str) -> str | None:
     """Read on to the closing quotes; return the text between, or None where the input ends.
 
-    So it does where a line can't be used: what follows in the quotes is no prompt of its own.
+    Where a line can't be used, that is said at once, and all of it is dropped: what follows in the quotes
+    is no prompt of its own.
     """
-    problem: UsageError | None = None
+    is_dropped = is_too_long = False
     while len(text.rstrip()) < 2 * len(QUOTES) or not text.rstrip().endswith(QUOTES):
         try:
             line = console.ask(MORE_LABEL)
@@ -175,16 +176,21 @@ def _quoted(console: Console, text: str) -> str | None:
             console.notice("The text was dropped.")
             return ""
         except UsageError as exc:
-            problem = problem or exc
+            if not is_dropped:
+                console.error(exc)
+                console.notice(f"The text is dropped, up to the closing {QUOTES}.")
+            is_dropped = True
             continue
         if line is None:  # readline can't go on after the end of the input without a stray line
             console.error(f"The text was dropped: the closing {QUOTES} is missing.")
             return None
         text += "\n" + _as_it_is(line)
         if len(text) > LONGEST_LINE:
-            text, problem = QUOTES + text[-len(QUOTES) :], problem or LineTooLong()
-    if problem is not None:
-        raise problem
+            text, is_too_long = QUOTES + text[-len(QUOTES) :], True
+    if is_dropped:
+        return ""
+    if is_too_long:
+        raise LineTooLong
     text = decode(text.encode("utf-8", "surrogateescape"), "The text")
     console.remember(text)
     return text.rstrip()[len(QUOTES) : -len(QUOTES)].removeprefix("\n").removesuffix("\n")

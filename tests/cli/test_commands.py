@@ -119,6 +119,14 @@ def test_the_rest_of_a_text_in_quotes_with_a_bad_line_is_no_prompt(ore, first, b
     assert why in " ".join(result.err.split()) or b"\xe9" in first
 
 
+def test_a_line_that_takes_the_closing_quotes_with_it_is_told_at_once(ore):
+    typed = b'"""one\n' + b"x" * 4095 + b"\nNext?\n"
+    result = ore("-i", stdin=typed, terminal="in err")
+    said = " ".join(result.err.split())
+    assert result.prompts == [] and said.index("has 4,095 bytes") < said.index("is missing")
+    assert 'The text is dropped, up to the closing """.' in said
+
+
 def test_a_text_without_closing_quotes_is_dropped_and_reported(ore):
     result = typed(ore, '"""', "one")
     assert (result.code, result.prompts) == (0, [])
