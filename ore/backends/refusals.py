@@ -57,7 +57,7 @@ _OF_A_PULL: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 """What Ollama says of a name, or of the registry that it asks; and what is said after "The server at ..."."""
 _TOO_MUCH = "takes no request as large as this one (status 413): shorten the prompt, or its images"
-_KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnFailedError}
+_KINDS = {401: NothingAnswersError, 402: NothingAnswersError, 413: TurnTooLargeError}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BUSY = (429, 503, 529)  # the last is Anthropic's
 

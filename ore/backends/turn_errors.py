@@ -14,7 +14,7 @@ class TurnFailedError(BackendError):
 
 
 class TurnTooLargeError(TurnFailedError):
-    """The prompt does not fit the context window, and nobody asked for it to be a check."""
+    """The prompt is more than the window, or a server, takes; nobody asked for it to be a check."""
 
 
 class TurnTookLongError(TurnFailedError, BackendTimeoutError):

@@ -179,7 +179,7 @@ def body(error: object, **more: object) -> bytes:
         (
             413,
             b"<html>Request Entity Too Large</html>",
-            TurnFailedError,
+            TurnTooLargeError,
             f"The server at {AT} takes no request as large as this one (status 413): shorten the "
             f"prompt, or its images.",
         ),
