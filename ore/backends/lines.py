@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ore.backends.http import LINE_LIMIT, TooLarge
-from ore.files.strictjson import without_texts
+from ore.files.strictjson import above_zero, without_texts
 
 MOST_IN_LINE = 1 << 16
 """The most values of a line: the objects that its reader makes of them take far more time and memory."""
+MOST_STEPS = 4096
+"""The most steps of a pull that are named, as many as it can have layers: each may be a line on a screen."""
 
 
 class Lines:
@@ -60,3 +63,16 @@ class Lines:
         if self.last.count(b",") > MOST_IN_LINE < without_texts(self.last).count(b","):
             raise ValueError(f"its JSON has more than {MOST_IN_LINE:,} values")
         return self.last.decode("utf-8", "replace")
+
+
+def steps_of(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """Yield what each line of a pull says: the step, and how many bytes of how many.
+
+    Behind ``MOST_STEPS`` all but the end have one name.
+    """
+    before, number = "", 0
+    for line in lines:
+        step = str(line.get("status") or "")
+        before, number = step, number + (step != before)
+        done, total = (above_zero(line.get(key)) or 0 for key in ("completed", "total"))
+        yield "pulling" if number > MOST_STEPS and step != "success" else step, done, total

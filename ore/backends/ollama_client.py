@@ -11,6 +11,7 @@ from ore.backends import Model, Progress, choose_default, failures, is_preferred
 from ore.backends.address import Host, text_without_key
 from ore.backends.failures import OLLAMA
 from ore.backends.http import REPLY_LIMIT, Deadline, shorten
+from ore.backends.lines import steps_of
 from ore.backends.look_ups import KNOWN_SECONDS
 from ore.backends.model_names import can_be_sent, checked_models
 from ore.backends.ollama_wire import Hooks, Request, error_of, new_client
@@ -209,14 +210,10 @@ class OllamaClient:
             lambda client: client._request(dict, "POST", "/api/pull", json=document, stream=True),
         )
         with closing(steps):
-            for step in steps:
-                status = str(step.get("status") or "")
-                if status == "success":
+            for step, done, size in steps_of(steps):
+                if step == "success":
                     return
-                done, total = (
-                    strictjson.above_zero(step.get(key)) or 0 for key in ("completed", "total")
-                )
-                progress(shorten(text_without_key(status, question.key)), done, total)
+                progress(shorten(text_without_key(step, question.key)), done, size)
         raise failures.broken_off_error(self.host, "before the model was there")
 
     def _ask(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ore.backends.http import LINE_LIMIT, TooLarge
-from ore.backends.lines import MOST_IN_LINE, Lines
+from ore.backends.lines import MOST_IN_LINE, MOST_STEPS, Lines, steps_of
 
 
 def split_at(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -90,3 +90,16 @@ def test_commas_of_a_text_are_no_values():
     hidden = b'{"a":"' + b'\\"' * 9 + b'","b":[' + b"1," * (MOST_IN_LINE + 1) + b"1]}\n"
     with pytest.raises(ValueError, match="more than 65,536 values"):
         list(Lines([hidden]))
+
+
+def test_no_pull_names_steps_without_an_end():
+    lines = ({"status": f"step {number}", "completed": 1, "total": 2} for number in range(100_000))
+    found = [*steps_of([*lines, {"status": "success"}])]
+    assert found[0] == ("step 0", 1, 2) and found[-1] == ("success", 0, 0)
+    assert len({step for step, _, _ in found}) == MOST_STEPS + 2
+
+
+def test_a_step_that_goes_on_counts_once():
+    found = [*steps_of([{"status": "pulling a", "completed": n} for n in range(10_000)])]
+    assert {step for step, _, _ in found} == {"pulling a"}
+    assert [*steps_of([{}, {"status": None, "total": -1}])] == [("", 0, 0)] * 2
