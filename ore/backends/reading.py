@@ -16,6 +16,7 @@ _TELLING = 12
 """Characters of a text that a template hardly has by chance."""
 _MOST_MISSED = 100
 """How many texts that are not there are looked for, each in the whole prompt."""
+_LONGEST_TOKEN = 4096  # bytes: what a server lists of thousands is kept
 _SALTED, _MARK = re.compile(r"\[(0+):"), re.compile(r"\[0+:[0-9]+\]")
 
 
@@ -212,6 +213,8 @@ def as_bytes(numbers: Any) -> bytes:
     """Return the bytes of a list of numbers; ``TypeError`` or ``ValueError`` for anything else."""
     if not isinstance(numbers, list):
         raise TypeError("a token is no list of bytes")
+    if len(numbers) > _LONGEST_TOKEN:
+        raise ValueError(f"a token has more than {_LONGEST_TOKEN:,} bytes")
     return bytes(numbers)
 
 

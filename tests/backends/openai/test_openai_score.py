@@ -282,6 +282,8 @@ def test_a_text_larger_than_the_window_that_a_server_lists_is_not_sent_to_be_sco
         (said(*[entry()] * 9), "did not keep to the text"),
         (said(entry(bytes=1 << 62), entry(2)), "not of the right shape"),
         (said(entry(bytes=[256]), entry(2)), "not of the right shape"),
+        (said(entry(bytes=[97] * 5000), entry(2)), "a token has more than 4,096 bytes"),
+        (said(entry(top_logprobs=[{"id": 1, "bytes": [9] * 5000}])), "more than 4,096 bytes"),
         (said(entry(logprob=float("nan")), entry(2)), "not of the right shape"),
         (said(entry(logprob=3), entry(2)), "not of the right shape"),
         (said(entry(logprob=-(10**400)), entry(2)), "not of the right shape"),
