@@ -32,6 +32,7 @@ _MOST_IN_VAIN = 2 << 30
 """Bytes that are read of files of all folders that are no text then."""
 
 _MOST_NAMED = 3
+_MOST_TOLD = 100  # folders of which is told what was read
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -72,14 +73,28 @@ def read_files(
                 f"{MOST_TOGETHER >> 20} Mi characters together: name fewer.",
                 path,
             )
+    if seen.untold:
+        notice(f"Of {seen.untold:,} more folders it is not said what was left out.")
     return found
 
 
 class _Seen:
-    """What was looked at in all folders that are named: how many files, and bytes that are no text."""
+    """What was looked at in all folders that are named: how many files, and bytes that are no text.
+
+    Attributes:
+        untold: Of how many folders is not told what was read.
+    """
 
     def __init__(self) -> None:
-        self._files = self._in_vain = 0
+        self._files = self._in_vain = self._told = self.untold = 0
+
+    def tell(self, text: str, notice: Callable[[str], None]) -> None:
+        """Tell what was read of a folder, unless that was told of many."""
+        if self._told == _MOST_TOLD:
+            self.untold += 1
+            return
+        self._told += 1
+        notice(text)
 
     def add(self, folder: str, files: int = 0, in_vain: int = 0) -> None:
         """Count so many more; ``FileAccessError`` is raised where they are too many."""
@@ -114,7 +129,7 @@ def _read_folder(folder: str, notice: Callable[[str], None], seen: _Seen) -> lis
         why = f": {said}" if said else ""
         raise FileAccessError(f"{shown} has no text file to read{why}. Name another.", folder)
     files = "1 file is" if len(read) == 1 else f"{len(read):,} files are"
-    notice(f"The folder {shown}: {files} read{f'; left out: {said}' if said else ''}.")
+    seen.tell(f"The folder {shown}: {files} read{f'; left out: {said}' if said else ''}.", notice)
     return read
 
 
