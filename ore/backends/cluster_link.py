@@ -32,6 +32,7 @@ _BLOCK = 1 << 16
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 5.0
 _ADDRESS = re.compile(
+    r"(?!https?://)"  # of the dashboard, which is what is seen of a scheduler
     r"((?P<web>wss?://)|[a-z+-]{2,9}://)?([\w.-]+|\[[\w:.%]+\]):(?P<port>[0-9]{1,5})/?(?(web)[\w./-]*)"
 )
 _LOCAL = 3  # where the local modes stand in what ``termios`` says of a terminal

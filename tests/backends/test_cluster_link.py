@@ -253,7 +253,7 @@ def test_the_process_gets_no_more_than_its_share_of_memory():
             "tcp://[::1]",
             "tcp://a b:1",
         ),
-        "tcp://there:8786\n",
+        *("tcp://there:8786\n", "http://there:8787", "https://there:8787/"),
     ],
 )
 def test_an_address_that_no_scheduler_can_have_is_refused_without_asking_there(address):
