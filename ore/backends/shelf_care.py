@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ore.backends import local_models, weights
 from ore.backends.freeing import check_way, free, named
-from ore.backends.model_names import ModelName, shown_name
+from ore.backends.model_names import ModelName, shown_name, shown_names
 from ore.backends.shelf import BLOBS, MANIFESTS, Shelf
 from ore.errors import BackendError, FileAccessError, ModelNotFoundError, OreError
 from ore.files import reason
@@ -121,9 +121,11 @@ def removable(name: str) -> str:
                 f"{found} is Ollama's, in {shelf.root}, where ORE writes nothing: remove it with "
                 f"ollama rm {found}."
             )
+    pinned = [each for each in weights.PINNED if os.path.lexists(weights.pinned_path(each))]
+    there = shown_names([*pinned, *map(str, own.names())]) or "none"
     raise ModelNotFoundError(
-        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: "
-        f"`Backend.models()` shows what there is, and where.",
+        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: those that it "
+        f"has fetched into {one_line(str(weights.models_folder()))} are {there}.",
         model=name,
         available=tuple(map(str, own.names())),
     )
