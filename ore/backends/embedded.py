@@ -77,11 +77,12 @@ class EmbeddedBackend(Backend):
         if not local_models.is_empty():
             return (
                 "No model that is installed can answer here: name one with `model_id=` to read why, or "
-                f"fetch the small one with `Backend.pull('{weights.DEFAULT_MODEL}')`."
+                f"fetch the small one with `EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`."
             )
         return (
             f"No model is installed: fetch the small one with "
-            f"`Backend.pull('{weights.DEFAULT_MODEL}')`, or put a GGUF file into {weights.models_folder()}."
+            f"`EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`, or put a GGUF file into "
+            f"{weights.models_folder()}."
         )
 
     def pull(self, name: str, progress: Progress, *, insecure: bool = False) -> None:

@@ -39,7 +39,7 @@ def check_fits(model: LocalModel, window: int, slots: int) -> None:
         return
     less = "a smaller window (`options['num_ctx']`)" if needed_bytes(head, size, 0) <= free else ""
     steps = [less, _smaller(model, free)]
-    said = " or ".join(filter(None, steps)) or "a smaller model (`Backend.pull(NAME)`)"
+    said = " or ".join(filter(None, steps)) or "a smaller model (`EmbeddedBackend.pull(NAME)`)"
     raise NothingAnswersError(
         f"{model.name} needs about {_gigabytes(needed)} of memory, {_gigabytes(size)} of it for its "
         f"file and the rest for a window of {window:,} tokens, and {_gigabytes(free)} are free: end "

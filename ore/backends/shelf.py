@@ -207,7 +207,7 @@ class Shelf(NamedTuple):
 
     def again(self, name: ModelName) -> str:
         """Return what brings a model back, as the end of a sentence."""
-        way = f"`Backend.pull('{name}')`" if self.is_own else f"ollama pull {name}"
+        way = f"`EmbeddedBackend.pull('{name}')`" if self.is_own else f"ollama pull {name}"
         return f"fetch it again with {way}"
 
     def refusal(self, name: ModelName, manifest: Manifest) -> str:

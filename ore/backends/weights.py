@@ -153,18 +153,18 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
 def not_found_error(model_id: str, available: tuple[str, ...]) -> ModelNotFoundError:
     """Return the error that there is no such model: how to get it, or which others are there."""
     if model_id in PINNED:
-        step = f"fetch it with `Backend.pull('{model_id}')`"
+        step = f"fetch it with `EmbeddedBackend.pull('{model_id}')`"
         if os.path.lexists(pinned_path(model_id)):
             try:
                 check_pinned(model_id)
             except FileAccessError as exc:
                 step = str(exc).rstrip(".")
     else:
-        steps = [f"fetch it with `Backend.pull('{model_id}')`"] if is_name(model_id) else []
+        steps = [f"fetch it with `EmbeddedBackend.pull('{model_id}')`"] if is_name(model_id) else []
         if available:
             steps.append(f"use one that is there: {shown_names(available)}")
         else:
-            steps.append(f"fetch the small one with `Backend.pull('{DEFAULT_MODEL}')`")
+            steps.append(f"fetch the small one with `EmbeddedBackend.pull('{DEFAULT_MODEL}')`")
         if not is_name(model_id):
             steps.insert(0, "name the path of a GGUF file")
         step = ", or ".join(steps)
@@ -198,7 +198,8 @@ def check_pinned(name: str, *, anew: bool = False) -> str:
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
     raise FileAccessError(
-        f"{path} does not have the bytes that ORE trusts: move it away, then `Backend.pull('{name}')`.",
+        f"{path} does not have the bytes that ORE trusts: move it away, then "
+        f"`EmbeddedBackend.pull('{name}')`.",
         path,
     )
 

@@ -24,6 +24,7 @@ FLAGS = {
     "chat_template=": "--chat-template",
     "choices=": "--choose",
     "deadline=": "--deadline",
+    "EmbeddedBackend.pull()": "--backend embedded --pull {}",
     "FileSessionStore.list()": "--list-sessions",
     "FileSessionStore.salvage()": "--salvage-session {}",
     "folder=": "--artifact-out",

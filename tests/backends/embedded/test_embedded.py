@@ -59,7 +59,7 @@ def test_without_models_there_is_no_default_and_the_error_says_how_to_get_one(ho
     backend = EmbeddedBackend()
     assert (backend.models(), backend.default_model()) == ([], None)
     assert not backend.is_installed()
-    assert "`Backend.pull('smollm2:135m')`" in backend.no_default()
+    assert "`EmbeddedBackend.pull('smollm2:135m')`" in backend.no_default()
     assert str(home / ".ore/models") in backend.no_default()
 
 

@@ -57,7 +57,9 @@ def test_a_model_that_does_not_fit_says_what_it_needs_and_what_fits(home, monkey
     assert "1.1 GB are free" in str(caught.value)
     assert "a smaller window (`options['num_ctx']`) or small." in str(caught.value)
     monkeypatch.setattr(hardware, "free_bytes", lambda: 1000)
-    with pytest.raises(BackendError, match=r"use a smaller model \(`Backend.pull\(NAME\)`\)\."):
+    with pytest.raises(
+        BackendError, match=r"use a smaller model \(`EmbeddedBackend.pull\(NAME\)`\)\."
+    ):
         fitting.check_fits(model, 64, 1)
     monkeypatch.setattr(hardware, "free_bytes", lambda: None)
     fitting.check_fits(model, 1 << 20, 1)

@@ -11,6 +11,7 @@ import pytest
 
 from ore.backends import local_models, remembered, weights
 from ore.backends.embedded import EmbeddedBackend
+from ore.cli.advice import said
 from ore.errors import CapabilityError, FileAccessError, ModelNotFoundError
 from tests.support.gguf import entry, head, tiny_model, write_model
 from tests.support.shelves import put_manifest, put_model
@@ -65,7 +66,10 @@ def test_a_model_that_is_not_there_is_said_with_those_that_are(ollama):
     with pytest.raises(ModelNotFoundError, match="use one that is there: there") as caught:
         local_models.find("gone")
     assert caught.value.available == ("there",)
-    assert "fetch it with `Backend.pull('gone')`" in str(caught.value)
+    assert "fetch it with `EmbeddedBackend.pull('gone')`" in str(caught.value)
+    assert "fetch it with --backend embedded --pull gone, or" in said(
+        caught.value
+    )  # a server may answer
     with pytest.raises(ModelNotFoundError, match="use one that is there: there"):
         local_models.licenses("gone")
     with pytest.raises(ModelNotFoundError, match="There is no file gone.gguf"):

@@ -242,7 +242,7 @@ def _linked_folder(path):
     ],
 )
 @pytest.mark.parametrize(
-    "is_own, again", [(True, r"`Backend.pull\('tiny'\)`"), (False, "ollama pull tiny")]
+    "is_own, again", [(True, r"`EmbeddedBackend.pull\('tiny'\)`"), (False, "ollama pull tiny")]
 )
 def test_weights_that_are_not_as_they_must_be_are_said_in_one_sentence(
     root, damage, why, is_own, again

@@ -167,8 +167,8 @@ def test_a_folder_that_can_t_be_listed_is_an_error(home):
 @pytest.mark.parametrize(
     "model, said",
     [
-        (PINNED, r"fetch it with `Backend.pull\('smollm2:135m'\)`"),
-        ("nope:1b", r"`Backend.pull\('nope:1b'\)`, or use one that is there: mine\.$"),
+        (PINNED, r"fetch it with `EmbeddedBackend.pull\('smollm2:135m'\)`"),
+        ("nope:1b", r"`EmbeddedBackend.pull\('nope:1b'\)`, or use one that is there: mine\.$"),
         ("../nope", "'../nope': name the path of a GGUF file, or use one that is there: mine"),
         ("a\nYou: `b`", r"'a\^JYou: 'b'': name the path"),
         ("/no/such.gguf", "There is no file /no/such.gguf"),
@@ -188,9 +188,9 @@ def test_files_that_are_there_are_named_on_one_line(folder):
 
 
 def test_without_any_model_the_small_one_is_offered(home):
-    with pytest.raises(ModelNotFoundError, match="`Backend.pull.'smollm2:135m'.`") as error:
+    with pytest.raises(ModelNotFoundError, match="`EmbeddedBackend.pull.'smollm2:135m'.`") as error:
         weights.find("llama3.2")
-    assert "fetch it with `Backend.pull('llama3.2')`" in str(error.value)
+    assert "fetch it with `EmbeddedBackend.pull('llama3.2')`" in str(error.value)
 
 
 def test_of_many_models_that_are_there_some_are_named(folder):
