@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ore.artifact.sources import sources_of
 from ore.backends import Backend, local_models, split_pin
 from ore.backends.choice import ON_THIS_MACHINE, Choice, check_name
+from ore.backends.model_names import is_name
 from ore.errors import ArtifactError, CapabilityError, ModelNotFoundError, UsageError
 from ore.files.neutral import brief, one_line
 from ore.files.strictjson import is_object
@@ -68,8 +69,11 @@ class Rerun:
             except UsageError as exc:
                 raise ModelNotFoundError(str(exc), model=self.model) from exc
         if self.is_recorded and backend.name == _EMBEDDED and self.model not in backend.models():
+            way = "name one with `model=`"
+            if is_name(self.model):
+                way = f"fetch it with `EmbeddedBackend.pull('{self.model}')`, or {way}"
             raise ModelNotFoundError(
-                f"The embedded engine has no model '{brief(self.model)}': name one with `model=`.",
+                f"The embedded engine has no model '{brief(self.model)}': {way}.",
                 model=self.model,
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import pytest
 
 import ore
 from ore import ExecutionArtifact, Reopening
+from ore.backends.embedded import EmbeddedBackend
 from ore.errors import (
     ArtifactError,
     CapabilityError,
@@ -21,7 +23,7 @@ from ore.errors import (
     UsageError,
 )
 from ore.glass.provenance import MadeWith, Sourced, TurnFacts, artifact_of
-from ore.glass.rerun import not_repeated
+from ore.glass.rerun import Rerun, not_repeated
 from ore.types.score import Score, ScoredToken
 from tests.support.harness import ScriptedBackend, ScriptedReasoner
 
@@ -246,3 +248,17 @@ def test_what_a_prompt_alone_does_not_bring_is_named(place):
     old = run(place, options={"temperature": 0.0, "seed": 7})
     assert not_repeated(old) == ["file a.txt", "option temperature", "option seed"]
     assert not_repeated(old, options={"seed"}) == ["file a.txt", "option temperature"]
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("gone:1b", "fetch it with `EmbeddedBackend.pull('gone:1b')`, or name one with `model=`"),
+        ("a `b(c)`", "no model 'a 'b(c)'': name one with `model=`"),
+    ],
+)
+def test_a_model_that_the_engine_has_not_got_can_be_fetched_where_it_is_a_name(home, name, words):
+    """Another model would answer a replay, and nothing of what is asked about the run that was."""
+    made_with = Rerun(name, "embedded", is_recorded=True)
+    with pytest.raises(ModelNotFoundError, match=re.escape(words)):
+        made_with.check(EmbeddedBackend())
