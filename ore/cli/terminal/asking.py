@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ore.cli.terminal.streams import Streams
 from ore.errors import UsageError
+from ore.files.neutral import neutralise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,8 @@ class Asking(Streams):
     is_of_process = False  # whether the streams are the process's own
     _editor: LineEditor | None = None
     _skips = False  # whether the rest of a line is to be skipped
+    _unseen = 0  # bytes of the lines typed ahead that the terminal has not shown
+    _waiting_bytes: Callable[[io.BufferedIOBase], int] = staticmethod(lambda stdin: 0)
     _lost = ""  # why something that was typed ahead was thrown away, if it was
 
     def edit_lines(self, kept_in: Path | None, complete: Callable[[str], list[str]]) -> None:
@@ -97,7 +100,20 @@ class Asking(Streams):
             self._write(self._painted(prompt), flush=True)
         elif self.stdin_is_terminal:
             self._tell(prompt, end="")
-        return self._read_line(self.stdin) or None
+        # Ctrl-C may have taken some of it.
+        self._unseen = min(self._unseen, self._waiting_bytes(self.stdin))
+        line = self._read_line(self.stdin)
+        if self._unseen:
+            self._unseen = max(self._unseen - len(line), 0)
+            self._show_typed(neutralise(line.decode("utf-8", "replace").rstrip("\r\n")))
+        return line or None
+
+    def _show_typed(self, text: str) -> None:
+        """Show a line behind its prompt, where that was written to a terminal."""
+        if self.stdout_is_terminal:
+            self._write(text + "\n", flush=True)
+        elif self.stderr_is_terminal:
+            self._tell(text)
 
     def _read_line(self, stdin: io.BufferedIOBase) -> bytes:
         try:
@@ -127,9 +143,10 @@ class Asking(Streams):
             raise LineTooLong
         return line
 
-    def hide_typing(self) -> AbstractContextManager[None]:
-        """Return a context in which the terminal does not show what is typed; it is read later."""
-        from ore.cli.terminal.editing import hidden_typing
+    @contextmanager
+    def hide_typing(self) -> Iterator[None]:
+        """Keep the terminal from showing what is typed in the block; it is read, and shown, later."""
+        from ore.cli.terminal.editing import hidden_typing, waiting_bytes
 
         is_edited = self._editor is not None
         marks_pastes = self._editor is not None and self._editor.ends_its_line
@@ -137,9 +154,19 @@ class Asking(Streams):
         def lost(why: str) -> None:
             self._lost = why
 
-        return hidden_typing(
-            self.stdin, self._put_mark, is_edited=is_edited, marks_pastes=marks_pastes, lost=lost
-        )
+        try:
+            with hidden_typing(
+                self.stdin,
+                self._put_mark,
+                is_edited=is_edited,
+                marks_pastes=marks_pastes,
+                lost=lost,
+            ):
+                yield
+        finally:
+            if self.stdin is not None and self.stdin_is_terminal and not is_edited:
+                self._waiting_bytes = waiting_bytes
+                self._unseen = waiting_bytes(self.stdin)
 
     def _put_mark(self, mark: str) -> None:
         """Send the terminal a sequence that shows nothing, past whatever is being written."""

@@ -229,7 +229,7 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
 
     def look() -> None:
         while not over.wait(_LOOK_SECONDS):
-            if full.is_set() or _waiting_bytes(stdin) > _MOST_AHEAD:
+            if full.is_set() or waiting_bytes(stdin) > _MOST_AHEAD:
                 full.set()
                 _forget(stdin)
 
@@ -247,8 +247,8 @@ def _never_full(stdin: io.BufferedIOBase, lost: Callable[[str], None]) -> Iterat
             lost(f"it was more than {_MOST_AHEAD:,} bytes")
 
 
-def _waiting_bytes(stdin: io.BufferedIOBase) -> int:
-    """Return how many bytes were typed and not read yet."""
+def waiting_bytes(stdin: io.BufferedIOBase) -> int:
+    """Return how many bytes were typed and not read yet: of whole lines, where it edits them itself."""
     with suppress(OSError, ValueError):  # the terminal is gone
         return int(struct.unpack("i", fcntl.ioctl(stdin.fileno(), termios.FIONREAD, bytes(4)))[0])
     return 0

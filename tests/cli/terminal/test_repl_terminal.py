@@ -65,6 +65,22 @@ def test_the_line_that_ctrl_c_clears_is_left_where_stderr_is_no_terminal(to):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("to, ask", [("2>&-", ASK), (">/dev/null", "You: ")])
+def test_a_line_typed_ahead_is_shown_where_lines_are_not_edited(to, ask):
+    with FakeOllama(reply="It is so.", delay=0.4) as server:
+        command = ["sh", "-c", f'exec "$@" {to}', "sh", sys.executable, MAIN, "-c"]
+        with OnTerminal(command=command, env={"OLLAMA_HOST": server.url}) as terminal:
+            terminal.wait_for(ask)
+            terminal.type("first\r")
+            until(lambda: any(request.path == "/api/chat" for request in server.requests))
+            terminal.type("a\x02head\r")
+            assert terminal.wait_for("a^Bhead").endswith(ask.encode() + b"a^Bhead")
+            terminal.wait_for(ask)
+            terminal.type("typed\r")
+            assert terminal.wait_for(ask).count(b"typed") == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "xx_YY.UTF-8"])
 def test_letters_are_typed_in_utf8_whatever_the_locale(locale):
     with FakeOllama(reply="Paris.") as server:
