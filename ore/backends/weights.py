@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,7 +20,7 @@ from ore.backends import remembered
 from ore.backends.gguf import MAGIC, check_kind, parts_of, split_name
 from ore.backends.model_names import is_name, shown_name, shown_names
 from ore.errors import FileAccessError, HomeError, ModelNotFoundError
-from ore.files import OPEN_FLAGS, begins_with, reason
+from ore.files import OPEN_FLAGS, begins_with, read_regular, reason
 from ore.files.neutral import one_line, value_shown
 from ore.files.reached import why_unknown
 from ore.files.trust import home_folder
@@ -136,6 +137,8 @@ def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:
     if path is None:
         path = Path(model_id)  # which leaves out a slash at the end: no file is named so
         if not model_id.lower().endswith(_SUFFIX) and not begins_with(model_id, MAGIC):
+            if os.sep in model_id and path.is_file():  # it may be one that can't be read
+                read_regular(path, sys.maxsize, head=len(MAGIC))
             raise not_found_error(model_id, tuple(models))
         if not os.path.exists(path) and not why_unknown(path):
             raise ModelNotFoundError(

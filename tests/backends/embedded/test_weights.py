@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -127,6 +128,12 @@ def test_a_file_s_first_bytes_say_that_it_is_a_model_not_its_name(folder, tmp_pa
     assert weights.find(str(path)) == path
     with pytest.raises(ModelNotFoundError, match="has no model"):
         weights.find(str(put(tmp_path, "notes.txt", b"notes")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file of Linux that nobody can read at 0")
+def test_a_file_without_the_ending_that_can_t_be_read_is_no_missing_model(folder):
+    with pytest.raises(FileAccessError, match="/proc/self/mem can't be read: input/output error"):
+        weights.find("/proc/self/mem")
 
 
 def test_a_pinned_name_is_never_given_to_other_bytes(folder):
