@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -25,7 +26,7 @@ from ore.backends.registry import Registry
 from ore.backends.registry_failures import Tries, Trouble
 from ore.backends.shelf import BLOBS, PARAMS_BYTES, Shelf
 from ore.errors import BackendError, CapabilityError, FileAccessError, OreError
-from ore.files import UnfitFileError, begins_with, make_private, reason, replace_file
+from ore.files import UnfitFileError, make_private, read_regular, reason, replace_file
 from ore.files.folder import Folder
 from ore.files.locks import holder, try_lock
 from ore.files.neutral import one_line
@@ -205,7 +206,7 @@ def _refused(name: ModelName, why: str) -> CapabilityError:
 
 
 def _require_gguf(path: Path, name: ModelName) -> None:
-    if not begins_with(path, MAGIC):
+    if read_regular(path, sys.maxsize, head=len(MAGIC)) != MAGIC:  # or it says why it can't be read
         raise _refused(name, "its weights are no GGUF file; name another build of it")
 
 

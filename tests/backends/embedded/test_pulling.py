@@ -34,6 +34,7 @@ from ore.errors import (
     ServerUnreachableError,
     UsageError,
 )
+from ore.files import read_file
 from ore.files.folder import Folder
 from ore.files.locks import try_lock
 from tests.support.fake_registry import (
@@ -375,6 +376,24 @@ def test_weights_that_are_no_gguf_file_are_refused_and_leave_nothing(root, regis
     assert "was not fetched" in str(caught.value)
     assert listed(root) == []
     assert [path for path in (root / "blobs").iterdir() if path.stat().st_size > 1000] == []
+
+
+def test_weights_that_the_disk_does_not_give_back_are_kept_and_not_called_something_else(
+    root, registry, monkeypatch
+):
+    def failing(path, *more, **options):
+        if str(path).endswith(".part"):
+            raise OSError(errno.EIO, "Input/output error")
+        return read_file(path, *more, **options)
+
+    name = registry.add("team/tiny:q4", WEIGHTS, license=None)
+    with monkeypatch.context() as patched, pytest.raises(FileAccessError, match="can't be read"):
+        patched.setattr("ore.files.read_file", failing)
+        pull(name, nothing)
+    asked = registry.paths("blobs")
+    pull(name, nothing)
+    check_whole(root, f"{registry.host}/team/tiny:q4")
+    assert registry.paths("blobs") == asked
 
 
 def test_weights_that_came_before_as_something_else_are_looked_at_all_the_same(root, registry):
