@@ -289,7 +289,7 @@ def without(key: str | None, error: OreError, behind: BaseException) -> OreError
     error.args = (text_without_key(str(error), key), *error.args[1:])
     each: BaseException | None = behind
     while each is not None:
-        said = f"{each}{each.errors() if hasattr(each, 'errors') else ''}"  # pydantic's is cut
+        said = f"{each}{each.errors() if key and hasattr(each, 'errors') else ''}"  # else it is cut
         if text_without_key(said, key) != said:
             break
         each = each.__cause__ or each.__context__
