@@ -25,6 +25,7 @@ from ore.errors import (
 )
 from ore.files import read_regular, reason, replace_file, strictjson
 from ore.files.neutral import one_line
+from ore.files.trust import kept_mode
 from ore.files.whole import make_blocking, write_whole
 from ore.types import ExecutionArtifact
 from ore.types.artifact_fields import MAX_VALUES, check_parsed
@@ -145,8 +146,8 @@ def check_output(path: Path | str) -> None:
 def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
     """Write an artifact to a file, whole or not at all, or into a pipe or device as it is.
 
-    A new file gets the mode ``NEW_FILE_MODE``, one that is replaced keeps its own; both lose what
-    the umask takes. A file that is there is replaced where it is an artifact, or empty.
+    A new file gets the mode ``NEW_FILE_MODE``, and so does one that replaces another user's; one that
+    replaces a file of this user keeps its mode. All lose what the umask takes. A file that is there is replaced where it is an artifact, or empty.
 
     Args:
         artifact: What is written.
@@ -172,7 +173,7 @@ def write_encoded(data: bytes, path: Path | str) -> None:
         if inherited is not None:
             _write(os.dup(inherited), data)
         elif status is None or stat.S_ISREG(status.st_mode):
-            mode = NEW_FILE_MODE if status is None else stat.S_IMODE(status.st_mode) & 0o777
+            mode = kept_mode(status, NEW_FILE_MODE) if status else NEW_FILE_MODE
             replace_file(path, [data], mode=mode)
         else:
             _write(os.open(path, os.O_WRONLY | os.O_NOCTTY), data)

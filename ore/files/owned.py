@@ -10,6 +10,7 @@ from contextlib import suppress
 from ore.errors import OutputError
 from ore.files import begins_with, reason, replace_file
 from ore.files.neutral import one_line
+from ore.files.trust import kept_mode
 
 
 def check_owned(path: str, begin: bytes, what: str) -> None:
@@ -25,7 +26,7 @@ def check_owned(path: str, begin: bytes, what: str) -> None:
 
 
 def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mode: int) -> None:
-    """Write a file whole, in the place of one of its kind, whose permissions it then has.
+    """Write a file whole, in the place of one of its kind, with the permissions of ``kept_mode``.
 
     Args:
         path, begin, what: As ``check_owned`` has them; it is asked once more.
@@ -37,7 +38,7 @@ def write_owned(path: str, chunks: Iterable[bytes], begin: bytes, what: str, mod
     """
     check_owned(path, begin, what)
     with suppress(OSError):  # a new one, as a rule
-        mode = os.lstat(path).st_mode & 0o777
+        mode = kept_mode(os.lstat(path), mode)
     try:
         replace_file(path, chunks, mode=mode)
     except OSError as exc:
@@ -60,6 +61,8 @@ def _why_not(path: str, begin: bytes) -> str:
         return reason(exc)
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file; name another"
+    if not os.access(path, os.R_OK):
+        return "it is there already and can't be read; name another file"
     if status.st_size and not begins_with(path, begin):
         return "it is there already and is no such report of ORE's; name another file"
     return ""

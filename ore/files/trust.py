@@ -79,6 +79,14 @@ def home_folder(name: str) -> Path:
     return home / name
 
 
+def kept_mode(replaced: os.stat_result, new: int) -> int:
+    """Return the permissions of a file that takes the place of another: those of that one.
+
+    Of another user's, they would say who may read what is this user's now; then they are ``new``.
+    """
+    return stat.S_IMODE(replaced.st_mode) & 0o777 if replaced.st_uid in _owners() else new
+
+
 def _owners() -> set[int]:
     owners = {0, os.geteuid()}
     caller = os.environ.get("SUDO_UID", "")

@@ -153,6 +153,15 @@ def test_an_artifact_or_an_empty_file_is_replaced_and_keeps_its_mode(
     assert os.listdir() == ["run.json"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_another_users_empty_file_does_not_say_who_may_read_what_replaces_it():
+    Path("run.json").touch()
+    os.chmod("run.json", 0o666)
+    os.chown("run.json", 12345, -1)
+    write_artifact(OTHER, "run.json")
+    assert mode_of("run.json") == 0o600
+
+
 @pytest.mark.parametrize(
     "content",
     [

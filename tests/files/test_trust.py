@@ -13,7 +13,7 @@ import pytest
 from ore.__main__ import _distrust
 from ore.errors import HomeError
 from ore.files import read_confined
-from ore.files.trust import distrust, distrust_path, home_folder
+from ore.files.trust import distrust, distrust_path, home_folder, kept_mode
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import environment, run
 from tests.support.skill_files import write_skill
@@ -47,6 +47,11 @@ def status(mode: int, user: int = ME, group: int = OTHER) -> os.stat_result:
 )
 def test_only_the_user_and_root_may_write(kind, mode, user, group, says):
     assert distrust(status(kind | mode, user, group), "/x/y") == says
+
+
+@pytest.mark.parametrize("user, mode", [(ME, 0o644), (0, 0o644), (OTHER, 0o600)])
+def test_what_replaces_another_users_file_does_not_have_its_permissions(user, mode):
+    assert kept_mode(status(stat.S_IFREG | 0o4644, user), 0o600) == mode
 
 
 def test_what_is_advised_can_be_done_by_who_is_not_root_and_changes_a_link_itself(monkeypatch):
