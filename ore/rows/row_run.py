@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
@@ -17,6 +17,12 @@ from ore.rows.row_turns import Asking, Outcome
 from ore.rows.tables import Row, Table
 from ore.rows.tally import Tally
 
+_SIZED, _OF_OTHERS = (
+    dict,
+    list,
+    str,
+    tuple,
+), 32  # bytes of numbers, and of what is a program's own
 KEEPERS = 2
 """Threads besides those that ask: artifacts are written while the next rows are asked."""
 PATIENCE = 3.0
@@ -161,14 +167,16 @@ class RowRun(Closing):
 
 def _size(outcome: Outcome | None) -> int:
     """Return how many bytes an answer takes, about, and all that is said of its turn; of much, a part."""
-    size, left = 0, [] if outcome is None else [outcome.content, outcome.metadata]
+    size, left = 0, [] if outcome is None else [outcome.content, dict(outcome.metadata)]
     while left and size <= MOST_AHEAD:
         value: Any = left.pop()
-        size += sys.getsizeof(value)
-        if isinstance(value, Mapping):
-            left += [*value, *value.values()]
-        elif isinstance(value, (list, tuple)):
+        kind = type(value)
+        if kind is dict:
             left += value
+            left += value.values()
+        elif kind is list or kind is tuple:
+            left += value
+        size += sys.getsizeof(value) if kind in _SIZED else _OF_OTHERS
     return size
 
 
