@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from pathlib import Path
 
 from ore.artifact.signing import Signer
@@ -69,12 +70,12 @@ def over_rows(
             it was. It needs ``folder``. None signs none.
 
     Raises:
-        UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed.
+        UsageError: A row can't be asked, the prompt has no place for one, or nothing is to be signed; or
+            an argument is none that it can be.
         ArtifactError: Nothing can be written to ``folder``, or the key does not sign.
         FileAccessError: A table can't be read.
     """
-    if sign is not None and folder is None:
-        raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
+    _check_given(most_failures, least, signs_nothing=sign is not None and folder is None)
     if expected is not None:
         table = CheckedTable(table, expected, key)
     question = _question(engine, prompt, values or {}, tool_results, skill_context, persona)
@@ -86,6 +87,16 @@ def over_rows(
     signer = None if sign is None else _signer(sign)
     asking = _asking(engine, question, kept, jobs, persona, full, signer)
     return RowRun(table, asking, looked.rows, folder=kept, most_failures=most_failures, least=least)
+
+
+def _check_given(most_failures: int | None, least: float | None, *, signs_nothing: bool) -> None:
+    """Refuse what no count and no probability can be (every word is as likely as NaN), and a lone key."""
+    if signs_nothing:
+        raise UsageError("There is nothing to sign: say where artifacts go with `folder=`.")
+    if least is not None and not (isinstance(least, Real) and 0 <= least <= 1):
+        raise UsageError(f"`least=` must be a number from 0 to 1, not {least!r}.")
+    if most_failures is not None and not (isinstance(most_failures, int) and most_failures > 0):
+        raise UsageError(f"`most_failures=` must be a whole number above 0, not {most_failures!r}.")
 
 
 def _question(

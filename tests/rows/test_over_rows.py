@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import threading
 import time
@@ -586,3 +587,16 @@ def test_what_is_there_of_a_row_that_failed_is_not_said_to_be_of_another_questio
     assert (run.tally.failed, run.others()) == (1, 0)
     _, run = ask(Capitals(), table, folder=out, prompt="The capital of {{country}}?")
     assert run.others() == 3
+
+
+@pytest.mark.parametrize("least", [math.nan, 1.5, -1, "0.8"])
+def test_a_probability_that_none_can_be_is_refused_before_a_row_is_asked(table, least):
+    """Every word passed where ``least`` was no number, and a text failed once all rows were paid for."""
+    with pytest.raises(UsageError, match="`least=` must be a number from 0 to 1, not"):
+        ore.over_rows(ORE(Capitals()), PROMPT, table, least=least)
+
+
+@pytest.mark.parametrize("most", [0, -1, "2", 1.5])
+def test_a_count_of_failures_that_none_can_be_is_refused_before_a_row_is_asked(table, most):
+    with pytest.raises(UsageError, match="`most_failures=` must be a whole number above 0, not"):
+        ore.over_rows(ORE(Capitals()), PROMPT, table, most_failures=most)
