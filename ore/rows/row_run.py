@@ -17,12 +17,8 @@ from ore.rows.row_turns import Asking, Outcome
 from ore.rows.tables import Row, Table
 from ore.rows.tally import Tally
 
-_SIZED, _OF_OTHERS = (
-    dict,
-    list,
-    str,
-    tuple,
-), 32  # bytes of numbers, and of what is a program's own
+_SIZED = frozenset({dict, list, str, tuple})
+_OF_OTHERS = 32  # bytes of a number, and of what is a program's own
 KEEPERS = 2
 """Threads besides those that ask: artifacts are written while the next rows are asked."""
 PATIENCE = 3.0
