@@ -136,6 +136,11 @@ def test_a_file_without_the_ending_that_can_t_be_read_is_no_missing_model(folder
         weights.find("/proc/self/mem")
 
 
+def test_of_a_path_that_can_t_be_looked_at_there_is_no_model(folder, tmp_path):
+    with pytest.raises(ModelNotFoundError, match="name the path of a GGUF file"):
+        weights.find(f"{tmp_path}/{'b' * 300}")
+
+
 def test_a_pinned_name_is_never_given_to_other_bytes(folder):
     put(folder, f"{PINNED}.gguf")
     own = put(folder, PINNED_FILE)
