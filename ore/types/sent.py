@@ -45,7 +45,7 @@ def listed(name: str, given: Iterable[Given] | None) -> list[Given]:
     """
     if isinstance(given, (str, bytes, bytearray, memoryview, os.PathLike)):
         raise UsageError(f"{name} is a list: put what it is given into one. Nothing was done.")
-    return list(given or ())
+    return [] if given is None else list(given)
 
 
 def count_of_messages(session: Session | None) -> int | None:

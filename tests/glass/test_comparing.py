@@ -97,6 +97,18 @@ def test_one_text_is_no_list_of_its_letters(runs, number):
             take(wrong)
 
 
+class _Column(list):
+    """A column of a table, as pandas and numpy have it: nobody may ask whether it is true."""
+
+    def __bool__(self):
+        raise ValueError("The truth value of a Series is ambiguous.")
+
+
+def test_a_column_of_paths_is_a_list_of_them(runs):
+    assert ore.verify(_Column(["old/a.json"])).holds
+    assert not ore.verify(_Column())
+
+
 def test_one_grant_is_no_list_of_its_letters(home):
     class Silent(ore.Reasoner):
         def reason(self, messages):
