@@ -147,7 +147,8 @@ def write_artifact(artifact: ExecutionArtifact, path: Path | str) -> None:
     """Write an artifact to a file, whole or not at all, or into a pipe or device as it is.
 
     A new file gets the mode ``NEW_FILE_MODE``, and so does one that replaces another user's; one that
-    replaces a file of this user keeps its mode. All lose what the umask takes. A file that is there is replaced where it is an artifact, or empty.
+    replaces this user's keeps its mode. All lose what the umask takes. A file that is there is replaced
+    where it is an artifact, or empty.
 
     Args:
         artifact: What is written.

@@ -15,9 +15,7 @@ MANIFEST_BYTES = 1 << 22
 _SCHEMA = 2
 _MOST_LAYERS = 4096
 _MOST_TEXTS = 64  # layers of one kind that are read whole: one blob may stand there often
-_MOST_BYTES = (
-    1 << 44
-)  # of one blob: some 17 TB; it is fetched in parts, each of which takes some memory
+_MOST_BYTES = 1 << 44  # of one blob, some 17 TB: it comes in parts, and each takes some memory
 _LONGEST_TYPE = 200  # characters
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _OLLAMA = "application/vnd.ollama.image."
