@@ -35,7 +35,6 @@ from ore.backends.lines import Lines
 from ore.backends.proxies import proxy_address
 from ore.errors import BackendError, OreError, UsageError
 from ore.files.extras import NOT_INSTALLED, importing
-from ore.files.signals import deferred_signals
 
 if TYPE_CHECKING:  # importing them is import_ollama's: where they are missing, it says so
     import httpx
@@ -193,8 +192,7 @@ def import_ollama() -> ModuleType:
     """
     if "ollama" in sys.modules:
         return import_module("ollama")  # waits where another thread is in the middle of it
-    # A signal waits, for pydantic makes an error of its own of what a handler raises in the middle.
-    with deferred_signals(), _import_hook(), importing("ollama", NOT_INSTALLED):
+    with importing("ollama", NOT_INSTALLED), _import_hook():
         import ollama
     return ollama
 
