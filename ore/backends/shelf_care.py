@@ -122,12 +122,12 @@ def removable(name: str) -> str:
                 f"ollama rm {found}."
             )
     pinned = [each for each in weights.PINNED if os.path.lexists(weights.pinned_path(each))]
-    there = shown_names([*pinned, *map(str, own.names())]) or "none"
+    there = (*pinned, *map(str, own.names()))
     raise ModelNotFoundError(
-        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: those that it "
-        f"has fetched into {one_line(str(weights.models_folder()))} are {there}.",
+        f"ORE has fetched no model '{shown_name(name)}', so there is nothing to remove: in "
+        f"{one_line(str(weights.models_folder()))} it has {shown_names(there) or 'none'}.",
         model=name,
-        available=tuple(map(str, own.names())),
+        available=there,
     )
 
 

@@ -114,7 +114,7 @@ def test_a_model_of_ore_s_own_is_removed_with_what_nothing_else_names(own):
     assert not (own / "manifests/registry.ollama.ai/library/one").exists()
     left = {path.read_bytes() for path in (own / "blobs").iterdir()}
     assert TINY in left and b"free" not in left
-    assert f"those that it has fetched into {own} are two.\n" in verb("--remove-model", "one").err
+    assert f"to remove: in {own} it has two.\n" in verb("--remove-model", "one").err
     assert verb("--remove-model", "two", "--yes").code == 0
     assert list((own / "blobs").iterdir()) == [] and (own / "manifests").exists()
 
@@ -138,7 +138,7 @@ def test_nothing_of_ollama_s_and_no_file_of_the_user_s_is_removed(own, ollama):
         assert result.code == 1 and said in result.err
     result = verb("--remove-model", "../theirs", "--yes")
     assert result.code == 1 and "has fetched no model '../theirs'" in result.err
-    assert f"it has fetched into {own} are none.\n" in result.err  # a server's list has others
+    assert f"in {own} it has none.\n" in result.err  # a server's list has others
     assert len(verb("--list-models").out.splitlines()) == 2
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ore.backends import freeing, shelf, shelf_care
+from ore.backends import freeing, shelf, shelf_care, weights
 from ore.backends.model_names import parse_name
 from ore.backends.pulling import pull
 from ore.backends.shelf import Shelf
-from ore.errors import BackendError, FileAccessError
+from ore.errors import BackendError, FileAccessError, ModelNotFoundError
 from ore.files import locks
 from tests.support.shelves import put_model
 
@@ -75,6 +75,15 @@ def test_a_model_is_not_removed_by_the_name_of_a_file_that_differs_in_case(root)
     with pytest.raises(BackendError, match="Mine is a file of yours"):
         shelf_care.removable("Mine")
     assert [shelf_care.removable(name) for name in ("mine", "MINE")] == ["mine", "mine"]
+
+
+def test_what_can_be_removed_is_told_with_the_small_model(root):
+    put_model(root, "mine", GGUF)
+    weights.pinned_path(weights.DEFAULT_MODEL).touch()
+    with pytest.raises(ModelNotFoundError) as error:
+        shelf_care.removable("other")
+    assert error.value.available == (weights.DEFAULT_MODEL, "mine")
+    assert str(error.value).endswith(f"in {root} it has {weights.DEFAULT_MODEL}, mine.")
 
 
 def test_where_no_blob_could_go_the_model_stays(root):
