@@ -21,6 +21,7 @@ from ore.backends.reading import as_bytes
 from ore.backends.turn_errors import TurnFailedError
 from ore.errors import BackendError, CapabilityError, ContextTruncatedError, UsageError
 from ore.types.score import Score, ScoredToken
+from ore.types.sent import listed
 
 NEXT_BEST = 20
 """How many of the likeliest tokens are looked at for the rank of one."""
@@ -72,6 +73,7 @@ class Asking:
 
     def score_each(self, texts: Sequence[str]) -> list[Score]:
         """Return the scores of several texts, without their ends, asked for together."""
+        texts = listed("texts", texts)
         tokens = [self._tokens(text) for text in texts]
         _check_places(texts, max(map(len, tokens), default=0))  # a place holds all tokens before it
         paths = [_places(each, 0, None) for each in tokens]

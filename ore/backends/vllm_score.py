@@ -20,6 +20,7 @@ from ore.backends.openai_beside import known
 from ore.backends.openai_client import Call
 from ore.errors import CapabilityError, ContextTruncatedError, UsageError
 from ore.types.score import Score, ScoredToken
+from ore.types.sent import listed
 
 VLLM = "vllm"
 """The owner of the models that vLLM's server lists."""
@@ -56,6 +57,7 @@ class VllmAsking:
 
     def score_each(self, texts: Sequence[str]) -> list[Score]:
         """Return the scores of several texts, without their ends, by one request."""
+        texts = listed("texts", texts)
         prompt, window = self._prompt()
         paths = [self._tokens(prompt, text) for text in texts]
         asked = sorted({tuple(path) for path in paths})

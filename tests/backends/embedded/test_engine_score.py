@@ -130,6 +130,11 @@ def scored_each(engine, texts):
         return asked.score_each(texts)
 
 
+def test_one_text_is_no_list_of_its_letters():
+    with pytest.raises(UsageError, match="^texts is a list"):
+        scored_each(MadeUpEngine(), "yes")
+
+
 def numbers_of(text):
     return [each["id"] for each in MadeUpEngine().posted("", {"content": text}, 0, None)["tokens"]]
 

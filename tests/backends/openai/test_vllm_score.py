@@ -131,6 +131,12 @@ def test_a_text_that_does_not_fit_the_window_is_not_sent():
         assert "/v1/completions" not in [seen.path for seen in fake.requests]
 
 
+def test_one_text_is_no_list_of_its_letters():
+    with FakeVllm() as fake, scorer(fake) as reasoner:
+        with pytest.raises(UsageError, match="^texts is a list"):
+            reasoner.score_each(QUESTION, "yes")
+
+
 def test_more_tokens_than_an_answer_can_tell_of_are_not_sent(monkeypatch):
     monkeypatch.setattr(vllm_score, "MOST_TOKENS", 64)
     with FakeVllm() as fake, scorer(fake) as reasoner:
