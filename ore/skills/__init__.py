@@ -14,6 +14,7 @@ from pathlib import Path
 from ore.errors import InvalidSkillError, OreError, SkillNotFoundError
 from ore.files import reason
 from ore.files.neutral import brief, in_form, one_line
+from ore.files.reached import why_unknown
 from ore.files.trust import home_folder
 from ore.skills.levels import MAX_RESOURCE_BYTES as MAX_RESOURCE_BYTES
 from ore.skills.levels import MAX_SKILL_BYTES as MAX_SKILL_BYTES
@@ -171,6 +172,8 @@ def _folders(root: Path, report: Report) -> list[Path]:
         report(f"No skills are loaded: the folder {shown} can't be read: {reason(exc)}.")
         return []
     for name in names:
-        if os.path.islink(root / name) and not os.path.isdir(root / name):
+        if why := why_unknown(root / name):
+            report(f"The skill '{one_line(name)}' is skipped: its folder can't be read: {why}.")
+        elif os.path.islink(root / name) and not os.path.isdir(root / name):
             report(f"The skill folder '{one_line(name)}' is a link that does not lead to a folder.")
     return [root / name for name in names if os.path.isdir(root / name)]

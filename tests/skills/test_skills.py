@@ -19,6 +19,7 @@ from ore.skills import (
     load_skill_metadata,
 )
 from ore.types import RoutingTarget, SkillMetadata
+from tests.support.closed import beside_a_closed_folder
 from tests.support.skill_files import write_skill
 
 
@@ -97,10 +98,27 @@ def test_only_folders_are_skills_and_hidden_ones_are_not(tmp_path):
     lines: list[str] = []
     assert list(build_skill_registry(root, lines.append)) == ["pdf"]
     assert lines == [
-        f"The skill folder '{name}' is a link that does not lead to a folder."
-        for name in ("file", "gone", "loop")
+        *(
+            f"The skill folder '{name}' is a link that does not lead to a folder."
+            for name in ("file", "gone")
+        ),
+        "The skill 'loop' is skipped: its folder can't be read: too many levels of symbolic links.",
     ]
     assert list(build_skill_registry(tmp_path)) == []
+
+
+def test_a_skill_whose_folder_can_not_be_looked_at_is_told():
+    with beside_a_closed_folder() as (there, closed):
+        (there / "link").symlink_to(closed / "pdf")
+        (there / "root" / "pdf").mkdir(parents=True)
+        (there / "root").chmod(0o400)  # its names can be read, and nothing of what they name
+        for root, name in ((there, "link"), (there / "root", "pdf")):
+            lines: list[str] = []
+            assert list(build_skill_registry(root, lines.append)) == []
+            assert lines[0] == (
+                f"The skill '{name}' is skipped: its folder can't be read: permission denied."
+            )
+        (there / "root").chmod(0o700)
 
 
 @pytest.mark.parametrize(
