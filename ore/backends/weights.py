@@ -115,8 +115,8 @@ def _model_in(entry: os.DirEntry[str]) -> tuple[bool, str, str] | None:
 def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()
-    except OSError:  # a link that leads round in circles
-        return False
+    except OSError as exc:  # of what can't be looked at, whoever reads it is told why
+        return exc.errno not in (errno.ELOOP, errno.ENAMETOOLONG)  # where nothing can be
 
 
 def find(model_id: str, there: Mapping[str, Path] | None = None) -> Path:

@@ -24,6 +24,7 @@ from ore.errors import (
     ModelNotFoundError,
     UsageError,
 )
+from tests.support.closed import beside_a_closed_folder
 from tests.support.gguf import tiny_model
 
 PINNED = "smollm2:135m"
@@ -91,6 +92,15 @@ def test_a_link_that_leads_to_itself_is_no_model_and_hides_none(folder):
     there = put(folder, "there.gguf")
     (folder / "named.gguf").symlink_to(there.name)
     assert weights.installed() == {"named": folder / "named.gguf", "there": there}
+
+
+def test_a_link_into_a_folder_that_is_closed_is_a_model_that_can_not_be_read(monkeypatch):
+    with beside_a_closed_folder() as (there, closed):
+        (there / "mine.gguf").symlink_to(closed / "mine.gguf")
+        monkeypatch.setenv("ORE_MODEL_DIR", str(there))
+        assert list(weights.installed()) == ["mine"]
+        with pytest.raises(FileAccessError, match="mine.gguf can't be read: permission denied"):
+            weights.find("mine")
 
 
 def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
