@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import stat
@@ -162,13 +163,15 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
 
 
 def _may_be_there(path: str) -> bool:
-    """Whether there is a file, or a folder that does not tell."""
+    """Whether there is a file, or a folder or a disk that does not tell."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except PermissionError:
         return os.path.lexists(os.path.dirname(path))
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
+    except OSError as exc:
+        return exc.errno != errno.ENAMETOOLONG  # where nothing can be
 
 
 def _distrust(path: str) -> str:

@@ -114,3 +114,12 @@ def test_a_home_that_does_not_let_its_env_file_be_seen_is_told(monkeypatch):
             if is_root:
                 os.seteuid(0)
             closed.chmod(0o700)
+
+
+def test_an_env_file_that_can_not_be_looked_at_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORE_HOME", str(tmp_path))
+    assert load_env_files() == {}
+    (tmp_path / ".env").symlink_to(".env")
+    assert load_env_files() == {f"{tmp_path}/.env": ""}
+    monkeypatch.setenv("ORE_HOME", str(tmp_path / ("n" * 300)))
+    assert load_env_files() == {}
