@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ore.files import OPEN_FLAGS, read_file, replace_file
+from ore.files import OPEN_FLAGS, read_file, reason, replace_file
 from ore.files.neutral import one_line
 from ore.files.trust import distrust
 
@@ -53,11 +53,14 @@ def add_size(path: Path, id: str, tokens: int, made_of: str) -> None:
 def _lines(
     path: Path, pattern: re.Pattern[bytes], report: Callable[[str], None]
 ) -> Iterator[re.Match[bytes]]:
+    why = ""
     try:
         data, status = read_file(path, _LIMIT, follow=False)
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return
-    if why := distrust(status, path):
+    except OSError as exc:
+        why = reason(exc)
+    if why := why or distrust(status, path):
         report(f"{one_line(str(path))} is not used: {why}.")
         return
     yield from (match for line in data.split(b"\n") if (match := pattern.fullmatch(line)))

@@ -52,6 +52,18 @@ def test_notes_beside_a_session_that_others_can_write_to_are_not_used_and_named(
         reported.clear()
 
 
+def test_notes_beside_a_session_that_can_not_be_read_are_named(store, reported):
+    """With them unread a cut conversation is not known for one, and an artifact names no parent."""
+    store.save(Session(turn()), "talk")
+    for ending, read in ((".sizes", store.sizes), (".runs", store.runs)):
+        file = store.root / f"talk{ending}"
+        assert read("talk") == {} and reported == []
+        file.symlink_to(file.name)
+        assert read("talk") == {}
+        assert reported == [f"{file} is not used: it is a symbolic link."]
+        reported.clear()
+
+
 def test_a_file_whose_accents_are_stored_apart_is_named_for_no_name_finds_it(store, reported):
     store.save(Session(turn()), "caf\u00e9")
     whole, apart = store.root / "caf\u00e9.json", store.root / "cafe\u0301.json"
