@@ -35,6 +35,7 @@ ABOUT_SECONDS = 300.0
 MOST_AT_ONCE = 256
 """The most turns that are under way, however many threads the workers say they have."""
 _LONGEST = 1000  # characters of what a worker says, a sentence of ORE's there
+_MOST_TOLD = 20  # warnings of one turn, and workers that are not used
 _YEAR_10000 = 253_402_300_800  # in Unix seconds: no date has more digits
 _KNOWN = ("server_version", "model_digest")
 _LAYERS = ("user", "ore", "model", "server", "facts")  # of what was in force
@@ -187,16 +188,18 @@ class ClusterBackend(Backend):
             )
         alike = Counter(_kind(each) for each in answers.values() if _problem(each) is None)
         usual = alike.most_common(1)[0][0] if alike else None
-        used = {}
+        used, unused = {}, 0
         for worker, told in sorted(answers.items()):
             why = _problem(told)
             if why is None and _kind(told) != usual:
                 why = "its model has another digest than the others', or its Python differs"
             if why is None:
                 used[worker] = told
-            else:
+            elif (unused := unused + 1) <= _MOST_TOLD:
                 said = one_line(why[:_LONGEST]).rstrip(".")
                 notice(f"The worker {brief(worker)} is not used: {said}.")
+        if unused > _MOST_TOLD:
+            notice(f"{unused - _MOST_TOLD:,} more workers are not used.")
         if not used:
             raise BackendError(f"No worker of {self.host} can be used: see above.")
         return used
@@ -219,7 +222,7 @@ class ClusterReasoner(Reasoner):
         """Answer with one call on one worker; a lost worker's turn is taken by another one."""
         told = self._backend.take(self.model_id, self._settings, messages)
         if isinstance(told, dict) and isinstance(warned := told.pop("warned", None), list):
-            for text in warned:
+            for text in warned[:_MOST_TOLD]:
                 if self._settings.on_warning is not None:
                     self._settings.on_warning(one_line(str(text)[:_LONGEST]))
             if "error" in told and told.get("said"):

@@ -22,6 +22,7 @@ import pytest
 
 from ore.backends.cluster import ClusterBackend, ClusterReasoner
 from ore.backends.cluster_worker import Where
+from ore.backends.http import Deadline
 from ore.backends.settings import Settings
 from ore.errors import BackendError, UsageError
 from ore.types import Message
@@ -410,6 +411,40 @@ def test_no_worker_decides_how_long_a_sentence_is():
         reasoner = ClusterReasoner(Odd(), "m", Settings(on_warning=warned.append))
         reasoner.reason([Message("user", "hi")])
     assert len(str(raised.value)) < 2000 and len(warned[0]) < 2000
+
+
+def test_no_worker_decides_how_many_warnings_there_are():
+    class Odd:
+        host = "tcp://127.0.0.1:9"
+
+        def take(self, *given):
+            return {"error": "BackendError", "said": "why", "warned": ["word"] * 10**5}
+
+    warned = []
+    with pytest.raises(BackendError):
+        reasoner = ClusterReasoner(Odd(), "m", Settings(on_warning=warned.append))
+        reasoner.reason([Message("user", "hi")])
+    assert warned == ["word"] * 20
+
+
+def test_of_many_workers_that_are_not_used_some_are_named_and_the_others_counted():
+    class Odd:
+        host, _where, _model = "tcp://127.0.0.1:9", (None, None), None
+        _link = _patience = property(lambda self: self)
+
+        def ask(self, *given, look):
+            return {f"tcp://{number}": {"ore": "0"} for number in range(5000)}
+
+        def look_from_now(self, deadline):
+            return lambda: None
+
+        def come(self):
+            return None
+
+    told = []
+    with pytest.raises(BackendError, match="No worker of .* can be used"):
+        ClusterBackend._workers(Odd(), told.append, Deadline(None))
+    assert len(told) == 21 and told[-1] == "4,980 more workers are not used."
 
 
 def test_ctrl_c_ends_the_waiting_for_a_port_that_says_nothing(tmp_path):
