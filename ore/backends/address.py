@@ -145,7 +145,7 @@ def without_key(said: bytes, header: str | None) -> bytes:
 
     A short one is no secret, but what a server on this machine is given for one.
     """
-    key = (header or "").rpartition(" ")[2]
+    key = _key_of(header)
     if len(key) < _LEAST_KEY:
         return said
     if len(said) > _MOST_ESCAPED or "\\" in key:
@@ -156,9 +156,17 @@ def without_key(said: bytes, header: str | None) -> bytes:
     return re.sub("".join(escaped).encode(), b"[the key]", said)
 
 
+def _key_of(header: str | None) -> str:
+    return (header or "").rpartition(" ")[2]
+
+
 def text_without_key(said: str, header: str | None) -> str:
-    """Return what ``without_key`` leaves of a text, which may hold half a character."""
-    return without_key(said.encode("utf-8", "replace"), header).decode()
+    """Return what ``without_key`` leaves of a text, which may hold half a character, or be cut in a key."""
+    text, key = without_key(said.encode("utf-8", "replace"), header).decode(), _key_of(header)
+    if "…" in text and len(text) <= _MOST_ESCAPED:
+        for size in range(len(key) - 1, _LEAST_KEY - 1, -1):
+            text = text.replace(f"{key[:size]}…", "[the key]…")
+    return text
 
 
 def unquoted(text: str) -> str:

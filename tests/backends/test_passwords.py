@@ -269,6 +269,17 @@ def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch
         assert ECHO.lower() not in str(caught.value).lower()
 
 
+@pytest.mark.parametrize("place", ["Content-Encoding: {}", "{} x"])
+def test_no_part_of_a_key_is_left_where_a_long_sentence_is_cut(place, monkeypatch):
+    key = "sk-" + "Hunter2-" * 12
+    monkeypatch.setenv("OLLAMA_API_KEY", key)
+    reply = OK + place.format("x" * 330 + key).encode() + b"\r\n\r\n"
+    for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, key)):
+        with one_answer(reply) as (host, _), pytest.raises(BackendError) as caught:
+            make("m", host).reason([Message("user", "Hello")])
+        assert "sk-" not in str(caught.value)
+
+
 def test_a_key_that_stands_in_the_names_of_an_answer_is_not_kept(monkeypatch):
     monkeypatch.setenv("OLLAMA_API_KEY", ECHO)
     told = {"model": ECHO, "message": {"role": "assistant", "content": "Yes."}}
