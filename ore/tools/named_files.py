@@ -74,7 +74,7 @@ def read_files(
                 path,
             )
     if seen.untold:
-        notice(f"Of {seen.untold:,} more folders it is not said what was left out.")
+        notice(f"What was left out of further folders is not said: {seen.untold:,}.")
     return found
 
 

@@ -248,7 +248,7 @@ def test_of_very_many_folders_no_line_each_is_written(ore, tmp_path, monkeypatch
     result = ore("--run", "run.md")
     assert (result.code, len(result.calls[0])) == (0, 152)
     assert result.err.count("1 file is read.") == 100
-    assert result.err.endswith("Of 50 more folders it is not said what was left out.\n")
+    assert result.err.endswith("What was left out of further folders is not said: 50.\n")
 
 
 def test_what_is_looked_at_in_folders_is_bounded_for_all_of_them_together(
