@@ -19,6 +19,7 @@ from ore.errors import UsageError
 from ore.files import decode_text
 from ore.files.home import expanded
 from ore.files.neutral import brief, one_line
+from ore.files.reached import why_unknown
 from ore.files.spelling import nearest
 from ore.files.strictjson import is_list
 from ore.glass.choosing import problem_of
@@ -191,7 +192,7 @@ def _model(value: Any, folder: str) -> str:
     name = _text(value, folder)
     file = name.partition("@sha256")[0]
     beside = os.path.join(folder, expanded(file))
-    is_path = file.lower().endswith(".gguf") and os.path.isfile(beside)
+    is_path = file.lower().endswith(".gguf") and (os.path.isfile(beside) or why_unknown(beside))
     return name.replace(file, beside, 1) if is_path else name
 
 

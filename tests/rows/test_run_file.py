@@ -10,6 +10,7 @@ import pytest
 from ore.errors import FileAccessError, OreError, UsageError
 from ore.glass.planned import is_plan
 from ore.rows.run_file import KEYS, parse_run_file
+from tests.support.closed import beside_a_closed_folder
 
 
 def read(text: str | bytes, path: str = "f.ore"):
@@ -75,6 +76,14 @@ def test_relative_paths_are_the_files_own(tmp_path):
     expects = read("---\nexpect: {schema: shape.json}\n---\nx", at).expect
     assert expects == {"schema": str(tmp_path / "shape.json")}
     assert read("---\nfiles: /etc/hosts\n---\nx", at).files == ("/etc/hosts",)
+
+
+def test_a_model_whose_folder_is_closed_is_looked_for_beside_the_run_file():
+    with beside_a_closed_folder() as (there, closed):
+        path = f"{there}/f.ore"
+        (there / "models").symlink_to(closed)
+        file = parse_run_file(b"---\nmodel: models/m.gguf\n---\nx", path)
+        assert file.model == f"{there}/models/m.gguf"
 
 
 def test_words_to_choose_from():
