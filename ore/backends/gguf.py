@@ -16,6 +16,7 @@ from ore.backends import Model
 from ore.errors import FileAccessError, OreError
 from ore.files import read_regular
 from ore.files.neutral import word
+from ore.files.reached import why_unknown
 from ore.files.strictjson import above_zero
 
 MAGIC = b"GGUF"
@@ -97,7 +98,7 @@ def parts_of(path: Path) -> list[Path]:
     """Return all files of the model whose first file is ``path``.
 
     Raises:
-        FileAccessError: It is another part than the first, or a part is not there.
+        FileAccessError: It is another part than the first, or a part is not there or can't be looked at.
     """
     part = split_name(path.name)
     if part is None or part[2] == 1:
@@ -115,6 +116,8 @@ def parts_of(path: Path) -> list[Path]:
     paths = []
     for n in range(1, count + 1):  # no further than to the first one that is missing
         paths.append(nth(n))
+        if why := why_unknown(paths[-1]):
+            raise FileAccessError(f"{paths[-1]} can't be read: {why}.", paths[-1])
         if not os.path.isfile(paths[-1]):
             raise FileAccessError(
                 f"{path} is part 1 of {count} of a split model, and {paths[-1].name} is not beside "

@@ -103,6 +103,15 @@ def test_a_link_into_a_folder_that_is_closed_is_a_model_that_can_not_be_read(mon
             weights.find("mine")
 
 
+def test_a_part_that_can_not_be_looked_at_is_not_said_to_be_missing():
+    with beside_a_closed_folder() as (there, closed):
+        first, second = (there / f"big-{n:05}-of-00002.gguf" for n in (1, 2))
+        first.write_bytes(GGUF)
+        second.symlink_to(closed / "part")
+        with pytest.raises(FileAccessError, match="big-00002-of-00002.gguf can't be read: perm"):
+            gguf.parts_of(first)
+
+
 def test_without_a_folder_nothing_is_installed_and_nothing_is_made(home):
     assert weights.installed() == {}
     assert not (home / ".ore").exists()
