@@ -122,13 +122,19 @@ class RowFolder:
         return self.root / part / f"{number:0{_DIGITS}}-{asked}.json"
 
     def find(self, path: Path, asked: str) -> ExecutionArtifact | None:
-        """Return the artifact at ``path`` if it holds and is of what is asked; else None."""
-        if not os.path.lexists(path):
-            return None
+        """Return the artifact at ``path`` if it holds and is of what is asked; else None.
+
+        Raises:
+            ArtifactError: What is there can't be read, so that no other could take its place.
+        """
         try:
             data = read_regular(path, MAX_ARTIFACT_BYTES, follow=False)
-        except FileAccessError:
-            return None
+        except FileAccessError as exc:
+            if isinstance(exc.__cause__, (FileNotFoundError, NotADirectoryError)):
+                return None
+            raise ArtifactError(
+                f"{one_line(str(exc))} Move it away, or name another folder with `folder=`."
+            ) from exc
         found = check(data, str(path))
         artifact = found.artifact
         if found.state != HOLDS or artifact is None:

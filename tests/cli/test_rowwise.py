@@ -421,6 +421,21 @@ def test_an_artifact_that_was_cut_off_goes_on_once_it_is_moved_away_as_is_said(
     assert again.code == 0 and one.exists() and "2 already there" in again.err
 
 
+def test_a_row_whose_artifact_can_not_be_read_is_not_asked_in_vain(rows, server, folder):
+    rows("--artifact-out", "out")
+    one = artifacts()[0]
+    one.rename(folder / "moved.json")
+    one.symlink_to(folder / "moved.json")
+    asked = len(server.chats)
+    again = rows("--artifact-out", "out")
+    assert again.code == 1 and len(server.chats) == asked
+    why = "can't be read: it is a symbolic link. Move it away, or name another folder with --art"
+    assert why in lines(again)[0]["error"]
+    assert why in rows("--artifact-out", "out", "--dry-run").err
+    one.unlink()
+    assert rows("--artifact-out", "out").code == 0 and len(server.chats) == asked + 1
+
+
 def test_a_folder_is_for_one_run_at_a_time(rows, server, folder):
     from ore.rows.kept import RowFolder
 
