@@ -129,7 +129,7 @@ def untrusted_words(host: str, why: str) -> str:
     elif re.search("too (weak|small)|invalid CA|purpose", reason):
         way = "have another one made for the server"
     elif os.environ.get("SSL_CERT_FILE"):
-        way = "add the authority that signed it to the file that SSL_CERT_FILE names"
+        way = "see that the file of SSL_CERT_FILE can be read and has the authority that signed it"
     return f"The certificate of {host} can't be trusted ({shorten(reason)}): {way}"
 
 

@@ -262,7 +262,7 @@ def test_no_proxy_is_asked_for_this_machine_however_it_is_written(name, monkeypa
         (
             "self-signed certificate",
             "/no/file",
-            "add the authority that signed it to the file that SSL_CERT_FILE names, or",
+            "see that the file of SSL_CERT_FILE can be read and has the authority that signed it, or",
         ),
         (
             "IP address mismatch, certificate is",
