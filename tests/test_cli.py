@@ -91,6 +91,16 @@ class InterruptedSources(dict):
         type("Loaded", (), {"field": Field(self["interrupt"])})
 
 
+def test_of_many_lines_of_an_env_file_that_are_bad_some_are_named(home, capsys):
+    run(["--list-sessions"], env_files={f"line {n} of .env": "" for n in range(3000)})
+    told = capsys.readouterr().err.splitlines()
+    assert told[19:21] == [
+        "line 19 of .env can't be used, so it was ignored.",
+        "So were 2,980 more.",
+    ]
+    assert len(told) == 22
+
+
 @pytest.mark.parametrize(("interrupt", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
 def test_a_signal_while_a_class_is_made_is_no_fault(interrupt, code, capsys):
     with pytest.raises(SystemExit) as end:

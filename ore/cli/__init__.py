@@ -42,6 +42,7 @@ _AGAIN_SECONDS = 0.2
 """How soon a signal comes again that is not heard: a person who presses Ctrl-C twice is slower."""
 _ENDING_SECONDS = 5.0
 """How long what ends the process may take, and is not interrupted."""
+_MOST_TOLD = 20  # lines of a .env that can't be used
 
 
 def run(argv: Sequence[str] | None = None, env_files: Mapping[str, str] | None = None) -> None:
@@ -167,8 +168,11 @@ def _dispatch(
 
     options = Options.from_args(args)
     console.quiet = options.quiet
-    for bad in (bad for bad, source in env_files.items() if not source):
-        console.notice(f"{bad} can't be used, so it was ignored.")
+    bad = [each for each, source in env_files.items() if not source]
+    for each in bad[:_MOST_TOLD]:
+        console.notice(f"{each} can't be used, so it was ignored.")
+    if len(bad) > _MOST_TOLD:
+        console.notice(f"So were {len(bad) - _MOST_TOLD:,} more.")
 
     def connect(chosen: Options, is_name: bool = False) -> Backend:
         from ore.backends import choice
