@@ -208,3 +208,4 @@ def _greet(run: Run) -> None:
         for message in session.messages[-2:]:
             label = PROMPT_LABEL if message.role == "user" else run.console.answer_label
             run.console.recall(label, message.content)
+        run.console.notice("")  # a line is left free, as below an answer

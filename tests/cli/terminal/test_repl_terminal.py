@@ -16,6 +16,7 @@ from ore.store import FileSessionStore
 from ore.types import Session
 from tests.support.fake_ollama import FakeOllama
 from tests.support.process import MAIN, until
+from tests.support.sessions import turn
 from tests.support.terminal import OURS, OnTerminal
 
 pytest.importorskip("readline")
@@ -78,6 +79,28 @@ def test_a_line_typed_ahead_is_shown_where_lines_are_not_edited(to, ask):
             terminal.wait_for(ask)
             terminal.type("typed\r")
             assert terminal.wait_for(ask).count(b"typed") == 1
+
+
+@pytest.mark.slow
+def test_ctrl_d_typed_ahead_ends_the_prompt_s_line_once_whatever_follows_it():
+    with FakeOllama(reply="It is so.", delay=0.4) as server:
+        command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, MAIN, "-c"]
+        with OnTerminal(command=command, env={"OLLAMA_HOST": server.url}) as terminal:
+            terminal.wait_for(ASK)
+            terminal.type("first\r")
+            until(lambda: any(request.path == "/api/chat" for request in server.requests))
+            terminal.type("\x04never read\r")
+            terminal.wait_for(ASK)
+            assert terminal.end() == (0, b"\r\n")
+
+
+@pytest.mark.slow
+def test_a_line_is_free_below_the_last_answer_of_a_session_that_goes_on(home):
+    FileSessionStore().save(Session(turn()), "trip")
+    with OnTerminal("--session", "trip") as terminal:
+        terminal.wait_for("leaves.")
+        terminal.wait_for("answer hello\r\n")
+        assert plain(terminal.wait_for(ASK)) == "\nYou: "
 
 
 @pytest.mark.slow
