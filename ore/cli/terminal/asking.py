@@ -103,7 +103,7 @@ class Asking(Streams):
         # Ctrl-C may have taken some of it.
         self._unseen = min(self._unseen, self._waiting_bytes(self.stdin))
         line = self._read_line(self.stdin)
-        if self._unseen:
+        if line and self._unseen:
             self._unseen = max(self._unseen - len(line), 0)
             self._show_typed(neutralise(line.decode("utf-8", "replace").rstrip("\r\n")))
         return line or None
