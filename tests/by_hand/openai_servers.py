@@ -30,14 +30,14 @@ SCHEMA = {
 
 
 def picture() -> bytes:
-    """Return a red PNG of 32 times 32 pixels."""
+    """Return a red PNG of 512 times 512 pixels: of a smaller one a model may make a few tokens."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         checked = kind + data
         return struct.pack(">I", len(data)) + checked + struct.pack(">I", zlib.crc32(checked))
 
-    head = struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)
-    pixels = zlib.compress((b"\0" + b"\xff\0\0" * 32) * 32)
+    head = struct.pack(">IIBBBBB", 512, 512, 8, 2, 0, 0, 0)
+    pixels = zlib.compress((b"\0" + b"\xff\0\0" * 512) * 512)
     start = b"\x89PNG\r\n\x1a\n"
     return start + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
