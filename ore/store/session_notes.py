@@ -56,7 +56,7 @@ def _lines(
     why = ""
     try:
         data, status = read_file(path, _LIMIT, follow=False)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return
     except OSError as exc:
         why = reason(exc)
