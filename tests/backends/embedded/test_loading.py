@@ -199,36 +199,37 @@ def test_an_engine_that_gets_no_memory_does_not_blame_the_model(log):
     assert said.startswith("/m.gguf can't be loaded: it needs more than the 1,073 MB that ORE lets")
 
 
-def test_an_engine_that_may_open_no_more_files_does_not_blame_the_model():
-    log = "0.00.1 E gguf_init_from_file: failed to open GGUF file '/m.gguf' (Too many open files)"
-    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
-        "/m.gguf can't be loaded: the engine may open no more files: raise the limit (ulimit -n), or "
-        "end the program that connects to it over and over."
-    )
+LACKS = {
+    "files": (
+        "0.00.1 E gguf_init_from_file: failed to open GGUF file '/m.gguf' (Too many open files)",
+        "",
+        "the engine may open no more files: raise the limit (ulimit -n), or end the program that connects "
+        "to it over and over.",
+    ),
+    "a process": (
+        "",
+        "SIGKILL",
+        "the engine's process was killed (SIGKILL), as the system does where memory is short. Try again "
+        "with a smaller window (`options['num_ctx']`), or use another model.",
+    ),
+    "a socket": (
+        "0.02.1 E srv start: couldn't bind HTTP server socket, hostname: engine.sock, port: 0",
+        "",
+        "the engine can make no socket in its temporary folder: free some room there, or name another "
+        "folder with TMPDIR.",
+    ),
+    "a map": (
+        "0.00.1 E llama_model_load: error loading model: mmap failed: No such device\n",
+        "",
+        "its disk lets no program map a file into memory (No such device): copy it to another disk.",
+    ),
+}
 
 
-def test_an_engine_that_was_killed_does_not_blame_the_model():
-    said = str(load_error(Path("m.gguf"), "", "SIGKILL", 1 << 30))
-    assert said == (
-        "m.gguf can't be loaded: the engine's process was killed (SIGKILL), as the system does where "
-        "memory is short. Try again with a smaller window (`options['num_ctx']`), or use another model."
-    )
-
-
-def test_an_engine_that_can_make_no_socket_does_not_blame_the_model():
-    log = "0.02.1 E srv start: couldn't bind HTTP server socket, hostname: engine.sock, port: 0"
-    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
-        "/m.gguf can't be loaded: the engine can make no socket in its temporary folder: free some "
-        "room there, or name another folder with TMPDIR."
-    )
-
-
-def test_a_disk_that_lets_no_file_be_mapped_does_not_blame_the_model():
-    log = "0.00.1 E llama_model_load: error loading model: mmap failed: No such device\n"
-    assert str(load_error(Path("/m.gguf"), log, "", 1 << 30)) == (
-        "/m.gguf can't be loaded: its disk lets no program map a file into memory (No such device): "
-        "copy it to another disk."
-    )
+@pytest.mark.parametrize("log, ended, why", LACKS.values(), ids=LACKS)
+def test_an_engine_that_lacks_something_does_not_blame_the_model(log, ended, why):
+    said = str(load_error(Path("/m.gguf"), log, ended, 1 << 30))
+    assert said == f"/m.gguf can't be loaded: {why}"
 
 
 def test_a_file_that_can_t_be_read_to_its_end_is_not_called_made_to_do_harm():
