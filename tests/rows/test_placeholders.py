@@ -104,3 +104,12 @@ def test_any_text_can_be_written_as_a_template(text):
         slashes = len(before) - len(before.rstrip("\\"))
         written, at = written + before + "\\" * slashes + "\\{{", found + 2
     assert parse_template(written + text[at:]).fill({}) == text
+
+
+def test_a_text_is_as_long_as_it_is_said_to_be_before_it_is_filled():
+    template, values = parse_template("Is {{a}} in {{b}}, or {{ a }}?"), {
+        "a": "Paris",
+        "b": "France",
+    }
+    assert template.length(values) == len(template.fill(values))
+    assert template.length({}) == len("Is  in , or ?")
