@@ -31,8 +31,7 @@ QUESTION_SECONDS = 10.0
 """How long a question may take, unless it is given another time."""
 
 _END_SECONDS = 0.1  # how long the end of a stream may take after an answer that is done
-_LEAST_TRAINED = 256  # tokens: the smallest window that models are made for
-_LARGE = 256  # tokens: what a cut leaves of a prompt is more, with half of a window of 512
+_LARGE = 256  # tokens: the smallest window that models are made for, and half of one of 512
 
 
 class OllamaClient:
@@ -59,6 +58,7 @@ class OllamaClient:
         self._process = 0
         self._kinds: tuple[type[BaseException], ...] = ()
         self._known: dict[object, Any] = {}
+        self._given: dict[object, int] = {}
 
     def __del__(self) -> None:
         try:
@@ -108,9 +108,8 @@ class OllamaClient:
             strict: The server is told not to shorten the prompt.
         """
         self._made()  # importing the package takes nothing of the deadline
-        model = request["model"]
         ends = deadline if isinstance(deadline, Deadline) else Deadline.of_turn(deadline)
-        turn = Request(model, timeout, ends, strict, is_turn=True, in_parts=True)
+        turn = Request(request["model"], timeout, ends, strict, is_turn=True, in_parts=True)
         with self._left_whole():
             yield from self._parts(turn, lambda client: client.chat(stream=True, **request))
 
@@ -167,8 +166,8 @@ class OllamaClient:
 
         It is ``num_ctx`` if the request set that, else what ``/api/ps`` reports. What the server
         makes of it is asked of ``/api/show``, where the request set it or the prompt is large
-        (``size``, in tokens: what was counted, or its bytes): see ``given_window``. What is not
-        known after ``seconds`` is left out.
+        (``size``, in tokens: what was counted, or its bytes): see ``given_window``. That is asked
+        once of a loaded model and its digest. What is not known after ``seconds`` is left out.
         """
         size = max(size, _LARGE + 1) if self.asks_once else size
         return self._once((model, num_ctx), lambda: self._window(model, num_ctx, size, seconds))
@@ -176,13 +175,19 @@ class OllamaClient:
     def _window(self, model: str, num_ctx: int | None, size: int, seconds: float) -> int | None:
         ends = Deadline(seconds)
         try:
-            found = num_ctx or window_of(self.loaded(model, seconds))
-            if found is None or not num_ctx and (found <= _LEAST_TRAINED or size <= _LARGE):
+            entry = {} if num_ctx else self.loaded(model, seconds) or {}
+            found = num_ctx or window_of(entry)
+            if found is None or not num_ctx and min(found, size) <= _LARGE:
                 return found
+            key = model, str(entry.get("digest") or ""), found
+            if all(key) and (given := self._given.get(key)):
+                return given
             shown = self.show(model, ends.within(seconds).seconds)
             if num_ctx and ollama_models.may_have_more(shown):
                 found = window_of(self.loaded(model, ends.within(seconds).seconds)) or found
-            return ollama_models.given_window(found, shown)
+            given = ollama_models.given_window(found, shown)
+            self._given = {key: given}  # of the last model alone: no server can make it grow
+            return given
         except BackendError:
             return None
 
@@ -291,9 +296,8 @@ class OllamaClient:
             raise
         except BaseException:
             with self._lock():
-                client, self._client = self._client, None
-                if client is not None:
-                    self._left.append(client)  # not closed yet: other threads may use it
+                self._left += filter(None, [self._client])  # not closed: other threads may use it
+                self._client = None
             raise
 
     def _deadline(self, seconds: float | None) -> Deadline:

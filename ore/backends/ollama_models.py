@@ -18,7 +18,7 @@ from ore.backends.http import Deadline, shorten
 from ore.backends.joining import joined
 from ore.backends.look_ups import KNOWN_SECONDS, time_for
 from ore.backends.model_options import natural
-from ore.backends.window import Estimate, estimate, find_model, outcome
+from ore.backends.window import Estimate, estimate, find_model, most_of, outcome
 from ore.errors import BackendError, OreError
 from ore.files.neutral import word
 from ore.files.strictjson import above_zero
@@ -212,7 +212,7 @@ def context_of(
         size,
         counts["prompt_eval_count"],
         counts["eval_count"],
-        before=estimate(texts[:-1], 0 if is_first else images),  # who cuts counts them otherwise
+        before=most_of(texts[:-1], 0 if is_first else images),  # who cuts counts them otherwise
         refuses=refuses,
         own=lambda: own(is_bare),
         may_add=is_bare,

@@ -6,7 +6,7 @@ No server says that it dropped messages, or a part of one, so this reads the sig
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,6 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     """Estimate a prompt from its messages' texts in UTF-8, and the number of their images."""
     every = list(texts)
     text = b"\n".join(every)  # one look at all is faster than one at each: conversations grow
-    most = images * _MOST_PER_IMAGE + sum(map(len, every)) + len(every) * _MOST_PER_MESSAGE
     share = min(_JUDGED / max(len(text), 1), 1.0)  # the rest is taken to be like it
     text = text[:_JUDGED]
     kinds = text.translate(_KINDS, _CONTINUATION)
@@ -103,7 +102,13 @@ def estimate(texts: Iterable[bytes], images: int = 0) -> Estimate:
     many += breaks * _MANY_PER_BREAK + indents * _MANY_PER_INDENT
     likely = images * _TOKENS_PER_IMAGE + int(many / share) + len(every) * _TOKENS_PER_MESSAGE
     least = _fewest(_REPEATED.sub(rb"\1", text).translate(_KINDS, _CONTINUATION))
-    return Estimate(least * 9 // 10, likely, most)  # a tenth for vocabularies that were not seen
+    least = least * 9 // 10  # a tenth for vocabularies that were not seen
+    return Estimate(least, likely, most_of(every, images))
+
+
+def most_of(texts: Sequence[bytes], images: int = 0) -> int:
+    """Return how many tokens messages' texts in UTF-8, and so many images, can have at most."""
+    return images * _MOST_PER_IMAGE + sum(map(len, texts)) + len(texts) * _MOST_PER_MESSAGE
 
 
 def _fewest(kinds: bytes) -> int:
@@ -138,7 +143,7 @@ def outcome(
     prompt_tokens: int | None,
     answer_tokens: int | None,
     *,
-    before: Estimate | None = None,
+    before: int | None = None,
     refuses: Callable[[], bool] | None = None,
     own: Callable[[], tuple[int | None, Estimate]] | None = None,
     may_add: bool = False,
@@ -154,8 +159,8 @@ def outcome(
     Args:
         window: The context window, in tokens; None is not known.
         prompt_tokens: What the server counted; None or 0 is nothing.
-        before: How large all before the last message is, a system prompt too: what of it does not
-            fit is left out, as Ollama does. With None, nobody knows what a server leaves out.
+        before: How many tokens all before the last message can have, a system prompt too: what of it
+            does not fit is left out, as Ollama does. With None, nobody knows what a server leaves out.
         refuses: Asked where the signs are not clear: whether the server refuses what does not
             fit, so that this prompt was not cut.
         own: Asked where the prompt can have been cut in half: how many tokens of its beginning a
@@ -175,7 +180,7 @@ def _judged(
     window: int,
     prompt: int,
     answer: int,
-    before: Estimate | None,
+    before: int | None,
     own: Callable[[], tuple[int | None, Estimate]] | None,
     may_add: bool,
 ) -> tuple[str, bool]:
@@ -192,7 +197,8 @@ def _judged(
     is_large = prompt >= half and (expected.most >= window or prompt > expected.likely)
     if is_large or expected.likely > window or may_add and prompt * _SHORT >= window:
         keeps, added = own() if own is not None else (None, _NOTHING)
-        expected, before = expected + added, before and before + added
+        expected += added
+        before = None if before is None else before + added.most
         # More than the text likely has is the template's own, of which nobody knows how much it is.
         is_larger = expected.most >= window or prompt > expected.likely
         if is_larger and prompt in half_counts(window, keeps):
@@ -203,7 +209,7 @@ def _judged(
         return "complete", True
     if half <= prompt <= half + _HALF_MARGIN:
         return "truncated", False
-    if before is not None and prompt + before.most < window:  # it would have fitted whole
+    if before is not None and prompt + before < window:  # it would have fitted whole
         return "complete", True
     return "unknown", False
 

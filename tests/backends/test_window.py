@@ -62,7 +62,7 @@ def test_the_outcome_follows_from_the_counts(expected, window, prompt, answer, s
 
 @pytest.mark.parametrize("count, status", [(2050, "truncated"), (3500, "complete")])
 def test_where_no_message_can_be_dropped_a_cut_leaves_a_known_count(count, status):
-    assert outcome(DENSE, 4096, count, 0, before=estimate([]))["status"] == status
+    assert outcome(DENSE, 4096, count, 0, before=0)["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -70,31 +70,29 @@ def test_where_no_message_can_be_dropped_a_cut_leaves_a_known_count(count, statu
 )
 def test_a_short_prompt_whose_template_alone_does_not_fit_is_cut_in_half_too(count, status):
     short = estimate([b"What is the capital of France?"])
-    assert outcome(short, 512, count, 1, before=estimate([]))["status"] == status
+    assert outcome(short, 512, count, 1, before=0)["status"] == status
 
 
 def test_a_prompt_of_as_many_tokens_as_a_cut_leaves_is_whole_where_its_text_likely_has_them():
     whole = Estimate(60, 270, 500)
-    assert outcome(whole, 512, 258, 1, before=estimate([]))["status"] == "complete"
+    assert outcome(whole, 512, 258, 1, before=0)["status"] == "complete"
 
 
 @pytest.mark.parametrize(
     "most, status", [(595, "complete"), (596, "unknown"), (20_000, "unknown"), (None, "unknown")]
 )
 def test_a_prompt_that_would_have_fitted_with_all_that_can_be_left_out_is_complete(most, status):
-    before = None if most is None else Estimate(0, 50, most)
-    assert outcome(DENSE, 4096, 3500, 0, before=before)["status"] == status
-    assert outcome(DENSE, 4096, 2050, 0, before=before)["status"] == "truncated"
+    assert outcome(DENSE, 4096, 3500, 0, before=most)["status"] == status
+    assert outcome(DENSE, 4096, 2050, 0, before=most)["status"] == "truncated"
 
 
 @pytest.mark.parametrize("most, status", [(300, "complete"), (400, "unknown")])
 def test_what_a_model_adds_itself_can_be_left_out_too(most, status):
     added = (None, Estimate(0, 50, most))
-    before = Estimate(0, 50, 250)
-    assert outcome(DENSE, 4096, 3500, 0, before=before, own=lambda: added)["status"] == status
-    assert outcome(DENSE, 4096, 1500, 0, before=before, own=lambda: added)["status"] == "complete"
+    assert outcome(DENSE, 4096, 3500, 0, before=250, own=lambda: added)["status"] == status
+    assert outcome(DENSE, 4096, 1500, 0, before=250, own=lambda: added)["status"] == "complete"
     added = (None, Estimate(0, 50, 2500))
-    assert outcome(DENSE, 4096, 1500, 0, before=before, own=lambda: added)["status"] == "unknown"
+    assert outcome(DENSE, 4096, 1500, 0, before=250, own=lambda: added)["status"] == "unknown"
 
 
 @pytest.mark.parametrize("tokens, times", [(63, 0), (64, 1)])
@@ -106,7 +104,7 @@ def test_what_a_model_adds_itself_is_not_asked_for_where_the_prompt_is_short(tok
         return None, estimate([])
 
     expected = Estimate(10, 80, 300)
-    found = outcome(expected, 4096, tokens, 0, before=estimate([]), own=own, may_add=True)
+    found = outcome(expected, 4096, tokens, 0, before=0, own=own, may_add=True)
     assert found["status"] == "complete" and len(asked) == times
 
 

@@ -87,6 +87,18 @@ def test_a_window_beyond_what_the_model_was_trained_with_is_not_believed(streams
     assert response.metadata["context"]["window"] == 4096
 
 
+def test_what_a_loaded_model_was_trained_with_is_asked_once_of_its_digest():
+    prompt = [Message("system", "Be brief."), Message("user", "word " * 500)]
+    with FakeOllama() as server:
+        reasoner = AyaReasoner("llama3.2", server.url)
+        windows = [reasoner.reason(prompt).metadata["context"]["window"] for _ in range(3)]
+        server.ollama.copies["llama3.2"], server.ollama.context_length = "another", 2048
+        windows.append(reasoner.reason(prompt).metadata["context"]["window"])
+        asked = [seen.path for seen in server.requests]
+    assert asked.count("/api/ps") == 4 and asked.count("/api/show") == 2
+    assert windows == [4096, 4096, 4096, 2048]
+
+
 @both_ways
 @pytest.mark.parametrize("num_ctx", [999_999_999, 8192])
 def test_a_window_that_was_asked_for_is_never_more_than_the_model_s(num_ctx, streams):
