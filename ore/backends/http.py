@@ -299,8 +299,8 @@ def shorten(text: str) -> str:
     say to do stands between backticks, so that theirs become apostrophes.
     """
     words = " ".join(text[: 2 * MOST_SHOWN].split()).replace("`", "'").rstrip(" .:-")
-    line = neutralise(words)
-    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+    line, left = neutralise(words), text[2 * MOST_SHOWN :].strip()
+    return f"{line[:MOST_SHOWN]}…" if left or len(line) > MOST_SHOWN else line
 
 
 def in_words(error: BaseException) -> str:
@@ -311,7 +311,7 @@ def in_words(error: BaseException) -> str:
         return "its JSON is nested too deep"
     if isinstance(error, (AttributeError, KeyError, TypeError)):
         return "its JSON is not of the right shape"
-    text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 2 * MOST_SHOWN])
+    text = re.sub(r"bytearray\(b(.*)\)|^\[Errno -?\d+\] ", r"\1", str(error)[: 3 * MOST_SHOWN])
     if "_SWITCH_UPGRADE" in text:  # h11's words for status 101
         text = "it switches to another protocol"
     elif "int_max_str_digits" in text:  # Python's advice is for programmers

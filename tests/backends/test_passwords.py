@@ -269,11 +269,12 @@ def test_a_key_that_stands_anywhere_in_an_answer_is_not_shown(reply, monkeypatch
         assert ECHO.lower() not in str(caught.value).lower()
 
 
+@pytest.mark.parametrize("before", ["x" * 330, "x" + " " * 740])
 @pytest.mark.parametrize("place", ["Content-Encoding: {}", "{} x"])
-def test_no_part_of_a_key_is_left_where_a_long_sentence_is_cut(place, monkeypatch):
+def test_no_part_of_a_key_is_left_where_a_long_sentence_is_cut(place, before, monkeypatch):
     key = "sk-" + "Hunter2-" * 12
     monkeypatch.setenv("OLLAMA_API_KEY", key)
-    reply = OK + place.format("x" * 330 + key).encode() + b"\r\n\r\n"
+    reply = OK + place.format(before + key).encode() + b"\r\n\r\n"
     for make in (AyaReasoner, lambda model, host: OpenAIReasoner(model, host, key)):
         with one_answer(reply) as (host, _), pytest.raises(BackendError) as caught:
             make("m", host).reason([Message("user", "Hello")])
