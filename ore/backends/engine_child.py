@@ -7,6 +7,7 @@ input ends, so does it: nothing is left where ORE was killed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -22,6 +23,7 @@ LOG_BYTES = 1 << 20
 """The most that is written to any one file: it writes its log, and nothing else."""
 CONNECTIONS = 16
 """How many may be open at a time: each has a thread, and without room for one the process ends."""
+_SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 LOOK_SECONDS = 2.0
 """How often it looks whether ORE is there: a process that ORE forked may hold the input open."""
 
@@ -44,8 +46,9 @@ def run() -> None:
         became = {"ready": server.listening_address, "cards": cards}
     except Exception as exc:
         became = {"failed": type(exc).__name__, "said": str(exc)}
-        if "xllamacpp" not in sys.modules and not isinstance(exc, (MemoryError, OSError)):
-            became["failed"] = "ImportError"  # whatever a package raises that is cut short
+        is_short = isinstance(exc, MemoryError) or getattr(exc, "errno", None) in _SHORTAGES
+        if "xllamacpp" not in sys.modules and not is_short:
+            became["failed"] = "ImportError"  # whatever a package raises that is damaged
     os.write(1, json.dumps(became).encode() + b"\n")
     _stop_ending()
     while os.getppid() == asked["parent"]:

@@ -86,6 +86,11 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
             f"{PIP} install --force-reinstall -r {ROOT}/requirements-embedded.txt",
         ),
         (
+            "raise OSError(5, 'Input/output error')",
+            "ExtraNotInstalledError: The embedded engine can't be loaded ([Errno 5] Input/output "
+            f"error): {PIP} install --force-reinstall -r {ROOT}/requirements-embedded.txt",
+        ),
+        (
             PACKAGE.replace("self.model, ", "self.x, "),
             "BackendError: ORE does not know this release of xllamacpp: "
             f"{PIP} install -r {ROOT}/requirements-embedded.txt",
@@ -103,7 +108,7 @@ def test_a_missing_engine_names_the_requirements_file(tmp_path):
             )
         ),
     ],
-    ids=["libgomp", "broken", "another release", "no memory", "no room"],
+    ids=["libgomp", "broken", "unreadable", "another release", "no memory", "no room"],
 )
 def test_an_engine_that_can_t_start_says_why(tmp_path, package, said):
     came = started(tmp_path, package).replace(str(tmp_path), "FOLDER")
