@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -274,6 +275,7 @@ class Call:
         return refusals.reported_error(self._host, self._model, text, OPENAI, strict=self._strict)
 
 
+@cache  # each question asks for them
 def _packages() -> tuple[ModuleType, ModuleType]:
     """Return the ``openai`` package and the HTTP library that it uses."""
     level = logging.getLogger("openai").level

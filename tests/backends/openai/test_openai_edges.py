@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from time import monotonic, sleep
 
 import pytest
@@ -637,3 +638,16 @@ def test_an_answer_of_calls_of_tools_and_one_that_was_filtered_are_told(delta, r
     assert said.startswith("The answer is empty: the model asked for tools") == asks
     warned = [*warnings_of(response, Settings())]
     assert ["filter" in each for each in warned] == [True] * (reason == "content_filter")
+
+
+def test_a_question_makes_no_transport_beside_its_own(monkeypatch):
+    made = list[object]()
+    with FakeOpenAI() as fake:
+        reasoner(fake).reason(ASKED)
+        transport = import_module("httpx2").HTTPTransport
+        beside = lambda **more: made.append(1) or transport(**more)
+        monkeypatch.setattr(
+            "httpx2.HTTPTransport", beside
+        )  # a client makes its own by another name
+        reasoner(fake).reason(ASKED)
+    assert not made
