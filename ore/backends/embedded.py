@@ -79,6 +79,9 @@ class EmbeddedBackend(Backend):
                 "No model that is installed can answer here: name one with `model_id=` to read why, or "
                 f"fetch the small one with `EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`."
             )
+        return self.no_models()
+
+    def no_models(self) -> str:
         return (
             f"No model is installed: fetch the small one with "
             f"`EmbeddedBackend.pull('{weights.DEFAULT_MODEL}')`, or put a GGUF file into "

@@ -61,6 +61,7 @@ def test_without_models_there_is_no_default_and_the_error_says_how_to_get_one(ho
     assert not backend.is_installed()
     assert "`EmbeddedBackend.pull('smollm2:135m')`" in backend.no_default()
     assert str(home / ".ore/models") in backend.no_default()
+    assert backend.no_models() == backend.no_default()  # a server that answers would get the model
 
 
 def test_where_no_model_can_answer_it_is_said_and_not_that_none_is_there(home):
