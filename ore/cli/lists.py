@@ -101,7 +101,9 @@ def pull(options: Options, console: Console, connect: Callable[..., Backend]) ->
     with suppress(OreError):  # the model is there, whatever becomes of this
         lines = "\n".join(backend.licenses(name)).splitlines()
         if first := next((line.strip() for line in lines if line.strip()), ""):
-            console.notice(f"Licence: {one_line(brief(first))} (all of it: --show-license {name})")
+            same = " with this --backend and --host" * bool(options.backend or options.host)
+            way = f"--show-license {name}{same}"
+            console.notice(f"Licence: {one_line(brief(first))} (all of it: {way})")
     console.notice(f"{name} is ready.")
     if options.json:
         console.json({"pulled": name})

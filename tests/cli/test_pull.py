@@ -74,7 +74,7 @@ def test_it_says_what_it_does_and_what_the_licence_is(models, name):
         "asking the registry",
         "downloading",
         "writing to disk",
-        f"Licence: TEST LICENSE 1.0 (all of it: --show-license {name})",
+        f"Licence: TEST LICENSE 1.0 (all of it: --show-license {name} with this --backend and --host)",
         f"{name} is ready.",
     ]
     assert (models / "blobs" / BLOB).read_bytes() == WEIGHTS
@@ -101,7 +101,8 @@ def test_a_licence_is_shown_in_a_sentence_without_its_control_characters(models,
     name = registry.add("team/loud:q4", b"GGUF", license=text)
     *_, licence, ready = run("--pull", name, *HERE).err.splitlines()
     assert licence == (
-        f"Licence: ^[]0;title^G as you \\u202elike (all of it: --show-license {name})"
+        f"Licence: ^[]0;title^G as you \\u202elike (all of it: --show-license {name} with this "
+        f"--backend and --host)"
     )
     assert ready == f"{name} is ready."
 
