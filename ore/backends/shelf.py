@@ -136,18 +136,19 @@ class Shelf(NamedTuple):
         path = self.blob_path(layer)
         try:
             if stat.S_ISLNK(os.lstat(os.path.join(self.root, BLOBS)).st_mode):
-                raise OSError(errno.ELOOP, f"{BLOBS} is a symbolic link")
-            status = os.lstat(path)
-            why = _not_a_blob(status, layer)
+                raise OSError(
+                    errno.ELOOP,
+                    f"{BLOBS} is a symbolic link, which ORE does not follow; put the folder in its place",
+                )
+            if why := _not_a_blob(os.lstat(path), layer):
+                why = f"{why}; {self.again(name)}"
         except FileNotFoundError:
-            why = "it is not there"
+            why = f"it is not there; {self.again(name)}"
         except OSError as exc:
             why = reason(exc)
         if why:
             kind = "weights" if layer.kind == "model" else f"{one_line(layer.kind)} layer"
-            raise FileAccessError(
-                f"The {kind} of {name}, {path}, can't be used: {why}; {self.again(name)}.", path
-            )
+            raise FileAccessError(f"The {kind} of {name}, {path}, can't be used: {why}.", path)
         return path
 
     def is_whole(self, manifest: Manifest) -> bool:

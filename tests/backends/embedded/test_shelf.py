@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -238,7 +239,6 @@ def _linked_folder(path):
             _link,
             "a link, which ORE does not follow; put its target there, or move it away; fetch it",
         ),
-        (_linked_folder, "blobs is a symbolic link"),
     ],
 )
 @pytest.mark.parametrize(
@@ -251,6 +251,18 @@ def test_weights_that_are_not_as_they_must_be_are_said_in_one_sentence(
     shelf = Shelf(root, is_own)
     damage(shelf.weights(NAME))
     with pytest.raises(FileAccessError, match=f"The weights of tiny, .*{why}.*{again}"):
+        shelf.weights(NAME)
+
+
+def test_what_fetching_does_not_help_is_not_to_be_fetched_again(root, monkeypatch):
+    put_model(root, "tiny", GGUF)
+    shelf, failing = Shelf(root), OSError(errno.EACCES, "Permission denied")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lstat", Mock(side_effect=failing))
+        with pytest.raises(FileAccessError, match=r"can't be used: permission denied\.$"):
+            shelf.weights(NAME)
+    _linked_folder(shelf.weights(NAME))
+    with pytest.raises(FileAccessError, match=r"blobs is a symbolic link, .* in its place\.$"):
         shelf.weights(NAME)
 
 
