@@ -147,10 +147,13 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
     """Return the variables of a file, None for one without a ``=``, and the lines that are bad.
 
     Raises:
-        ImportError: The package that reads such files is missing.
+        ImportError: The package that reads such files is missing, or damaged.
         OSError, ValueError: The file can't be read, is too large, or is not UTF-8.
     """
-    from dotenv import main, parser
+    try:
+        from dotenv import main, parser
+    except Exception as exc:  # SyntaxError, where a full disk cut it short
+        raise ImportError(str(exc)) from exc
 
     main.logger.disabled = True  # it would write to stderr
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

@@ -17,13 +17,14 @@ from contextlib import redirect_stderr
 from importlib.metadata import EntryPoint
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ore.backends.http import Deadline
-from ore.errors import GateError, ToolFailedError, UnknownToolError
+from ore.errors import ExtraNotInstalledError, GateError, ToolFailedError, UnknownToolError
 from ore.gate import Gate
-from ore.tools import Permission, Tool, all_tools, find_tool
+from ore.tools import Permission, Tool, all_tools, find_tool, own
 from ore.types import ToolResult
 from tests.support.harness import run_ore
 from tests.support.process import ROOT, end, environment, start, until
@@ -688,3 +689,10 @@ def test_a_command_that_fails_is_heard_of_where_ore_inherits_that_ends_of_childr
     finally:
         signal.signal(signal.SIGCHLD, before)
     assert "ended with exit code 3" in end(done).err
+
+
+def test_a_reader_of_definitions_that_is_missing_is_to_be_installed(monkeypatch):
+    monkeypatch.setattr(own, "sys", SimpleNamespace(version_info=(3, 10)))
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(ExtraNotInstalledError, match="^The package 'tomli' is not installed: run "):
+        own._parsed(b"")

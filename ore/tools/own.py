@@ -19,6 +19,7 @@ from typing import Any
 from ore.errors import OreError, ToolError, UsageError
 from ore.files import read_confined, reason
 from ore.files.environment import environment
+from ore.files.extras import NOT_INSTALLED, importing
 from ore.files.in_time import OutOfTime
 from ore.files.neutral import one_line
 from ore.files.trust import distrust, distrust_path, home_folder
@@ -218,15 +219,15 @@ def _may_be_tool(folder: Path) -> bool:
 
 def _parsed(data: bytes) -> dict[str, Any]:
     """Return a TOML document; ``ValueError`` where it is none."""
-    parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    with importing("tomli", NOT_INSTALLED):
+        parser = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         text = data.decode("utf-8-sig")
         if _DEEP_KEY.search(text):
             raise ValueError("it is nested too deep")
-        values: dict[str, Any] = parser.loads(text)
+        return dict(parser.loads(text))
     except RecursionError as exc:
         raise ValueError("it is nested too deep") from exc
-    return values
 
 
 def _definition(values: Mapping[str, Any], folder: Path, data: bytes) -> Definition:

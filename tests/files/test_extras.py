@@ -214,6 +214,23 @@ def test_a_package_that_fails_is_no_fault_of_ore(tmp_path, package, raised, flag
 
 
 @pytest.mark.slow
+def test_a_reader_of_variables_that_was_cut_short_ends_in_no_traceback(tmp_path):
+    (tmp_path / "dotenv.py").write_text("(")
+    (tmp_path / ".env").write_text("ORE_MODEL=x\n")
+    done = subprocess.run(
+        [sys.executable, MAIN, "--list-personas"],
+        env=environment(PYTHONPATH=str(tmp_path), ORE_HOME=str(tmp_path)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"{tmp_path}/.env can't be used, so it was ignored.\n",
+    )
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "package, backend, flags",
     [
