@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import prod
 from struct import error, unpack_from
@@ -15,6 +16,8 @@ MOST_IMAGE_BYTES = 20 << 20
 _PIXELS_PER_TOKEN, _FEWEST_OF_LARGE = 2048, 64
 """Qwen's and OpenAI's smaller models make a token of 32 by 32 pixels and fewer; those that scale every
 image make 64 tokens of one at least."""
+_BESIDE = re.compile(r"llama-?3[.-]2.*vision|mllama", re.IGNORECASE)
+"""Models that look at an image beside the text, in which one token stands for it."""
 _JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _MOST_SEGMENTS = 1000
 
@@ -42,13 +45,14 @@ def media_type(data: bytes, what: str = "An image") -> str:
     raise UsageError(f"{what} is not an image that models read: give a PNG, JPEG or WebP.")
 
 
-def fewest_tokens(messages: Iterable[Message]) -> int:
-    """Return how few tokens a model makes of the images of messages.
+def fewest_tokens(messages: Iterable[Message], model: str) -> int:
+    """Return how few tokens a model, by its name, makes of the images of messages.
 
     None of one that is small, or whose head does not tell its size.
     """
     pixels = (_pixels(data) for message in messages for data in message.images)
-    return sum(min(each // _PIXELS_PER_TOKEN, _FEWEST_OF_LARGE) for each in pixels)
+    most = 1 if _BESIDE.search(model) else _FEWEST_OF_LARGE
+    return sum(min(each // _PIXELS_PER_TOKEN, most) for each in pixels)
 
 
 def _pixels(data: bytes) -> int:

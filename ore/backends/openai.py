@@ -289,7 +289,7 @@ class OpenAIReasoner(StreamingReasoner, Scorer):
         )
         also = {"thinking": answer.thinking, "images": images}
         metadata.update({name: value for name, value in also.items() if value})
-        if images and read and read < expected.least + fewest_tokens(messages):
+        if images and read and read < expected.least + fewest_tokens(messages, self.model_id):
             metadata["images_read"] = False
         metadata.update(self.settings.asked())
         if self.settings.strict_context:

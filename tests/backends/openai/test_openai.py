@@ -303,6 +303,18 @@ def test_an_image_that_was_dropped_is_never_claimed(side, count, read):
         assert reasoner(fake).reason(image).metadata.get("images_read") is read
 
 
+@pytest.mark.parametrize(
+    "model, read",
+    [("llama3.2-vision:11b", None), ("x/Llama-3.2-90B-Vision-Instruct", None), ("gemma3", False)],
+)
+def test_a_model_that_looks_beside_the_text_has_one_token_of_an_image(model, read):
+    image = [Message("user", "What is it?", images=(png(512, 512),))]
+    with FakeOpenAI(models=(model,)) as fake:
+        fake.play = [*fake.events(), event(usage={**USAGE, "prompt_tokens": 21}), DONE]
+        answered = OpenAIReasoner(model, fake.url).reason(image)
+    assert answered.metadata.get("images_read") is read
+
+
 SAID = [
     (500, "the rendered prompt is 4117 tokens; the model context is 4096", "does not fit"),
     (400, "Requested tokens (5000) exceed context window of 2048", "does not fit"),
