@@ -198,6 +198,8 @@ def check_pinned(name: str, *, anew: bool = False) -> str:
     try:
         if _has_bytes(path, PINNED[name], anew):
             return PINNED[name].file_sha256
+    except FileNotFoundError:  # a link that leads nowhere
+        pass
     except OSError as exc:
         raise FileAccessError(f"{path} can't be read: {reason(exc)}.", path) from exc
     raise FileAccessError(
@@ -208,7 +210,8 @@ def check_pinned(name: str, *, anew: bool = False) -> str:
 
 
 def _has_bytes(path: Path, pinned: PinnedFile, anew: bool = False) -> bool:
-    has_size = path.is_file() and path.stat().st_size == pinned.file_bytes
+    status = path.stat()
+    has_size = stat.S_ISREG(status.st_mode) and status.st_size == pinned.file_bytes
     return has_size and file_digest(path, anew=anew) == pinned.file_sha256
 
 

@@ -103,6 +103,15 @@ def test_a_link_into_a_folder_that_is_closed_is_a_model_that_can_not_be_read(mon
             weights.find("mine")
 
 
+def test_a_pinned_model_behind_a_closed_folder_has_no_other_bytes(monkeypatch):
+    monkeypatch.setattr(Path, "is_file", lambda path: False)  # as from Python 3.14 on
+    with beside_a_closed_folder() as (there, closed):
+        (there / PINNED_FILE).symlink_to(closed / PINNED_FILE)
+        monkeypatch.setenv("ORE_MODEL_DIR", str(there))
+        with pytest.raises(FileAccessError, match="gguf can't be read: permission denied"):
+            weights.check_pinned(PINNED)
+
+
 def test_a_part_that_can_not_be_looked_at_is_not_said_to_be_missing():
     with beside_a_closed_folder() as (there, closed):
         first, second = (there / f"big-{n:05}-of-00002.gguf" for n in (1, 2))
