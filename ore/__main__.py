@@ -153,6 +153,8 @@ def _read(path: str) -> tuple[dict[str, str | None], list[int]]:
     try:
         from dotenv import main, parser
     except Exception as exc:  # SyntaxError, where a full disk cut it short
+        if is_shortage(exc):
+            raise
         raise ImportError(str(exc)) from exc
 
     main.logger.disabled = True  # it would write to stderr
