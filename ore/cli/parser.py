@@ -67,7 +67,7 @@ class _Once(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises, in ORE's words, instead of writing and ending the process."""
 
-    _has_dashed = False  # what is no flag and begins with a dash comes right after a flag
+    _dashed = frozenset[str]()  # flags right after which comes no flag, and begins with a dash
     color: bool  # Python 3.14 and later may paint the help
     suggest_on_error: bool  # since 3.15 it adds a question to what is wrong with a value
 
@@ -92,9 +92,10 @@ class Parser(argparse.ArgumentParser):
         long = self._option_string_actions
         names = [each.partition("=")[0] for each in given[:end] if each[:1] == "-"]
         short = [each for each in names if f"-{each}" in long]
-        values = [each for flag, each in zip(given, given[1:end]) if flag in long]
-        self._has_dashed = any(
-            each[:1] == "-" and each.partition("=")[0] not in long for each in values
+        self._dashed = frozenset(
+            flag
+            for flag, each in zip(given, given[1:end])
+            if each[:1] == "-" and each.partition("=")[0] not in long
         )
         try:
             _, rest = self.parse_known_args(given, found)
@@ -160,7 +161,7 @@ class Parser(argparse.ArgumentParser):
             if wanted == "at least one value":
                 wanted += " right after it"
             message = f"{named} needs {wanted}: --help {topic} says what"
-            if self._has_dashed and wanted == "one value":
+            if wanted == "one value" and not self._dashed.isdisjoint(named.split("/")):
                 message += f"; what begins with a dash goes after =, as in {name}=-1"
         elif what.startswith("ignored explicit argument "):
             value = what.removeprefix("ignored explicit argument ")

@@ -39,6 +39,7 @@ def test_what_is_not_in_the_grammar_raises_and_writes_nothing(argv, capsys):
         (["--model"], "-m/--model needs one value: --help models says what."),
         (["-o", "-v"], "-o/--option needs one value: --help prompt says what."),
         (["-m", "--host=x"], "-m/--model needs one value: --help models says what."),
+        (["-x", "-nm"], "-m/--model needs one value: --help models says what."),
         (
             ["--choose", "-1,0,1", "hi"],
             "--choose needs one value: --help prompt says what; what begins with a dash goes after =, "
