@@ -132,9 +132,10 @@ class RowFolder:
         except FileAccessError as exc:
             if isinstance(exc.__cause__, (FileNotFoundError, NotADirectoryError)):
                 return None
+            cause = exc if os.path.lexists(path) else exc.__cause__  # of its folder: a run stops
             raise ArtifactError(
                 f"{one_line(str(exc))} Move it away, or name another folder with `folder=`."
-            ) from exc
+            ) from cause
         found = check(data, str(path))
         artifact = found.artifact
         if found.state != HOLDS or artifact is None:

@@ -33,6 +33,7 @@ from ore.rows.row_turns import Outcome
 from ore.rows.tally import Tally
 from ore.types import ToolResult
 from tests.conftest import MODEL_DIR
+from tests.support.closed import beside_a_closed_folder
 from tests.support.harness import run_ore
 from tests.support.keys import allow, make_keys, needs_ssh_keygen
 
@@ -393,6 +394,28 @@ def test_a_run_stops_where_ten_answers_in_a_row_can_not_be_kept(tmp_path, monkey
         _, run = ask(reasoner, table, folder=str(tmp_path / "out"))
     assert "file too large" in str(run.error()) and run.tally.halt is not None
     assert len(reasoner.asked) < 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "closes, halts", [(lambda file: file.parent, True), (lambda file: file, False)]
+)
+def test_a_run_stops_where_a_whole_folder_of_its_artifacts_is_closed(closes, halts):
+    with beside_a_closed_folder() as (there, _):
+        path, folder = there / "countries.csv", there / "out"
+        path.write_text("country\n" + "France\n" * 50)
+        with ore.open_table(str(path)) as table:
+            ask(Capitals(), table, folder=folder)
+            closed = closes(sorted(folder.glob("*/*.json"))[0])
+            mode = closed.stat().st_mode
+            closed.chmod(0)
+            try:
+                again = Capitals()
+                _, run = ask(again, table, folder=folder)
+            finally:
+                closed.chmod(mode)
+        assert again.asked == [] and (run.tally.halt is not None) is halts
+        assert run.tally.failed < 10 and "permission denied" in str(run.error()) or not halts
 
 
 def test_a_run_stops_where_its_log_can_not_be_written_to_any_more(tmp_path, monkeypatch):
