@@ -96,7 +96,7 @@ def test_of_many_lines_of_an_env_file_that_are_bad_some_are_named(home, capsys):
     told = capsys.readouterr().err.splitlines()
     assert told[19:21] == [
         "line 19 of .env can't be used, so it was ignored.",
-        "So were 2,980 more.",
+        "And 2,980 more.",
     ]
     assert len(told) == 22
 

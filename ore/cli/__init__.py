@@ -172,7 +172,7 @@ def _dispatch(
     for each in bad[:_MOST_TOLD]:
         console.notice(f"{each} can't be used, so it was ignored.")
     if len(bad) > _MOST_TOLD:
-        console.notice(f"So were {len(bad) - _MOST_TOLD:,} more.")
+        console.notice(f"And {len(bad) - _MOST_TOLD:,} more.")
 
     def connect(chosen: Options, is_name: bool = False) -> Backend:
         from ore.backends import choice

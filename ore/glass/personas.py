@@ -60,7 +60,7 @@ def load_persona(name: str) -> str:
         return text
     names = persona_names()
     known = ", ".join(f"'{each}'" for each in names[:_MOST_NAMED])
-    known += f" or one of {len(names) - _MOST_NAMED:,} more" * (len(names) > _MOST_NAMED)
+    known += f" (and {len(names) - _MOST_NAMED:,} more)" * (len(names) > _MOST_NAMED)
     raise PersonaError(
         f"There is no persona '{name}': write one to {folder / (name + _OWN)}, or use {known}."
     )

@@ -62,7 +62,7 @@ def test_of_very_many_personas_and_tools_some_are_named_where_one_is_missing(ore
         text = f'name = "t{number}"\ndescription = "It is one."\ncommand = ["true"]\n'
         (folder / "tool.toml").write_text(text)
     said = ore("hi", "--persona", "nobody").err
-    assert said.count("'p") == 18 and said.endswith(" or one of 12 more.\n")
+    assert said.count("'p") == 18 and said.endswith(" (and 12 more).\n")
     said = ore("hi", "--tool", "nobody").err
     assert said.count(", t") == 18 and said.endswith(", \u2026.\n")
 
