@@ -87,7 +87,9 @@ def expected(file: RunFile, *, chooses: bool) -> Expectation | None:
         UsageError: It can't be judged by, or is a choice where nothing is to be chosen.
     """
     if "choice" in file.expect and not chooses:
-        way = "add the key choose" if file.choose is None else "leave `schema=` out"
+        way = "leave `schema=` out"
+        if file.choose is None:
+            way = "write choose instead of the key schema" if file.schema else "add the key choose"
         raise UsageError(
             f"The expectation in {file.shown} is a choice, and nothing is to be chosen: {way}."
         )

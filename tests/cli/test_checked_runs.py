@@ -127,6 +127,8 @@ def test_a_choice_that_nothing_is_chosen_for_sends_nothing(run):
     result = run("{choice: 'yes'}")
     assert (result.code, result.calls) == (2, [])
     assert "nothing is to be chosen: add the key choose.\n" in result.err
+    result = run("{choice: 'yes'}\nschema: city")
+    assert "nothing is to be chosen: write choose instead of the key schema.\n" in result.err
     result = run("{choice: 'yes'}\nchoose: ['yes', 'no']", "--schema", "a int, b int")
     assert (result.code, result.calls) == (2, [])
     assert "nothing is to be chosen: leave --schema out." in result.err
