@@ -66,7 +66,9 @@ def with_file(options: Options, file: RunFile) -> Options:
         UsageError: The file and the flags don't go together.
     """
     changed: dict[str, Any] = {"run_file": None, "values": ()}
-    names = ["model", "skill", "think"]
+    if options.model is None:
+        changed["model"] = file.model_for(options.backend or os.environ.get("ORE_BACKEND"))
+    names = ["skill", "think"]
     names += ["schema", "choose"] if options.schema is None and options.choose is None else []
     for name in names:
         if getattr(options, name) is None:

@@ -131,7 +131,7 @@ def _said(
     return _Turn(
         given,
         settings,
-        file.model,
+        file.model_for(os.environ.get("ORE_BACKEND")),
         None,
         _system_prompt(file),
         file.persona,

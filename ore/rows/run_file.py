@@ -67,7 +67,8 @@ class RunFile:
         path: Where it was read from.
         sha256: Of its bytes.
         template: The prompt.
-        model: A model's name, with ``@sha256:`` where it is pinned, or the path of a GGUF file.
+        model: A model's name, with ``@sha256:`` where it is pinned, or the path of a GGUF file, as it is
+            written there: see ``model_for``.
         options: The model's options as ``KEY=VALUE``.
         system: The text of the system prompt, ``""`` for none, or ``@`` and the path of its file.
         persona, skill: Their names.
@@ -96,6 +97,19 @@ class RunFile:
     def shown(self) -> str:
         """Its path, for a sentence."""
         return one_line(self.path)
+
+    def model_for(self, backend: str | None) -> str | None:
+        """Return the model; a relative path of a GGUF file is the run file's own, anything else a name.
+
+        Args:
+            backend: What was said of it, or None; ``openai`` has names only, however they look.
+        """
+        file = (self.model or "").partition("@sha256")[0]
+        if self.model is None or backend == "openai" or not file.lower().endswith(".gguf"):
+            return self.model
+        beside = os.path.join(os.path.dirname(self.path), expanded(file))
+        is_path = os.path.isfile(beside) or why_unknown(beside)
+        return self.model.replace(file, beside, 1) if is_path else self.model
 
     def check_values(self, given: Mapping[str, Any], *, stdin: bool) -> None:
         """Raise where not every place has a value, or not every value a place.
@@ -187,15 +201,6 @@ def _text(value: Any, _: str) -> str:
     return value
 
 
-def _model(value: Any, folder: str) -> str:
-    """A relative path of a GGUF file is the run file's own; anything else is a name."""
-    name = _text(value, folder)
-    file = name.partition("@sha256")[0]
-    beside = os.path.join(folder, expanded(file))
-    is_path = file.lower().endswith(".gguf") and (os.path.isfile(beside) or why_unknown(beside))
-    return name.replace(file, beside, 1) if is_path else name
-
-
 def _system(value: Any, folder: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"needs a text, not {_named(value)}")
@@ -267,7 +272,6 @@ def _expect(value: Any, folder: str) -> dict[str, Any]:
 
 
 _READ = {
-    "model": _model,
     "options": _options,
     "system": _system,
     "files": _files,

@@ -66,7 +66,8 @@ def test_relative_paths_are_the_files_own(tmp_path):
     at = str(tmp_path / "f.ore")
     head = "---\nmodel: m.gguf\nsystem: '@voice.md'\nfiles: a.txt\nschema: shape.json\n---\nx"
     file = read(head, at)
-    assert file.model == str(tmp_path / "m.gguf")
+    assert file.model_for(None) == str(tmp_path / "m.gguf")
+    assert file.model_for("openai") == "m.gguf"
     assert file.system == f"@{tmp_path}/voice.md"
     assert file.files == (str(tmp_path / "a.txt"),)
     assert file.schema == str(tmp_path / "shape.json")
@@ -83,7 +84,7 @@ def test_a_model_whose_folder_is_closed_is_looked_for_beside_the_run_file():
         path = f"{there}/f.ore"
         (there / "models").symlink_to(closed)
         file = parse_run_file(b"---\nmodel: models/m.gguf\n---\nx", path)
-        assert file.model == f"{there}/models/m.gguf"
+        assert file.model_for(None) == f"{there}/models/m.gguf"
 
 
 def test_words_to_choose_from():

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import ore
 from ore.backends.address import openai_key, resolve_openai
 from ore.backends.choice import open_backend
 from ore.errors import UsageError
@@ -112,6 +113,20 @@ def test_of_several_models_one_has_to_be_named():
             asked("--list-models", "--host", fake.url).out
             == "small\t\t\t\t\t4096 tokens\nlarge\t\t\t\t\t4096 tokens\n"
         )
+
+
+def test_the_model_of_a_run_file_is_a_name_of_the_server_beside_a_file_of_that_name(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    path = tmp_path / "f.ore"
+    path.write_text("---\nmodel: x.gguf\n---\nHi")
+    with FakeOpenAI(models=("x.gguf",)) as fake:
+        assert asked("--run", str(path), "--host", fake.url).out == "Paris.\n"
+        monkeypatch.setenv("ORE_BACKEND", "openai")
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.url)
+        assert ore.run_file(path).output.content == "Paris."
+        assert {chat.json["model"] for chat in fake.chats} == {"x.gguf"}
 
 
 def test_a_server_that_lists_no_model_is_asked_by_name_and_nothing_is_to_be_fetched():
